@@ -1,0 +1,85 @@
+"""What a loss must know about itself."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from tacit.types import Vector
+
+Task = Literal["classification", "regression", "counts"]
+
+
+class Loss(ABC):
+    """A loss of one prediction against one label, applied elementwise.
+
+    Labels `y` are -1 or +1 for classification, real for regression, non-negative for counts.
+    Every method is elementwise, never warns and never returns NaN for finite input.
+
+    Attributes
+    ----------
+    name : str
+        The name users write.
+    task : {"classification", "regression", "counts"}
+        What the labels are.
+    convex : bool
+    smooth : bool
+        True where the loss has a continuous derivative (so that `hess` drives Newton steps).
+    lipschitz : float
+        True bound on |grad|; infinite where there is none.
+    curvature : float
+        True bound on |hess|, that is, the Lipschitz constant of `grad`; infinite where there is none.
+    concavity : float
+        True bound on -hess; 0 for a convex loss. `prox` is only single-valued for step < 1/concavity.
+    """
+
+    name: ClassVar[str]
+    task: ClassVar[Task]
+    convex: ClassVar[bool] = True
+    smooth: ClassVar[bool] = True
+    lipschitz: float = math.inf
+    curvature: float = math.inf
+    concavity: float = 0.0
+
+    @abstractmethod
+    def value(self, z: Vector, y: Vector) -> Vector:
+        """Loss of each prediction; never negative."""
+
+    @abstractmethod
+    def grad(self, z: Vector, y: Vector) -> Vector:
+        """Derivative in z (one subgradient where there is a kink)."""
+
+    @abstractmethod
+    def hess(self, z: Vector, y: Vector) -> Vector:
+        """Second derivative in z where it exists, 0 at kinks."""
+
+    @abstractmethod
+    def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
+        """argmin over z of value(z, y) + (z - v)^2 / (2 step); step >= 0, a number or one per row."""
+
+    @abstractmethod
+    def conjugate(self, t: Vector, y: Vector) -> Vector:
+        """sup over z of t z - value(z, y); +inf outside its domain."""
+
+    def shrink(self, t: Vector, y: Vector) -> float:
+        """Largest factor in [0, 1] by which t can be multiplied to lie in the domain of the conjugate."""
+        return 1.0
+
+    def recover(self, r: Vector) -> tuple[Vector, Vector] | None:
+        """(z up to a constant per row, hess) from the derivative r alone, or None where that is impossible.
+
+        Lets a party that knows only the broadcast derivative follow how the predictions move.
+        """
+        return None
+
+    def check_labels(self, y: Vector) -> None:
+        """Raise InputError where a label is outside what this loss is defined for."""
+        from tacit.errors import InputError
+
+        if self.task == "classification" and not np.all(np.abs(y) == 1):
+            raise InputError(f"loss={self.name!r} needs labels -1 and +1")
+        if self.task == "counts" and np.any(y < 0):
+            raise InputError(f"loss={self.name!r} needs labels >= 0: found {float(np.min(y)):g}")
