@@ -1,0 +1,120 @@
+"""One party's columns as a linear map: the only operations the algorithms need of the data.
+
+| symbol | meaning |
+|---|---|
+| D | the party's n x d matrix, dense or CSR, never copied |
+| m | the centre: None, or a row subtracted from every row of D without forming D - 1 m' |
+| s | row weights, n numbers >= 0 |
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from tacit.types import Matrix, Vector
+
+ROWS_AT_ONCE = 8192  # a chunk of dense rows that stays in cache while its Gram matrix is formed
+
+
+class Block:
+    """D - 1 m' for one party, with its two products and its Gram matrices."""
+
+    def __init__(self, features: Matrix) -> None:
+        self.matrix = _canonical_csr(features) if sparse.issparse(features) else features
+        self.n, self.d = self.matrix.shape
+        self.centre: Vector | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """True where D is kept in CSR form."""
+        return bool(sparse.issparse(self.matrix))
+
+    def set_centre(self, weights: Vector | None) -> None:
+        """Take the weighted mean row as the centre (plain mean where weights is None)."""
+        self.centre = self._mean_row(np.ones(self.n) if weights is None else weights)
+
+    def _mean_row(self, weights: Vector) -> Vector:
+        sums = np.asarray(self.matrix.T @ weights.astype(self.matrix.dtype, copy=False), dtype=np.float64)
+        return sums / weights.sum()
+
+    def predict(self, x: Vector) -> Vector:
+        """(D - 1 m') x, as float64."""
+        product = np.asarray(self.matrix @ x.astype(self.matrix.dtype, copy=False), dtype=np.float64)
+        if self.centre is not None:
+            product -= self.centre @ x
+        return product
+
+    def correlate(self, r: Vector) -> Vector:
+        """(D - 1 m')' r, for one vector or the columns of a matrix, as float64."""
+        product = np.asarray(self.matrix.T @ r.astype(self.matrix.dtype, copy=False), dtype=np.float64)
+        if self.centre is not None:
+            product -= np.multiply.outer(self.centre, r.sum(axis=0))
+        return product
+
+    def gram(self, weights: Vector | None = None, *, project: bool = False) -> Vector:
+        """(D - 1 m')' diag(weights) (D - 1 m'), d x d; with `project`, m is the weighted mean row instead."""
+        weights = np.ones(self.n) if weights is None else weights
+        centre = self._mean_row(weights) if project else self.centre
+        return self._gram_sparse(weights, centre) if self.is_sparse else self._gram_dense(weights, centre)
+
+    def _gram_dense(self, weights: Vector, centre: Vector | None) -> Vector:
+        gram = np.zeros((self.d, self.d))
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            rows = self.matrix[start : start + ROWS_AT_ONCE].astype(np.float64)
+            if centre is not None:
+                rows -= centre
+            rows *= np.sqrt(weights[start : start + ROWS_AT_ONCE, None])
+            gram += rows.T @ rows
+        return gram
+
+    def _gram_sparse(self, weights: Vector, centre: Vector | None) -> Vector:
+        matrix = self.matrix
+        if matrix.nnz * matrix.nnz / max(self.n, 1) < 4e9:
+            gram = np.zeros((self.d, self.d))
+            _add_sparse_gram(matrix.indptr, matrix.indices, matrix.data, weights, gram)
+            gram = gram + np.tril(gram, -1).T
+        else:  # nearly dense rows: the library's sparse product is no slower
+            gram = (matrix.T @ sparse.diags_array(weights) @ matrix).toarray()
+        if centre is not None:
+            cross = np.outer(centre, np.asarray(matrix.T @ weights, dtype=np.float64))
+            gram += weights.sum() * np.outer(centre, centre) - cross - cross.T
+        return gram
+
+    def outer(self) -> Vector:
+        """(D - 1 m')(D - 1 m')', n x n: the smaller Gram matrix where d > n."""
+        product = self.matrix @ self.matrix.T
+        outer = product.toarray() if sparse.issparse(product) else np.asarray(product)
+        outer = outer.astype(np.float64)
+        if self.centre is not None:
+            shift = np.asarray(self.matrix @ self.centre, dtype=np.float64)
+            outer += float(self.centre @ self.centre) - np.add.outer(shift, shift)
+        return outer
+
+
+def _canonical_csr(features: Matrix) -> Matrix:
+    """CSR with every entry stored once, which the Gram kernel relies on; the caller's matrix stays as it is."""
+    matrix = features.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _add_sparse_gram(indptr, indices, data, weights, gram):  # type: ignore[no-untyped-def]
+    """Add the lower triangle of D' diag(weights) D; indices within a row may stand in any order."""
+    for row in range(indptr.size - 1):
+        weight = weights[row]
+        if weight == 0.0:
+            continue
+        for a in range(indptr[row], indptr[row + 1]):
+            i = indices[a]
+            scaled = weight * data[a]
+            for b in range(indptr[row], a + 1):
+                j = indices[b]
+                if i >= j:
+                    gram[i, j] += scaled * data[b]
+                else:
+                    gram[j, i] += scaled * data[b]

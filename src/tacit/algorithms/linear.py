@@ -1,0 +1,98 @@
+"""Solving (A + ridge I) x = b for the Gram matrix A of one party, through whichever of D'D and D D' is smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg
+
+from tacit.algorithms.block import Block
+from tacit.types import Vector
+
+
+class CurvatureSolver:
+    """(D' W D + ridge I)^-1 by one Cholesky factorisation, for a metric W that stays for several rounds.
+
+    W = diag(weights), or with `project` diag(weights) after removing the weighted mean, which is the curvature
+    that is left once an intercept has been minimised out.
+    """
+
+    def __init__(
+        self, block: Block, weights: Vector, ridge: float, *, project: bool, outer: Vector | None = None
+    ) -> None:
+        self.block, self.weights, self.ridge, self.project = block, weights, ridge, project
+        self.mean_weights = weights / weights.sum()
+        self.is_dual = outer is not None
+        if outer is not None:
+            self.root = np.sqrt(weights)
+            self.factor = _factor(self.root[:, None] * self._project_outer(outer) * self.root, ridge)
+        else:
+            self.gram = block.gram(weights, project=project)
+            self.factor = _factor(self.gram, ridge)
+
+    def _project_outer(self, outer: Vector) -> Vector:
+        if not self.project:
+            return outer
+        row = outer @ self.mean_weights
+        return outer - np.add.outer(row, row) + float(row @ self.mean_weights)
+
+    def _predict(self, x: Vector) -> Vector:
+        y = self.block.predict(x)
+        return y - self.mean_weights @ y if self.project else y
+
+    def _correlate(self, r: Vector) -> Vector:
+        return self.block.correlate(r - self.mean_weights * r.sum() if self.project else r)
+
+    def cross(self, step: Vector) -> Vector:
+        """D' W step."""
+        return self._correlate(self.weights * step)
+
+    def times(self, x: Vector) -> Vector:
+        """D' W D x for one vector or for columns."""
+        if not self.is_dual:
+            return self.gram @ x
+        if x.ndim == 2:
+            return _by_column(self.times, x)
+        return self._correlate(self.weights * self._predict(x))
+
+    def solve(self, b: Vector) -> Vector:
+        """(D' W D + ridge I)^-1 b for one vector or for columns."""
+        if not self.is_dual:
+            return np.asarray(linalg.cho_solve(self.factor, b, check_finite=False))
+        if b.ndim == 2:
+            return _by_column(self.solve, b)
+        inner = linalg.cho_solve(self.factor, self.root * self._predict(b), check_finite=False)
+        return (b - self._correlate(self.root * inner)) / self.ridge
+
+
+def _by_column(function: Callable[[Vector], Vector], columns: Vector) -> Vector:
+    """Apply to each column that is not zero (an unused slot of a window costs nothing)."""
+    result = np.zeros_like(columns)
+    for j, column in enumerate(columns.T):
+        if column.any():
+            result[:, j] = function(column)
+    return result
+
+
+def _factor(gram: Vector, ridge: float) -> tuple[Vector, bool]:
+    """Cholesky factor of gram + ridge I, with just enough more ridge where rounding makes it singular."""
+    diagonal = np.arange(len(gram))
+    jitter = 0.0
+    scale = float(np.trace(gram)) / max(len(gram), 1) or 1.0
+    while True:
+        shifted = gram.copy()
+        shifted[diagonal, diagonal] += ridge + jitter
+        try:
+            return linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            jitter = max(10 * jitter, 1e-13 * scale)
+
+
+def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:
+    """Pseudo-inverse solve of a small symmetric system after scaling its diagonal; tiny eigenvalues dropped."""
+    unit = 1.0 / np.sqrt(np.where(scale > 0, scale, 1.0))
+    values, vectors = linalg.eigh(unit[:, None] * matrix * unit, check_finite=False)
+    keep = values > cutoff
+    part = vectors[:, keep]
+    return unit * (part @ ((part.T @ (unit * b)) / values[keep]))

@@ -1,0 +1,406 @@
+"""Sharing ADMM: the averaged form (default for every loss and penalty) and the published Jacobi form.
+
+Solves  (1/total) sum_i s_i l(z_i; y_i) + alpha sum_m R(x_m),  z = sum_m D_m x_m + b.
+One vector of n numbers goes down and one comes up per round; only the sum over the parties is used.
+
+| symbol | meaning | held by |
+|---|---|---|
+| s, total | row weights and their sum; norms below are weighted by s | everybody |
+| copies | M in the averaged form; 1 gives the published form, in which every party corrects the whole residual | - |
+| rho | penalty times total, so that its size does not depend on n | everybody |
+| a | (sum of shares + b) / copies | coordinator |
+| w | the single state vector: z = prox_l(w), zbar = z / copies, u = w / copies - zbar | coordinator |
+| q | a - zbar + u, the only vector that is broadcast | everybody |
+| base, x | coefficients the round starts from; argmin (alpha total/rho) R(x) + 1/2 ||D x - (D base - q)||^2 | party |
+
+After a round the next start (base, w, a, b) is a mixture of the last results: the newest alone (plain ADMM), or the
+mixture whose residuals cancel best (Anderson acceleration). Parties mix their own part; only inner products travel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.algorithms.base import Arrays, Progress
+from tacit.algorithms.block import Block
+from tacit.algorithms.inner import ShareSolver
+from tacit.problem.losses.base import Loss
+from tacit.problem.regularizers.base import Regularizer
+from tacit.types import Vector
+
+RELAXATION = 1.7  # of the first rounds; acceleration takes over after them
+PLAIN_ROUNDS = 5
+GROWTH_ALLOWED = 2.0  # an accelerated step whose residual grows by more is taken back
+ANDERSON_RIDGE = 1e-10
+RHO_SLACK, RHO_CHANGE = 5.0, 10.0
+DIVERGED, GROWING_ROUNDS = 1e3, 25  # the published form is stopped when its residual grows so far or so long
+
+
+@dataclass(frozen=True)
+class SharingSettings:
+    """What both sides of the method must agree on."""
+
+    loss: Loss
+    regularizer: Regularizer
+    alpha: float
+    parties: int
+    fit_intercept: bool
+    window: int
+    rho: float
+    adapt_rho: bool = True
+    published: bool = False
+
+    @property
+    def copies(self) -> int:
+        """How many parts the residual is divided into."""
+        return 1 if self.published else self.parties
+
+    @property
+    def accelerate(self) -> bool:
+        """Anderson acceleration, for the averaged form of a convex problem."""
+        return not self.published and self.loss.convex and self.window > 1
+
+
+def default_rho(loss: Loss, labels: Vector, copies: int) -> float:
+    """Start for rho from the curvature of the loss, or from slope over spread of the labels where it has none."""
+    spread = float(np.std(labels)) or 1.0
+    if loss.concavity > 0:
+        return 2.0 * copies * loss.concavity  # the z-update must have one minimiser
+    if math.isfinite(loss.curvature):
+        return 0.4 * loss.curvature
+    if math.isfinite(loss.lipschitz):
+        return 0.4 * loss.lipschitz / (1.0 if loss.task == "classification" else spread)
+    return 0.4 * max(float(np.mean(labels)), 1e-3)
+
+
+class SharingParty:
+    """The party's side: one regularised least-squares problem per round."""
+
+    def __init__(self, block: Block, settings: SharingSettings, row_weights: Vector | None) -> None:
+        self.block, self.settings = block, settings
+        self.total = float(block.n if row_weights is None else row_weights.sum())
+        self.solver = ShareSolver(block, row_weights, settings.regularizer)
+        self.coef = np.zeros(block.d)
+        self.best = np.zeros(block.d)
+        self.results, self.residuals = (np.zeros((block.d, settings.window)) for _ in range(2))
+        self.start = np.zeros(block.d)
+
+    def start_at(self, coef: Vector) -> Arrays:
+        """Begin from given coefficients."""
+        self.coef, self.start, self.best = coef.copy(), coef.copy(), coef.copy()
+        return {"share": self.block.predict(coef)}
+
+    def step(self, round_: int, inbox: Arrays) -> Arrays:
+        """Answer q with the share of the new coefficients."""
+        rho, relaxation, kappa, slot, keep = (float(v) for v in inbox["control"])
+        mixture = inbox["mixture"]
+        if keep:
+            self.best = self.coef
+        base = self.results[:, : mixture.size] @ mixture if mixture.size else self.start
+        pull = self.solver.correlate(inbox["q"])
+        weight = self.settings.alpha * self.total / rho
+        self.coef, certificate = self.solver.solve(base, inbox["q"], pull, weight)
+        result = relaxation * self.coef + (1 - relaxation) * base
+        products = self._store(int(slot), result, result - base)
+        return {
+            "share": self.block.predict(self.coef),
+            "products": products,
+            "numbers": np.array([self._penalty(), self._stationarity(base, rho * pull) ** 2]),
+            **self._dual(kappa * rho * pull),
+            "max_certificate": np.array([certificate]),
+        }
+
+    def _store(self, slot: int, result: Vector, residual: Vector) -> Vector:
+        self.results[:, slot], self.residuals[:, slot] = result, residual
+        return self.residuals.T @ self.solver.times(residual)
+
+    def _penalty(self) -> float:
+        return self.settings.alpha * self.settings.regularizer.value(self.coef)
+
+    def _stationarity(self, x: Vector, pull: Vector) -> float:
+        """||x - prox(x - gradient)||, the x-part of the Lyapunov function of the convergence analysis, eq. (13)."""
+        regularizer, gradient = self.settings.regularizer, pull / self.total
+        if regularizer.form == "quadratic":
+            return float(np.linalg.norm(gradient + self.settings.alpha * regularizer.l2 * x))
+        return float(np.linalg.norm(x - regularizer.prox(x - gradient, self.settings.alpha or 1.0)))
+
+    def _dual(self, pull: Vector) -> Arrays:
+        """alpha R*(v) at v = -D'theta / (alpha total), after the shrinking that makes it finite."""
+        alpha = self.settings.alpha
+        if self.settings.regularizer.constraint:
+            alpha = 1.0
+        if alpha <= 0:
+            return {"conjugate": np.zeros(1), "min_shrink": np.zeros(1)}
+        v = -pull / (alpha * self.total)
+        shrink = self.settings.regularizer.shrink(v)
+        value = alpha * self.settings.regularizer.conjugate(shrink * v) if shrink > 0 else 0.0
+        return {"conjugate": np.array([value]), "min_shrink": np.array([shrink])}
+
+    def finish(self, inbox: Arrays) -> None:
+        """End on the best coefficients found."""
+        if inbox["control"][0]:
+            self.coef = self.best
+
+    def state(self) -> Arrays:
+        """Everything needed to go on after a restart, except what the data give again."""
+        names = ("coef", "best", "start", "results", "residuals")
+        return {name: getattr(self, name) for name in names}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+class SharingCoordinator:
+    """The coordinator's side: z-update, dual update, acceleration, certificates."""
+
+    def __init__(
+        self, labels: Vector, settings: SharingSettings, row_weights: Vector | None, tol: float
+    ) -> None:
+        self.labels, self.settings, self.weights, self.tol = labels, settings, row_weights, tol
+        n, h = labels.size, settings.window
+        self.total = float(n if row_weights is None else row_weights.sum())
+        self.copies, self.rho = settings.copies, settings.rho
+        self.w, self.a = np.zeros(n), np.zeros(n)
+        self.z = np.zeros(n)
+        self.base_intercept = self.intercept = 0.0
+        self.result_w, self.result_a, self.residual_w = (np.zeros((n, h), order="F") for _ in range(3))
+        self.result_b, self.residual_b = np.zeros(h), np.zeros(h)
+        self.gram = np.zeros((h, h))
+        self.mixture: Vector = np.zeros(0)
+        self.slot = self.filled = self.round = self.last_slot = self.growing = 0
+        self.best_objective = self.best_residual = self.last_residual = math.inf
+        self.last_norm = self.before_residual = math.inf
+        self.last_z = self.z
+        self.best_intercept = 0.0
+        self.keep = False
+        self.scale = 1e-3 * self._mean(settings.loss.value(self.z, labels))
+        self._kappa = 0.0
+        self.next_rho_check = 10
+
+    def _mean(self, values: Vector) -> float:
+        return float(values.sum() if self.weights is None else self.weights @ values) / self.total
+
+    def _inner(self, a: Vector, b: Vector) -> Vector:
+        return a.T @ (b if self.weights is None else self.weights * b)
+
+    # --- the protocol ---------------------------------------------------------------------------------
+
+    def start_at(self, total: Arrays, intercept: float) -> None:
+        """Begin from coefficients the parties already hold, with the dual that belongs to their predictions."""
+        z = total["share"] + intercept
+        self.a = z / self.copies
+        self.base_intercept = self.intercept = self.best_intercept = intercept
+        self.w = z + self.settings.loss.grad(z, self.labels) * self.copies / self.rho
+
+    def broadcast(self) -> Arrays:
+        """z-update at w, then q."""
+        self.round += 1
+        step = self.copies / self.rho
+        self.z = self.settings.loss.prox(self.w, self.labels, step)
+        zbar = self.z / self.copies
+        self._zbar = zbar
+        self._u = self.w / self.copies - zbar
+        self._q = self.a - zbar + self._u
+        self._kappa = self._dual_scale() if self._checks_gap() else 0.0
+        control = [self.rho, self._relaxation(), self._kappa, self.slot, self.keep]
+        return {"q": self._q, "mixture": self.mixture, "control": np.array(control, dtype=np.float64)}
+
+    def _relaxation(self) -> float:
+        if self.settings.published or not self.settings.loss.convex:
+            return 1.0
+        return RELAXATION if self.round <= PLAIN_ROUNDS or not self.settings.accelerate else 1.0
+
+    def _checks_gap(self) -> bool:
+        return self.settings.loss.convex and (self.round % 5 == 0 or self.last_residual <= 10 * self.tol)
+
+    def combine(self, total: Arrays) -> Progress:
+        """Take in the new shares: intercept, dual, acceleration, certificates."""
+        relaxation = self._relaxation()
+        mean_q = self._mean(self._q) if self.settings.fit_intercept else 0.0
+        self.intercept = self.base_intercept - mean_q
+        predictions = total["share"] + self.intercept
+        a_new = predictions / self.copies
+        progress = self._measure(total, predictions)
+        result_w = self.copies * (self._u + relaxation * a_new + (1 - relaxation) * self._zbar)
+        result_a = relaxation * a_new + (1 - relaxation) * self.a
+        result_b = relaxation * self.intercept + (1 - relaxation) * self.base_intercept
+        norm = self._store(total["products"], result_w, result_a, result_b)
+        self._choose_mixture(norm)
+        self._adapt_rho(progress)
+        return progress
+
+    def closing(self) -> Arrays:
+        """Tell the parties to end on the best coefficients (the last ones may be slightly worse)."""
+        back = not self.keep and math.isfinite(self.best_objective)
+        if back:
+            self.intercept = self.best_intercept
+        return {"control": np.array([float(back)])}
+
+    # --- acceleration ---------------------------------------------------------------------------------
+
+    def _store(self, products: Vector, result_w: Vector, result_a: Vector, result_b: float) -> float:
+        """Put the round's result into its slot, and its inner products with the earlier ones into the Gram matrix."""
+        slot = self.slot
+        self.result_w[:, slot], self.result_a[:, slot], self.result_b[slot] = result_w, result_a, result_b
+        self.residual_w[:, slot] = result_w - self.w
+        self.residual_b[slot] = result_b - self.base_intercept
+        self.filled = max(self.filled, slot + 1)
+        used = self.filled
+        row = products[:used] + self._inner(self.residual_w[:, :used], self.residual_w[:, slot]) / self.copies
+        row += self.total * self.residual_b[:used] * self.residual_b[slot]
+        self.gram[slot, :used] = self.gram[:used, slot] = row
+        return math.sqrt(max(float(row[slot]), 0.0))
+
+    def _choose_mixture(self, norm: float) -> None:
+        """Plain step, accelerated step, or back to the last good result where acceleration did harm."""
+        accelerate = self.settings.accelerate and self.round >= PLAIN_ROUNDS
+        if accelerate and not norm <= GROWTH_ALLOWED * self.last_norm:
+            self.mixture = _one_hot(self.last_slot, self.settings.window)
+            self._start_from(self.mixture)
+            self._forget()
+            return
+        self.last_norm, self.last_slot = norm, self.slot
+        if accelerate and self.filled > 1:
+            self.mixture = _least_residual(self.gram[: self.filled, : self.filled])
+        else:
+            self.mixture = _one_hot(self.slot, self.filled)
+        self._start_from(self.mixture)
+        self.slot = (self.slot + 1) % self.settings.window
+
+    def _forget(self) -> None:
+        """Empty the window (the mixture already chosen still refers to what the parties hold)."""
+        self.slot = self.filled = 0
+        self.last_norm = math.inf
+
+    def _start_from(self, mixture: Vector) -> None:
+        used = mixture.size
+        self.w = self.result_w[:, :used] @ mixture
+        self.a = self.result_a[:, :used] @ mixture
+        self.base_intercept = float(self.result_b[:used] @ mixture)
+
+    # --- the penalty ----------------------------------------------------------------------------------
+
+    def _adapt_rho(self, progress: Progress) -> None:
+        """Balance the residuals at rounds 10, 20, 40, ... where they are far apart, keeping z and the dual."""
+        if not self.settings.adapt_rho or self.round < self.next_rho_check:
+            return
+        self.next_rho_check *= 2
+        ratio = math.sqrt(progress.primal / progress.dual) if progress.primal > 0 < progress.dual else 1.0
+        if 1 / RHO_SLACK < ratio < RHO_SLACK:
+            return
+        new = self.rho * min(max(ratio, 1 / RHO_CHANGE), RHO_CHANGE)
+        new = max(new, 2 * self.copies * self.settings.loss.concavity)
+        z = self.settings.loss.prox(self.w, self.labels, self.copies / self.rho)
+        self.w = z + (self.w - z) * (self.rho / new)
+        self.rho = new
+        self._forget()
+
+    # --- measuring ------------------------------------------------------------------------------------
+
+    def _measure(self, total: Arrays, predictions: Vector) -> Progress:
+        penalty, stationarity = (float(v) for v in total["numbers"])
+        objective = self._mean(self.settings.loss.value(predictions, self.labels)) + penalty
+        self.keep = objective < self.best_objective
+        if self.keep:
+            self.best_objective, self.best_intercept = objective, self.intercept
+        primal, dual, violation = self._residuals(predictions)
+        gap = self._certified_gap(total) if self._kappa > 0 else math.inf
+        self.last_residual = max(primal, dual)
+        bar = self.tol * max(abs(self.best_objective), self.scale)
+        return Progress(
+            objective=objective,
+            gap=gap,
+            primal=primal,
+            dual=dual,
+            rho=self.rho,
+            stationarity=stationarity + violation * (1 + (self.rho / self.total) ** 2),
+            done=gap <= bar or (self._uncertifiable() and self.last_residual <= 0.1 * self.tol),
+            note=self._divergence(objective),
+        )
+
+    def _residuals(self, predictions: Vector) -> tuple[float, float, float]:
+        """Relative primal and dual residual, and the squared violation of z = sum of shares at the round's start."""
+        size = math.sqrt(max(self._mean(self.z**2), self._mean(predictions**2), 1e-30))
+        primal = math.sqrt(self._mean((predictions - self.z) ** 2)) / size
+        force = math.sqrt(max(self._mean(self._u**2), 1e-30))
+        dual = math.sqrt(self._mean((self.z - self.last_z) ** 2)) / self.copies / force
+        self.last_z = self.z
+        return primal, dual, self.total * self._mean((self.copies * self.a - self.z) ** 2)
+
+    def _uncertifiable(self) -> bool:
+        """True where the dual has no finite point to offer, so that the residuals decide."""
+        regularizer = self.settings.regularizer
+        no_bound = regularizer.name in ("none", "nonnegative") or (
+            self.settings.alpha <= 0 and not regularizer.constraint
+        )
+        return no_bound or not self.settings.loss.convex
+
+    def _dual_scale(self) -> float:
+        return self.settings.loss.shrink(self._dual_point(), self.labels)
+
+    def _dual_point(self) -> Vector:
+        mean = self._mean(self._q) if self.settings.fit_intercept else 0.0
+        return self.rho * (self._q - mean)
+
+    def _certified_gap(self, total: Arrays) -> float:
+        """Best objective so far minus the dual value at theta = kappa rho q: a true bound by weak duality."""
+        shrink = float(total["min_shrink"][0])
+        theta = shrink * self._kappa * self._dual_point()
+        dual = -self._mean(self.settings.loss.conjugate(theta, self.labels)) - float(total["conjugate"][0])
+        return self.best_objective - dual
+
+    def _divergence(self, objective: float) -> str:
+        if not self.settings.published:
+            return ""
+        norm = self.last_residual
+        self.best_residual = min(self.best_residual, norm)
+        self.growing = self.growing + 1 if norm > self.before_residual else 0
+        self.before_residual = norm
+        if math.isfinite(objective) and norm < DIVERGED * self.best_residual and self.growing < GROWING_ROUNDS:
+            return ""
+        return (
+            f"the published form diverges at rho={self.rho / self.total:.3g}: every party corrects the whole residual "
+            f'at once; use method="averaged", or a larger rho'
+        )
+
+    # --- pausing --------------------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Everything needed to go on after a restart."""
+        numbers = np.array([float(getattr(self, name)) for name in _NUMBERS])
+        return {"numbers": numbers, **{name: getattr(self, name) for name in _ARRAYS}}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        for name in _ARRAYS:
+            setattr(self, name, state[name])
+        for name, value in zip(_NUMBERS, state["numbers"], strict=True):
+            kind = type(getattr(self, name))
+            setattr(self, name, kind(value))
+
+
+_ARRAYS = ("w", "a", "last_z", "result_w", "result_a", "residual_w", "result_b", "residual_b", "gram", "mixture")
+_NUMBERS = (
+    *("rho", "base_intercept", "intercept", "best_intercept", "best_objective", "best_residual", "last_residual"),
+    *("before_residual", "last_norm", "last_slot", "slot", "filled", "round", "keep", "next_rho_check", "growing"),
+)
+
+
+def _one_hot(slot: int, size: int) -> Vector:
+    mixture = np.zeros(size)
+    mixture[slot] = 1.0
+    return mixture
+
+
+def _least_residual(gram: Vector) -> Vector:
+    """Weights that sum to 1 and make the mixed residual smallest, a little ridge keeping them bounded."""
+    unit = 1.0 / np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    scaled = unit[:, None] * gram * unit
+    scaled[np.diag_indices_from(scaled)] += ANDERSON_RIDGE
+    weights = unit * np.linalg.solve(scaled, unit / unit.max())
+    return np.asarray(weights / weights.sum())
