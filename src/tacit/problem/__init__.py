@@ -1,1 +1,1 @@
-"""TODO"""
+"""What is minimised: losses of predictions and regularizers of coefficients."""

@@ -1,1 +1,49 @@
-"""TODO"""
+"""Regularizers by name. A new one is one file with a subclass of `Regularizer` and one line below."""
+
+from tacit.problem.registry import find
+from tacit.problem.regularizers.ball import Ball
+from tacit.problem.regularizers.base import Form, Regularizer
+from tacit.problem.regularizers.box import Box
+from tacit.problem.regularizers.elastic_net import ElasticNet
+from tacit.problem.regularizers.l1 import L1
+from tacit.problem.regularizers.l2 import L2
+from tacit.problem.regularizers.none import NoPenalty
+from tacit.problem.regularizers.nonnegative import NonNegative
+
+REGULARIZERS: dict[str, type[Regularizer]] = {
+    "ball": Ball,
+    "box": Box,
+    "elastic_net": ElasticNet,
+    "l1": L1,
+    "l2": L2,
+    "none": NoPenalty,
+    "nonnegative": NonNegative,
+}
+
+
+def get_regularizer(regularizer: str | Regularizer) -> Regularizer:
+    """Regularizer of that name with its default parameters; a regularizer is returned as it is.
+
+    Raises
+    ------
+    InputError
+        Where the name is unknown.
+    """
+    if isinstance(regularizer, Regularizer):
+        return regularizer
+    return find("regularizer", regularizer, REGULARIZERS)()
+
+
+__all__ = [
+    "L1",
+    "L2",
+    "REGULARIZERS",
+    "Ball",
+    "Box",
+    "ElasticNet",
+    "Form",
+    "NoPenalty",
+    "NonNegative",
+    "Regularizer",
+    "get_regularizer",
+]

@@ -50,11 +50,11 @@ class Regularizer(ABC):
 
     @abstractmethod
     def prox(self, v: Vector, step: float) -> Vector:
-        """argmin over x of R(x) + ||x - v||^2 / (2 step)."""
+        """The argmin over x of R(x) + ||x - v||^2 / (2 step)."""
 
     @abstractmethod
     def conjugate(self, v: Vector) -> float:
-        """sup over x of v.x - R(x); infinite outside its domain."""
+        """The sup over x of v.x - R(x); infinite outside its domain."""
 
     @abstractmethod
     def shrink(self, v: Vector) -> float:

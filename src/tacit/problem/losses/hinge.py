@@ -1,0 +1,48 @@
+"""Hinge loss: value = max(0, 1 - y z)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.problem.losses.base import Loss
+from tacit.problem.losses.domain import SLACK, indicate, shrink_to, slack_of
+from tacit.types import Vector
+
+
+class Hinge(Loss):
+    """Hinge loss, max(0, 1 - y z): support vector machine."""
+
+    name = "hinge"
+    task = "classification"
+    smooth = False
+    lipschitz = 1.0
+
+    def value(self, z: Vector, y: Vector) -> Vector:
+        """max(0, 1 - y z)."""
+        return np.maximum(0.0, 1.0 - y * z)
+
+    def grad(self, z: Vector, y: Vector) -> Vector:
+        """-y below the margin, 0 from it on."""
+        return np.where(y * z < 1.0, -y, 0.0)
+
+    def hess(self, z: Vector, y: Vector) -> Vector:
+        """0 everywhere."""
+        return np.zeros(np.broadcast(z, y).shape)
+
+    def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
+        """The margin y v raised by step, but not beyond 1."""
+        margin = y * v
+        return np.asarray(y * np.maximum(margin, np.minimum(margin + step, 1.0)))
+
+    def conjugate(self, t: Vector, y: Vector) -> Vector:
+        """Product t y for -1 <= t y <= 0."""
+        pull = -t * y
+        inside = (pull >= -slack_of(t)) & (pull <= 1.0 + SLACK)
+        return indicate(inside, -np.maximum(pull, 0.0))
+
+    def shrink(self, t: Vector, y: Vector) -> float:
+        """0 where some t points away from its label, else 1 / max|t|, at most 1."""
+        pull = -t * y
+        if np.any(pull < -slack_of(t)):
+            return 0.0
+        return shrink_to(1.0, pull)

@@ -1,0 +1,66 @@
+"""Huber loss: value = 1/2 u^2 for |u| <= threshold, threshold (|u| - threshold / 2) beyond, u = z - y."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tacit.errors import InputError
+from tacit.problem.losses.base import Loss
+from tacit.problem.losses.domain import SLACK, indicate, shrink_to
+from tacit.types import Vector
+
+
+class Huber(Loss):
+    """Huber loss: quadratic near the label, linear far from it.
+
+    Parameters
+    ----------
+    threshold : float
+        Residual from which the loss grows linearly; 1.35 keeps 95 % of the efficiency of least squares
+        under Gaussian noise of unit variance.
+    """
+
+    name = "huber"
+    task = "regression"
+    curvature = 1.0
+
+    def __init__(self, threshold: float = 1.35) -> None:
+        if not (threshold > 0 and math.isfinite(threshold)):
+            raise InputError(
+                f'threshold={threshold:g} is not allowed: it must be positive and finite; "squared" has none'
+            )
+        self.threshold = float(threshold)
+        self.lipschitz = self.threshold
+
+    def value(self, z: Vector, y: Vector) -> Vector:
+        """1/2 u^2 within the threshold, linear beyond."""
+        size = np.abs(z - y)
+        inner = np.minimum(size, self.threshold)
+        return np.asarray(inner * (size - 0.5 * inner))
+
+    def grad(self, z: Vector, y: Vector) -> Vector:
+        """Residual clipped into [-threshold, threshold]."""
+        return np.clip(z - y, -self.threshold, self.threshold)
+
+    def hess(self, z: Vector, y: Vector) -> Vector:
+        """1 within the threshold, 0 beyond."""
+        return (np.abs(z - y) < self.threshold).astype(np.float64)
+
+    def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
+        """Prox of the squared loss where that stays within the threshold, else v moved by step threshold."""
+        residual = v - y
+        near = np.abs(residual) <= self.threshold * (1.0 + step)
+        far = v - self.threshold * step * np.sign(residual)
+        return np.where(near, (v + step * y) / (1.0 + step), far)
+
+    def conjugate(self, t: Vector, y: Vector) -> Vector:
+        """t^2 / 2 + t y for |t| <= threshold."""
+        inside = np.abs(t) <= self.threshold * (1.0 + SLACK)
+        with np.errstate(over="ignore"):
+            return indicate(inside, t * (0.5 * t + y))
+
+    def shrink(self, t: Vector, y: Vector) -> float:
+        """Ratio threshold / max|t|, at most 1."""
+        return shrink_to(self.threshold, np.abs(t))
