@@ -1,0 +1,125 @@
+"""Labels of two classes as -1 and +1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.data.wording import listing, plural, show
+from tacit.errors import InputError
+from tacit.types import Vector
+
+
+def encode_binary(y: npt.ArrayLike, *, party: str = "") -> tuple[Vector, npt.NDArray[Any]]:
+    """Encode labels of two classes.
+
+    Parameters
+    ----------
+    y : array-like
+        One label per row: numbers, text or booleans.
+    party : str
+        Name of the party that holds the labels, for messages; "" leaves it out.
+
+    Returns
+    -------
+    pm1 : float64 array
+        -1 for the first class, +1 for the second.
+    classes : array of two values
+        The classes, sorted.
+
+    Raises
+    ------
+    InputError
+        For blank or infinite labels, one class only, or more than two.
+    """
+    prefix = _prefix(party)
+    values = check_labels(y, party=party)
+    try:
+        classes, codes = np.unique(values, return_inverse=True)
+    except TypeError as error:
+        raise InputError(
+            f"{prefix}the labels mix numbers and text, which have no common order: use one of them"
+        ) from error
+    _check_two(classes, prefix)
+    return np.where(codes == 1, 1.0, -1.0), classes
+
+
+def check_labels(y: npt.ArrayLike, *, party: str = "") -> npt.NDArray[Any]:
+    """Return labels of any kind as an array with a usable label in every row.
+
+    Parameters
+    ----------
+    y : array-like
+        One label per row: numbers, text or booleans.
+    party : str
+        Name of the party that holds the labels, for messages; "" leaves it out.
+
+    Returns
+    -------
+    array
+        The labels, unchanged.
+
+    Raises
+    ------
+    InputError
+        For blank, NaN or infinite labels, with the first row (counted from 1), or for no labels.
+    """
+    prefix = _prefix(party)
+    values = np.asarray(y)
+    if values.ndim != 1:
+        raise InputError(f"{prefix}the labels have shape {values.shape}: give one label for each row")
+    if values.size == 0:
+        raise InputError(f"{prefix}there are no labels: give one label for each row")
+    rows = np.flatnonzero(_blanks(values))
+    if rows.size:
+        raise InputError(
+            f"{prefix}{plural(rows.size, 'label')} blank, NaN or infinite, the first in row {rows[0] + 1}: "
+            "fill them in, or remove these rows"
+        )
+    return values
+
+
+def _prefix(party: str) -> str:
+    """Return how a message about a party begins."""
+    return f"party {show(party)}: " if party else ""
+
+
+def _blanks(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Mark the labels that are blank, NaN or infinite."""
+    if values.dtype.kind in "fc":
+        return np.asarray(~np.isfinite(values))
+    if values.dtype.kind in "mM":
+        return np.asarray(np.isnat(values))
+    if values.dtype.kind in "OUS":
+        return np.array([_is_blank(value) for value in values], dtype=np.bool_)
+    return np.zeros(values.shape, dtype=np.bool_)
+
+
+def _is_blank(value: Any) -> bool:
+    """Tell whether one object is blank: None, NaN, pandas' NA and NaT, or text of spaces only."""
+    if isinstance(value, (str, bytes)):
+        return not value.strip()
+    if isinstance(value, float):
+        return not np.isfinite(value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _check_two(classes: npt.NDArray[Any], prefix: str) -> None:
+    """Refuse any number of classes but two."""
+    if classes.size == 1:
+        raise InputError(
+            f"{prefix}the labels have one class only, {show(classes[0])}: two classes are needed to train"
+        )
+    if classes.size > 2:
+        kind = "Unknown label type: continuous. " if _is_continuous(classes) else ""
+        raise InputError(
+            f"{prefix}{kind}Only binary classification is supported. The labels have {classes.size} classes, "
+            f"{listing(classes.tolist(), 3)}: keep two, or join them into two"
+        )
+
+
+def _is_continuous(classes: npt.NDArray[Any]) -> bool:
+    """Tell whether the values are measurements rather than class numbers."""
+    return classes.dtype.kind == "f" and bool(np.any(classes != np.floor(classes)))

@@ -1,0 +1,155 @@
+"""Split the columns of one matrix between parties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.data.wording import listing, show
+from tacit.errors import InputError
+from tacit.types import Matrix
+
+Columns = npt.NDArray[np.int64]
+
+
+def split_columns(n_columns: int, parties: int | Sequence[int] | Sequence[Sequence[int]]) -> list[Columns]:
+    """Say which columns each party holds.
+
+    Parameters
+    ----------
+    n_columns : int
+        Number of columns to share out.
+    parties : int, list of int, or list of lists of int
+        A number of parties (contiguous blocks of nearly equal size), the size of each party's block
+        (they sum to `n_columns`), or each party's columns (every column once, in any order).
+
+    Returns
+    -------
+    list of arrays
+        For each party, the indices of its columns, in the order given.
+
+    Raises
+    ------
+    InputError
+        When a party would hold no column, or a column no party or two.
+    """
+    if _is_whole(parties):
+        return _equal_blocks(n_columns, int(parties))  # type: ignore[arg-type]
+    if isinstance(parties, str) or not hasattr(parties, "__len__"):
+        raise _wrong_form(parties)
+    given: list[Any] = list(parties)  # type: ignore[arg-type]
+    if not given:
+        raise InputError("parties=[] names no party: give a number, sizes, or lists of columns")
+    if all(_is_whole(item) for item in given):
+        return _sized_blocks(n_columns, [int(item) for item in given])
+    lists = [_column_list(item, number) for number, item in enumerate(given, start=1)]
+    _check_cover(n_columns, lists)
+    return [np.array(columns, dtype=np.int64) for columns in lists]
+
+
+def take_columns(X: Matrix, columns: npt.ArrayLike) -> Matrix:
+    """Return some columns of a matrix.
+
+    Parameters
+    ----------
+    X : array or sparse matrix
+        Dense or sparse, with `X.shape[1]` columns.
+    columns : array of int
+        Indices of columns.
+
+    Returns
+    -------
+    Matrix
+        A view (no copy) where X is dense and the columns are a contiguous rising range; else a copy,
+        sparse where X is.
+    """
+    wanted = np.asarray(columns, dtype=np.int64)
+    if isinstance(X, np.ndarray) and wanted.size and np.array_equal(wanted, _range_from(wanted)):
+        return X[:, wanted[0] : wanted[-1] + 1]
+    if not isinstance(X, np.ndarray) and X.format != "csr":
+        X = X.tocsr()
+    return X[:, wanted]
+
+
+def _range_from(columns: Columns) -> Columns:
+    """Return the contiguous range that starts where `columns` does and is as long."""
+    return np.arange(columns[0], columns[0] + columns.size)
+
+
+def _is_whole(value: Any) -> bool:
+    """Tell whether a value is a whole number; True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+
+
+def _equal_blocks(n_columns: int, parties: int) -> list[Columns]:
+    """Cut into blocks of nearly equal size."""
+    if parties < 1:
+        raise InputError(f"parties={parties} is not allowed: it must be at least 1")
+    if parties > n_columns:
+        raise InputError(
+            f"X has {n_columns} feature(s), too few for parties={parties}: "
+            f"give parties={max(n_columns, 1)} or more columns"
+        )
+    return list(np.array_split(np.arange(n_columns, dtype=np.int64), parties))
+
+
+def _sized_blocks(n_columns: int, sizes: Sequence[int]) -> list[Columns]:
+    """Cut into blocks of the given sizes."""
+    for number, size in enumerate(sizes, start=1):
+        if size < 1:
+            raise InputError(f"party {number} would hold {size} columns: each party needs at least 1")
+    if sum(sizes) != n_columns:
+        raise InputError(
+            f"the sizes in parties={show(list(sizes))} sum to {sum(sizes)}: "
+            f"make them sum to {n_columns}, as X has {n_columns} feature(s)"
+        )
+    return list(np.split(np.arange(n_columns, dtype=np.int64), np.cumsum(sizes)[:-1]))
+
+
+def _column_list(item: Any, number: int) -> list[int]:
+    """Check one party's list of columns."""
+    if isinstance(item, str) or not hasattr(item, "__len__"):
+        raise _wrong_form(item)
+    columns = list(item)
+    if not columns:
+        raise InputError(f"party {number} has no columns: give it at least 1")
+    for column in columns:
+        if not _is_whole(column):
+            raise InputError(
+                f"party {number}: column {show(column)} is not allowed: columns are whole numbers, from 0"
+            )
+    return [int(column) for column in columns]
+
+
+def _wrong_form(value: Any) -> InputError:
+    """Build the refusal of a value that is none of the three forms."""
+    return InputError(
+        f"parties={show(value)} is not allowed: give a number of parties, a list of sizes, "
+        "or a list with each party's list of columns"
+    )
+
+
+def _check_cover(n_columns: int, lists: Sequence[Sequence[int]]) -> None:
+    """Refuse columns that do not exist, that two parties hold, or that none does."""
+    holder: dict[int, int] = {}
+    for number, columns in enumerate(lists, start=1):
+        for column in columns:
+            if not 0 <= column < n_columns:
+                raise InputError(
+                    f"party {number}: column {column} is not in X, whose columns are 0 to {n_columns - 1}"
+                )
+            if column in holder:
+                raise InputError(
+                    f"column {column} is given to party {holder[column]} and to party {number}: "
+                    "give it to one party, once"
+                )
+            holder[column] = number
+    left = [column for column in range(n_columns) if column not in holder]
+    if left:
+        raise InputError(
+            f"no party holds column {listing(left)} of X: give each to a party, or drop it from X"
+        )

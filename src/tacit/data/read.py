@@ -1,0 +1,176 @@
+"""Read one party's file: CSV, Parquet or LIBSVM, told apart by the end of the name."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import scipy.sparse as sp
+
+from tacit.data.table import MOST_COLUMNS, ArrowTable, SparseTable, Table
+from tacit.data.wording import listing, one_line, show
+from tacit.errors import InputError
+
+__all__ = ["Table", "read_table"]
+
+# What the readers raise on damaged input; InputError is a ValueError too and is let through first.
+_DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError, zlib.error, OverflowError, MemoryError)
+_BLOCK = 1 << 24  # bytes; a row must fit in a block, and rows of many thousand columns are long
+
+
+def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | None = None) -> Table:
+    """Read a table from a file.
+
+    Parameters
+    ----------
+    path : path
+        A file whose name ends in .csv, .csv.gz, .parquet, .svm, .svm.gz, .libsvm or .libsvm.gz. The
+        first line of a CSV file is its header. The columns of a LIBSVM file are named "1" to "d",
+        its label column "label", and it stays sparse.
+    party : str
+        The party's name, for messages.
+    id_column : str, optional
+        A column of a CSV file to read as text, so that ids keep their leading zeros and all their
+        digits.
+
+    Returns
+    -------
+    Table
+        The columns by name.
+
+    Raises
+    ------
+    InputError
+        When the file is absent, empty, damaged, of another kind, has no rows, or has two columns of
+        one name or a column without a name.
+    """
+    path = Path(path)
+    reader, hint = _reader(path, party)
+    _check_file(path, party)
+    try:
+        return reader(path, party, id_column)
+    except InputError:
+        raise
+    except _DAMAGED as error:
+        raise InputError(
+            f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}"
+        ) from error
+
+
+_Reader = Callable[[Path, str, str | None], Table]
+
+
+def _reader(path: Path, party: str) -> tuple[_Reader, str]:
+    """Choose the reader by the end of the name, and what to advise when it fails."""
+    name = path.name.lower().removesuffix(".gz")
+    zipped = name != path.name.lower()
+    if name.endswith(".csv"):
+        return _read_csv, "save it as UTF-8 text, separated by commas, with as many cells in each row"
+    if name.endswith((".svm", ".libsvm")):
+        return _read_libsvm, "each line is a label, then column:value pairs, columns counted from 1"
+    if name.endswith(".parquet") and not zipped:
+        return _read_parquet, "write the Parquet file again"
+    raise InputError(
+        f"party {show(party)}: the kind of {show(str(path))} is not known: "
+        "use a name that ends in .csv, .csv.gz, .parquet, .svm, .svm.gz or .libsvm"
+    )
+
+
+def _check_file(path: Path, party: str) -> None:
+    """Refuse what is absent, no file, or empty."""
+    try:
+        found, empty = path.is_file(), path.is_file() and path.stat().st_size == 0
+    except (OSError, ValueError) as error:
+        raise InputError(f"party {show(party)}: cannot open {show(str(path))}: {one_line(error)}") from error
+    if not found:
+        raise InputError(f"party {show(party)}: there is no file {show(str(path))}: mend the path of data")
+    if empty:
+        raise InputError(f"party {show(party)}: {show(str(path))} is empty: it needs rows")
+
+
+def _unzipped(path: Path) -> bytes:
+    """Return the content; Python's gzip checks the length and checksum, so no cut file passes."""
+    content = path.read_bytes()
+    return gzip.decompress(content) if path.name.lower().endswith(".gz") else content
+
+
+def _read_csv(path: Path, party: str, id_column: str | None) -> Table:
+    """Read CSV by Arrow, which infers the type of each column."""
+    zipped = path.name.lower().endswith(".gz")
+    source: Any = pa.BufferReader(_unzipped(path)) if zipped else str(path)
+    types = {id_column: pa.string()} if id_column is not None else None
+    data = pyarrow.csv.read_csv(
+        source,
+        read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=pyarrow.csv.ConvertOptions(column_types=types),
+    )
+    _check_separator(data.column_names, path, party)
+    return _arrow_table(data, path, party)
+
+
+def _check_separator(names: list[str], path: Path, party: str) -> None:
+    """Refuse a header that became one column because another separator is used."""
+    for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(names) == 1 and separator in names[0]:
+            raise InputError(
+                f"party {show(party)}: {show(str(path))} looks separated by {word}: separate it by commas"
+            )
+
+
+def _read_parquet(path: Path, party: str, id_column: str | None) -> Table:
+    """Read Parquet; a single file, so that folder names are not taken for columns."""
+    with pyarrow.parquet.ParquetFile(path) as file:
+        data = file.read()
+    data.validate(full=True)  # text in a damaged file may be no UTF-8, which Arrow does not check
+    return _arrow_table(data, path, party)
+
+
+def _arrow_table(data: Any, path: Path, party: str) -> Table:
+    """Check the header and wrap the columns."""
+    names = tuple(data.column_names)
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise InputError(
+            f"party {show(party)}: {show(str(path))} has more than one column {listing(repeated)}: "
+            "give each column its own name"
+        )
+    if "" in names:
+        raise InputError(
+            f"party {show(party)}: column {names.index('') + 1} of {show(str(path))} has no name: "
+            "name it in the header, or remove it (a data frame writes its row index so)"
+        )
+    if data.num_rows == 0:
+        raise _no_rows(path, party)
+    return ArrowTable(party=party, columns=names, n_rows=data.num_rows, data=data)
+
+
+def _read_libsvm(path: Path, party: str, id_column: str | None) -> Table:
+    """Read LIBSVM text as CSR."""
+    from sklearn.datasets import load_svmlight_file  # here: it is slow to import and rarely needed
+
+    features, label = load_svmlight_file(io.BytesIO(_unzipped(path)), zero_based=False)
+    n_rows, width = features.shape
+    if n_rows == 0:
+        raise _no_rows(path, party)
+    if width > MOST_COLUMNS:
+        raise InputError(
+            f"party {show(party)}: {show(str(path))} uses column number {width}, "
+            f"above the largest allowed ({MOST_COLUMNS}): number its columns from 1 without gaps"
+        )
+    names = (*(str(number) for number in range(1, width + 1)), "label")
+    return SparseTable(party=party, columns=names, n_rows=n_rows, data=sp.csr_array(features), label=label)
+
+
+def _no_rows(path: Path, party: str) -> InputError:
+    """Build the refusal of a file without data."""
+    return InputError(f"party {show(party)}: {show(str(path))} has no rows: add rows below its header")

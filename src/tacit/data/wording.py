@@ -1,0 +1,57 @@
+"""How values appear in messages: on one line, quoted, and cut when long."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+_LONGEST = 60
+_LISTED = 12
+
+
+def show(value: object) -> str:
+    """Return `value` for a message: one line, text in double quotes, cut at 60 characters."""
+    try:
+        text = str(value)
+    except (ValueError, RecursionError):  # whole numbers of thousands of digits, values nested as deep
+        text = f"a very long {type(value).__name__}"
+    if len(text) > _LONGEST:
+        text = text[: _LONGEST - 3] + "..."
+    printable = "".join(_escape(character) for character in text)
+    return f'"{printable}"' if isinstance(value, str) else printable
+
+
+def _escape(character: str) -> str:
+    """Escape what would break the line, the terminal or the encoding of the message."""
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def listing(values: Iterable[object], limit: int = _LISTED) -> str:
+    """Return the first `limit` values, comma separated, and how many more there are."""
+    values = list(values)
+    shown = ", ".join(show(value) for value in values[:limit])
+    more = len(values) - limit
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def plural(count: int, noun: str) -> str:
+    """Return '1 row', '3 rows' or '2 parties'."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("y") else f"{count} {noun}s"
+
+
+def nearest(name: str, allowed: Sequence[str]) -> str:
+    """Return ' (did you mean "rounds"?)' for the allowed name closest to `name`, or nothing."""
+    # A very long name is no typing slip, and matching it would take quadratic time.
+    close = difflib.get_close_matches(name, allowed, n=1) if len(name) <= _LONGEST else []
+    return f" (did you mean {show(close[0])}?)" if close else ""
+
+
+def one_line(error: BaseException) -> str:
+    """Return the first line of an exception of a library, without its closing full stop."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0].rstrip(". ") if lines else type(error).__name__
+    return "".join(_escape(character) for character in text[:200])
