@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tacit.errors import InputError
+from tacit.job import Job, Model, PartySpec, load_job_data, read_job
+
+PARTIES = """
+[[party]]
+name = "bank"
+data = "bank.csv"
+id = "customer"
+label = "default"
+[[party]]
+name = "phone"
+data = "in/phone.csv"
+id = "customer"
+features = ["calls"]
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "credit.toml"
+    path.write_bytes(text.encode())
+    return path
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(InputError) as caught:
+        read_job(write(folder, text))
+    message = str(caught.value)
+    assert message.startswith("credit.toml: ")
+    assert len(message.splitlines()) == 1
+    return message
+
+
+def test_defaults(tmp_path: Path) -> None:
+    job = read_job(write(tmp_path, PARTIES))
+    assert job == Job(
+        name="credit",
+        parties=(
+            PartySpec("bank", "bank.csv", "customer", "default"),
+            PartySpec("phone", "in/phone.csv", "customer", None, ("calls",)),
+        ),
+        folder=tmp_path,
+    )
+    assert job.model == Model("logistic", "l2", 1e-4, True, "auto", "auto")
+    assert (job.split, job.engine, job.rounds, job.tol, job.seed) == (
+        "features",
+        "in-process",
+        200,
+        1e-4,
+        None,
+    )
+
+
+def test_every_key(tmp_path: Path) -> None:
+    job = read_job(
+        write(
+            tmp_path,
+            '[job]\nname = "a b"\nsplit = "features"\nengine = "flare"\nrounds = 7\ntol = 1\nseed = 0\n'
+            '[model]\nloss = "squared"\npenalty = "l1"\nalpha = 2\nfit_intercept = false\n'
+            'method = "averaged"\nrho = 3\n' + PARTIES,
+        )
+    )
+    assert (job.name, job.engine, job.rounds, job.tol, job.seed) == ("a b", "flare", 7, 1.0, 0)
+    assert job.model == Model("squared", "l1", 2.0, False, "averaged", 3.0)
+    assert isinstance(job.model.alpha, float)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "there is no party: add a [[party]] section"),
+        ("party = 3", "there is no party"),
+        ("party = [3]", "party 1 = 3 is not allowed: it must be a section"),
+        ('[party]\nname = "a"', "write [[party]] above each party"),
+        ("[modle]" + PARTIES, 'unknown section "modle" (did you mean "model"?): allowed are "job", "model"'),
+        (
+            "[model]\nalhpa = 1" + PARTIES,
+            'unknown key "model.alhpa" (did you mean "alpha"?): allowed are "loss"',
+        ),
+        (PARTIES + 'feature = ["x"]', 'unknown key "party 2.feature" (did you mean "features"?)'),
+        ("job = 3" + PARTIES, "job = 3 is not allowed: it must be a section, [job]"),
+        ("[job]\nrounds = 0" + PARTIES, "job.rounds = 0 is not allowed: it must be a whole number from 1"),
+        ("[job]\nrounds = true" + PARTIES, "job.rounds = True is not allowed"),
+        ("[job]\nrounds = 2.0" + PARTIES, "job.rounds = 2.0 is not allowed"),
+        ('[job]\ntol = "small"' + PARTIES, 'job.tol = "small" is not allowed: it must be a number'),
+        ("[job]\ntol = nan" + PARTIES, "job.tol = nan is not allowed"),
+        (
+            "[job]\nseed = -1" + PARTIES,
+            "job.seed = -1 is not allowed: it must be a whole number from 0 to 4294967295",
+        ),
+        ("[job]\nseed = 0x" + "f" * 5000 + PARTIES, "job.seed = a very long int is not allowed"),
+        ("[job]\nname" + ".a" * 1500 + " = 1" + PARTIES, "job.name = a very long dict is not allowed"),
+        ('[job]\nname = ""' + PARTIES, 'job.name = "" is not allowed: it must be text'),
+        ("[model]\nalpha = -1" + PARTIES, "model.alpha = -1 is not allowed"),
+        ("[model]\nalpha = 1" + "0" * 400 + PARTIES, "model.alpha = 1000"),
+        ("[model]\nloss = 3" + PARTIES, "model.loss = 3 is not allowed: it must be text in quotes"),
+        (
+            "[model]\nfit_intercept = 1" + PARTIES,
+            "model.fit_intercept = 1 is not allowed: it must be true or",
+        ),
+        (
+            "[model]\nrho = 0" + PARTIES,
+            'model.rho = 0 is not allowed: it must be a number above 0, or "auto"',
+        ),
+        ('[job]\nsplit = "samples"' + PARTIES, 'not available yet: this version trains split = "features"'),
+        ('[job]\nsplit = "rows"' + PARTIES, 'job.split = "rows" is not allowed: it must be "features"'),
+        (
+            "[privacy]\nepsilon = 1" + PARTIES,
+            "privacy is not available in this version: remove [privacy] to train without it, "
+            "and the certificate will say so",
+        ),
+        ("[graph]" + PARTIES, '[graph] is not used with split = "features": remove it'),
+        ("[job]\nrounds == 3" + PARTIES, "not valid TOML: Invalid value (at line 2"),
+        ("x = " + "[" * 3000, "not valid TOML"),
+        ("x = " + "1" * 5000, "not valid TOML"),
+        ('[[party]]\ndata = "a.csv"', "party 1 has no name"),
+        ('[[party]]\nname = "a"', "party 1 has no data"),
+        (PARTIES + '[[party]]\nname = "Bank"\ndata = "b.csv"', 'named "bank" and "Bank"'),
+        (
+            PARTIES.replace("label", "id2").replace("id2 = ", "# "),
+            'no party has the label (parties: "bank", "ph',
+        ),
+        (PARTIES + 'label = "churn"', 'parties "bank", "phone" both have a label'),
+        (
+            PARTIES.replace('["calls"]', "[]"),
+            "party 2.features = [] is not allowed: it must be a list of column",
+        ),
+        (PARTIES.replace('["calls"]', '["a", "a"]'), "none twice"),
+        (PARTIES.replace('["calls"]', '"calls"'), 'party 2.features = "calls" is not allowed'),
+        (PARTIES.replace('["calls"]', '["customer"]'), 'the id "customer" is among its features'),
+        (PARTIES.replace('"default"', '"customer"'), '"customer" is both id and label'),
+    ],
+)
+def test_refusals(tmp_path: Path, text: str, expected: str) -> None:
+    assert expected in refusal(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "..", ".hidden", "a\\\\b", "con", "NUL.txt", "a\\nb", "x.", " ", "a" * 101]
+)
+def test_names_that_no_file_may_have(tmp_path: Path, name: str) -> None:
+    assert "it names a file" in refusal(tmp_path, PARTIES.replace('"bank"', f'"{name}"'))
+
+
+@pytest.mark.parametrize("name", ["Société Générale", "bank-2", "b", "a.b_c"])
+def test_names_that_a_file_may_have(tmp_path: Path, name: str) -> None:
+    assert read_job(write(tmp_path, PARTIES.replace('"bank"', f'"{name}"'))).parties[0].name == name
+
+
+def test_files_that_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no job file"):
+        read_job(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="cannot open the job file"):
+        read_job(tmp_path)
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b'[job]\nname = "Soci\xe9t\xe9"\n')
+    with pytest.raises(InputError, match="save it as UTF-8"):
+        read_job(path)
+
+
+def test_load_job_data(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "bank.csv").write_text("customer,age,default\n2,20,0\n1,10,1\n")
+    (tmp_path / "in" / "phone.csv").write_text("customer,calls,city\n1,5,x\n2,6,y\n3,7,z\n")
+    job = read_job(write(tmp_path, PARTIES))
+    data = load_job_data(job)
+    assert [shard.features.tolist() for shard in data.shards] == [[[10], [20]], [[5], [6]]]
+    assert data.labels.tolist() == [1, 0]
+    assert data.counts.dropped == {"bank": 0, "phone": 1}
+
+    run = tmp_path / "runs" / "one"
+    run.mkdir(parents=True)
+    (run / "job.toml").write_text(job.to_toml(run))
+    moved = load_job_data(read_job(run / "job.toml"))
+    assert moved.labels.tolist() == [1, 0]
+
+
+def test_absolute_paths_stay_when_moved(tmp_path: Path) -> None:
+    absolute = str(tmp_path / "bank.csv")
+    job = Job("j", (PartySpec("bank", absolute, label="y"),), folder=tmp_path)
+    assert f'data = "{absolute}"' in job.to_toml(tmp_path / "elsewhere")
+
+
+# TOML text cannot hold lone surrogates, so no job that was read has any.
+text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+number = st.floats(0, allow_infinity=False)
+columns = st.lists(text, min_size=4, max_size=7, unique=True)
+models = st.builds(
+    Model,
+    text,
+    text,
+    number,
+    st.booleans(),
+    text,
+    st.just("auto") | st.floats(0, exclude_min=True, allow_infinity=False),
+)
+
+
+@st.composite
+def jobs(draw: Any) -> Job:
+    names = draw(
+        st.lists(st.from_regex(r"[a-z]{4}[0-9]{1,3}", fullmatch=True), min_size=1, max_size=3, unique=True)
+    )
+    parties = []
+    for position, name in enumerate(names):
+        key, label, *features = draw(columns)
+        parties.append(
+            PartySpec(
+                name,
+                draw(text),
+                draw(st.sampled_from([None, key])),
+                label if position == 0 else None,
+                draw(st.sampled_from([None, tuple(features)])),
+            )
+        )
+    return Job(
+        name=draw(text),
+        parties=tuple(parties),
+        model=draw(models),
+        engine=draw(text),
+        rounds=draw(st.integers(1, 10**6)),
+        tol=draw(number),
+        seed=draw(st.none() | st.integers(0, 2**32 - 1)),
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(job=jobs())
+def test_round_trip(job: Job, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "round.toml"
+    path.write_bytes(job.to_toml().encode())
+    again = read_job(path)
+    assert (again.name, again.parties, again.model) == (job.name, job.parties, job.model)
+    assert again.to_toml() == job.to_toml()
