@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
 Matrix = Any  # a 2-D numpy array (float32 or float64) or a scipy CSR array: both know @, .T, .shape
+
+Arrays = dict[str, Vector]
 
 
 @dataclass(frozen=True)
@@ -34,13 +37,65 @@ class Shard:
 
 @dataclass(frozen=True)
 class Message:
-    """What travels in one direction of one round: named float64 arrays, nothing else."""
+    """What travels in one direction of one round: named float64 arrays, nothing else.
+
+    `kind` says what is asked of the receiver, or what is answered: "start", "step" or "finish".
+    """
 
     sender: str
     round: int
     arrays: Mapping[str, Vector] = field(default_factory=dict)
+    kind: str = "step"
 
     @property
     def nbytes(self) -> int:
         """Size of the payload in bytes."""
         return sum(array.nbytes for array in self.arrays.values())
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """One round of a run.
+
+    Attributes
+    ----------
+    round : int
+    objective : float
+        Objective of the joint model after the round.
+    gap : float
+        Certified upper bound on the distance of the objective to its optimum; infinite where none was stated.
+    primal, dual : float
+        Residuals of the round.
+    rho : float
+        Penalty in force, 0 for a method that has none.
+    stationarity : float
+        Lyapunov function of the sharing paper, eq. (13); NaN where it does not apply.
+    seconds : float
+        Time since the start of the run, waiting included.
+    bytes_down, bytes_up : int
+        Payload from the coordinator to all parties and back, in this round.
+    epsilon : float
+        Privacy spent so far; infinite in a run without privacy.
+    """
+
+    round: int
+    objective: float
+    gap: float
+    primal: float
+    dual: float
+    rho: float
+    stationarity: float
+    seconds: float
+    bytes_down: int
+    bytes_up: int
+    epsilon: float = math.inf
+
+
+class Trace(list[TraceRow]):
+    """The rounds of a run, in order."""
+
+    def to_frame(self) -> Any:
+        """One row per round as a pandas DataFrame (pandas must be installed)."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in self])

@@ -4,11 +4,51 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
-from tacit.types import Vector
+from tacit.algorithms.block import Block
+from tacit.problem.losses.base import Loss
+from tacit.problem.regularizers.base import Regularizer
+from tacit.types import Arrays, Vector
 
-Arrays = dict[str, Vector]
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimised, and the public numbers that every side of an algorithm may use.
+
+    Attributes
+    ----------
+    loss, regularizer, alpha, fit_intercept
+        The objective: (1/total) sum_i s_i loss_i + alpha sum_m R(x_m), the intercept free.
+    parties, rows : int
+    tol : float
+        Relative objective gap at which a run may stop.
+    rho : float or None
+        Penalty times total row weight where the method has one; None lets the method choose and adapt it.
+    max_window : int
+        Most past steps that memory allows to keep.
+    row_weights : array or None
+        s, known to every side; None where all are 1.
+    seed : int
+        For methods that draw samples of rows.
+    """
+
+    loss: Loss
+    regularizer: Regularizer
+    alpha: float
+    fit_intercept: bool
+    parties: int
+    rows: int
+    tol: float
+    rho: float | None = None
+    max_window: int = 32
+    row_weights: Vector | None = None
+    seed: int = 0
+
+    @property
+    def total(self) -> float:
+        """Sum of the row weights."""
+        return float(self.rows if self.row_weights is None else self.row_weights.sum())
 
 
 @dataclass(frozen=True)
@@ -75,8 +115,8 @@ class CoordinatorSide(Protocol):
     def broadcast(self) -> Arrays:
         """What goes to every party next."""
 
-    def combine(self, total: Arrays) -> Progress:
-        """Take in the sum of the parties' answers."""
+    def combine(self, total: Arrays) -> Progress | None:
+        """Take in the sum of the parties' answers; None where this exchange ends no round worth recording."""
 
     def closing(self) -> Arrays:
         """The last broadcast, after which every party holds the final coefficients."""
@@ -86,3 +126,26 @@ class CoordinatorSide(Protocol):
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
+
+
+class Algorithm(Protocol):
+    """A method by name: what it refuses, and its two sides."""
+
+    name: ClassVar[str]
+    vectors_down: ClassVar[int]
+
+    @staticmethod
+    def refusal(loss: Loss, regularizer: Regularizer) -> str:
+        """Why this pair cannot be solved by the method; empty where it can."""
+
+    @staticmethod
+    def shared(problem: Problem) -> Any:
+        """What parties of one process may keep once between them (None where there is nothing)."""
+
+    @staticmethod
+    def party(problem: Problem, block: Block, shared: Any) -> PartySide:
+        """The party's side."""
+
+    @staticmethod
+    def coordinator(problem: Problem, labels: Vector) -> CoordinatorSide:
+        """The coordinator's side."""

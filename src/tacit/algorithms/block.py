@@ -10,12 +10,14 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 from scipy import sparse
 
 from tacit.types import Matrix, Vector
 
 ROWS_AT_ONCE = 8192  # a chunk of dense rows that stays in cache while its Gram matrix is formed
+CONSTANT = 1e-13  # a centred column whose squares are this small beside those of its mean was constant
 
 
 class Block:
@@ -39,6 +41,17 @@ class Block:
         sums = np.asarray(self.matrix.T @ weights.astype(self.matrix.dtype, copy=False), dtype=np.float64)
         return sums / weights.sum()
 
+    def take(self, rows: npt.NDArray[np.intp]) -> Block:
+        """The same columns of some rows, with the same centre."""
+        part = Block(self.matrix[rows])
+        part.centre = self.centre
+        return part
+
+    def mean_square(self) -> float:
+        """Mean squared norm of a row of D (without centring)."""
+        values = self.matrix.data if self.is_sparse else self.matrix
+        return float(np.vdot(values, values)) / self.n
+
     def predict(self, x: Vector) -> Vector:
         """(D - 1 m') x, as float64."""
         product = np.asarray(self.matrix @ x.astype(self.matrix.dtype, copy=False), dtype=np.float64)
@@ -57,7 +70,8 @@ class Block:
         """(D - 1 m')' diag(weights) (D - 1 m'), d x d; with `project`, m is the weighted mean row instead."""
         weights = np.ones(self.n) if weights is None else weights
         centre = self._mean_row(weights) if project else self.centre
-        return self._gram_sparse(weights, centre) if self.is_sparse else self._gram_dense(weights, centre)
+        gram = self._gram_sparse(weights, centre) if self.is_sparse else self._gram_dense(weights, centre)
+        return gram if centre is None else _without_constants(gram, weights.sum() * centre**2)
 
     def _gram_dense(self, weights: Vector, centre: Vector | None) -> Vector:
         gram = np.zeros((self.d, self.d))
@@ -91,6 +105,14 @@ class Block:
             shift = np.asarray(self.matrix @ self.centre, dtype=np.float64)
             outer += float(self.centre @ self.centre) - np.add.outer(shift, shift)
         return outer
+
+
+def _without_constants(gram: Vector, removed: Vector) -> Vector:
+    """Zero the rows of columns that were constant: what centring left of them is rounding."""
+    constant = np.diag(gram) <= CONSTANT * removed
+    gram[constant, :] = 0.0
+    gram[:, constant] = 0.0
+    return gram
 
 
 def _canonical_csr(features: Matrix) -> Matrix:

@@ -20,15 +20,14 @@ coordinator keeps b at its exact minimiser: the parties never see it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from tacit.algorithms.base import Arrays, Progress
+from tacit.algorithms.base import CoordinatorSide, PartySide, Problem, Progress
 from tacit.algorithms.block import Block
 from tacit.algorithms.linear import CurvatureSolver, solve_scaled
 from tacit.problem.losses.base import Loss
-from tacit.types import Vector
+from tacit.problem.regularizers.base import Regularizer
+from tacit.types import Arrays, Vector
 
 REFRESH_ROUNDS = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987})
 COUPLING_CUTOFF = 1e-6  # eigenvalues of the scaled coupling matrix below this carry no information
@@ -36,14 +35,9 @@ SUBSPACE_CUTOFF = 1e-12
 INNER_STEPS = 2
 
 
-@dataclass(frozen=True)
-class MemorySettings:
-    """What both sides of the method must agree on."""
-
-    loss: Loss
-    alpha: float
-    fit_intercept: bool
-    window: int
+def window_size(problem: Problem) -> int:
+    """How many past steps to keep: what more parties need, and what memory allows."""
+    return max(1, min(16 if problem.parties <= 2 else 32, problem.max_window))
 
 
 def frozen_weights(loss: Loss, curvature: Vector) -> Vector:
@@ -59,10 +53,9 @@ class Outlook:
     Parties in one process share one, so that the window is kept once.
     """
 
-    def __init__(self, settings: MemorySettings, n: int, weights: Vector | None) -> None:
-        self.loss, self.weights = settings.loss, weights
-        self.total = float(n if weights is None else weights.sum())
-        self.steps = np.zeros((n, settings.window), order="F")
+    def __init__(self, problem: Problem) -> None:
+        self.loss, self.weights = problem.loss, problem.row_weights
+        self.steps = np.zeros((problem.rows, window_size(problem)), order="F")
         self.metric: Vector = np.zeros(0)
         self.step: Vector | None = None
         self._predictions: Vector | None = None
@@ -113,11 +106,11 @@ class Outlook:
 class MemoryParty:
     """The party's side: its own block, its part of the window, and the coupled block Newton step."""
 
-    def __init__(self, block: Block, settings: MemorySettings, outlook: Outlook) -> None:
-        self.block, self.settings, self.outlook = block, settings, outlook
-        self.ridge = settings.alpha * outlook.total
-        self.outer = block.outer() if block.d > block.n and settings.alpha > 0 else None
-        d, h = block.d, settings.window
+    def __init__(self, problem: Problem, block: Block, outlook: Outlook) -> None:
+        self.problem, self.block, self.outlook = problem, block, outlook
+        self.ridge = problem.alpha * problem.regularizer.l2 * problem.total
+        self.outer = block.outer() if block.d > block.n and self.ridge > 0 else None
+        d, h = block.d, window_size(problem)
         self.coef = np.zeros(d)
         self.direction = np.zeros(d)
         self.moves, self.cross, self.other, self.solved = (np.zeros((d, h)) for _ in range(4))
@@ -163,7 +156,7 @@ class MemoryParty:
             self.block,
             self.outlook.metric,
             self.ridge,
-            project=self.settings.fit_intercept,
+            project=self.problem.fit_intercept,
             outer=self.outer,
         )
         for slot, step in enumerate(self.outlook.steps.T):
@@ -225,14 +218,14 @@ class MemoryParty:
 class MemoryCoordinator:
     """The coordinator's side: exact predictions z, and the small problem over everything tried so far."""
 
-    def __init__(
-        self, labels: Vector, settings: MemorySettings, weights: Vector | None, tol: float
-    ) -> None:
-        self.labels, self.settings, self.weights, self.tol = labels, settings, weights, tol
+    def __init__(self, problem: Problem, labels: Vector) -> None:
+        self.problem, self.labels, self.weights = problem, labels, problem.row_weights
+        self.alpha = problem.alpha * problem.regularizer.l2
+        self.total = problem.total
+        self.sends_step = problem.loss.recover(np.zeros(1)) is None
         n = labels.size
-        self.total = float(n if weights is None else weights.sum())
-        self.sends_step = settings.loss.recover(np.zeros(1)) is None
-        self.steps = np.zeros((n, settings.window), order="F")
+        self.steps = np.zeros((n, window_size(problem)), order="F")
+        self._step_sums, self._metric_sum = np.zeros(0), 1.0
         self.gram = np.zeros((0, 0))
         self.curvature_gram = np.zeros((0, 0))
         self.metric: Vector = np.zeros(0)
@@ -243,7 +236,7 @@ class MemoryCoordinator:
         self.slot, self.next_slot, self.round, self.plain = -1, 0, 0, False
         self._evaluate()
         self.scale = 1e-3 * self.data_term
-        if settings.fit_intercept:
+        if problem.fit_intercept:
             self._settle_intercept()
 
     # --- the state of the predictions -----------------------------------------------------------------
@@ -254,19 +247,19 @@ class MemoryCoordinator:
         self.data_term = value
 
     def _weighted(self, z: Vector) -> tuple[float, Vector, Vector]:
-        value, grad, hess = self.settings.loss.derivatives(z, self.labels)
+        value, grad, hess = self.problem.loss.derivatives(z, self.labels)
         if self.weights is None:
             return float(value.sum()) / self.total, grad, hess
         return float(self.weights @ value) / self.total, self.weights * grad, self.weights * hess
 
     def _data_value(self, z: Vector) -> float:
-        value = self.settings.loss.value(z, self.labels)
+        value = self.problem.loss.value(z, self.labels)
         return float(value.sum() if self.weights is None else self.weights @ value) / self.total
 
     @property
     def objective(self) -> float:
         """Objective at the current predictions."""
-        return self.data_term + 0.5 * self.settings.alpha * self.norm2
+        return self.data_term + 0.5 * self.alpha * self.norm2
 
     def _settle_intercept(self) -> None:
         """Move b to the minimiser over b alone, so that the residual sums to zero."""
@@ -294,7 +287,7 @@ class MemoryCoordinator:
         self.norm2 = float(total["norms"][0])
         self.intercept = intercept
         self._evaluate()
-        if self.settings.fit_intercept:
+        if self.problem.fit_intercept:
             self._settle_intercept()
 
     def broadcast(self) -> Arrays:
@@ -324,14 +317,14 @@ class MemoryCoordinator:
         }
 
     def _refresh(self) -> None:
-        self.metric = frozen_weights(self.settings.loss, self.curvature)
+        self.metric = frozen_weights(self.problem.loss, self.curvature)
         used = len(self.gram)
         self.curvature_gram = weighted_gram(self.steps[:, :used], self.metric)
         self._step_sums = self.steps[:, :used].T @ self.metric
         self._metric_sum = float(self.metric.sum())
 
     def _projected(self, gram: Vector, sums: Vector, total: float) -> Vector:
-        return gram - np.outer(sums, sums) / total if self.settings.fit_intercept else gram
+        return gram - np.outer(sums, sums) / total if self.problem.fit_intercept else gram
 
     def combine(self, total: Arrays) -> Progress:
         """Minimise over every direction known so far, the new sum of shares included."""
@@ -343,7 +336,7 @@ class MemoryCoordinator:
         self._minimise(share, total["move_dot_direction"], float(pp), total["move_dot_coef"], float(px))
         self._remember(self.z - start)
         objective = self.objective
-        bar = self.tol * max(abs(objective), self.scale)
+        bar = self.problem.tol * max(abs(objective), self.scale)
         return Progress(
             objective=objective,
             gap=gap,
@@ -353,58 +346,58 @@ class MemoryCoordinator:
 
     def _certified_gap(self, gg: float) -> float:
         """The duality gap ||grad||^2 / (2 alpha) at the broadcast point: the objective has not risen since."""
-        if self.settings.alpha <= 0:
+        if self.alpha <= 0:
             return float("inf")
-        return gg / (2 * self.settings.alpha * self.total**2)
+        return gg / (2 * self.alpha * self.total**2)
 
     def _minimise(self, share: Vector, xp: Vector, pp: float, xx: Vector, px: float) -> None:
         """Chord Newton over cf in z + [S, share] cf (+ b), with an exact line search on the true objective."""
-        alpha, used = self.settings.alpha, len(self.gram)
-        problem = _Subspace(self, share, xp, pp, xx, px)
+        used = len(self.gram)
+        subspace = _Subspace(self, share, xp, pp, xx, px)
         cf = np.zeros(used + 1)
         moved_intercept = 0.0
         first = 0.0
         for inner in range(INNER_STEPS):
-            direction, shift, slope = problem.newton(cf, self.residual)
+            direction, shift, slope = subspace.newton(cf, self.residual)
             if inner == 0:
                 first = -slope
             if -slope <= 1e-3 * first * (inner > 0) or -slope <= 1e-16 * max(self.objective, self.scale):
                 break
-            step = problem.move(direction) + shift
-            curvature = float(self.curvature @ (step * step)) / self.total + alpha * problem.quadratic(direction)
-            length = self._search(step, slope, -slope / curvature if curvature > 0 else 1.0, problem, cf, direction)
+            step = subspace.move(direction) + shift
+            curvature = float(self.curvature @ (step * step)) / self.total + self.alpha * subspace.quadratic(direction)
+            length = self._search(step, slope, -slope / curvature if curvature > 0 else 1.0, subspace, cf, direction)
             if length == 0.0:
                 break
             self.z = self.z + length * step
             cf = cf + length * direction
             moved_intercept += length * shift
-            self.norm2 = problem.norm2(cf)
+            self.norm2 = subspace.norm2(cf)
             self._evaluate()
         self.intercept += moved_intercept
         self.coefficients = cf
-        self._gram_after(problem, cf)
-        if self.settings.fit_intercept:
+        self._gram_after(subspace, cf)
+        if self.problem.fit_intercept:
             self._settle_intercept()
 
     def _search(
-        self, step: Vector, slope: float, length: float, problem: _Subspace, cf: Vector, direction: Vector
+        self, step: Vector, slope: float, length: float, subspace: _Subspace, cf: Vector, direction: Vector
     ) -> float:
         before = self.objective
         for _ in range(40):
-            penalty = 0.5 * self.settings.alpha * problem.norm2(cf + length * direction)
+            penalty = 0.5 * self.alpha * subspace.norm2(cf + length * direction)
             after = self._data_value(self.z + length * step) + penalty
             if after <= before + 1e-4 * length * slope:
                 return length
             length /= 2
         return 0.0
 
-    def _gram_after(self, problem: _Subspace, cf: Vector) -> None:
+    def _gram_after(self, subspace: _Subspace, cf: Vector) -> None:
         """Grow G by the step just taken (slot by slot), from small matrices alone."""
-        row = problem.penalty_gram @ cf
+        row = subspace.penalty_gram @ cf
         own = float(cf @ row)
         self.slot = self.next_slot
         self.gram = _with_row(self.gram, row[:-1], own, self.slot)
-        self.next_slot = (self.slot + 1) % self.settings.window
+        self.next_slot = (self.slot + 1) % self.steps.shape[1]
 
     def _remember(self, step: Vector) -> None:
         """Put the step into its slot of the window, and its products with the others into T."""
@@ -413,7 +406,8 @@ class MemoryCoordinator:
         weighted = self.metric * step
         products = self.steps[:, :used].T @ weighted
         self.curvature_gram = _with_row(self.curvature_gram, products, float(products[self.slot]), self.slot)
-        self._step_sums = np.resize(self._step_sums, used) if used > self._step_sums.size else self._step_sums
+        if self.slot == self._step_sums.size:
+            self._step_sums = np.append(self._step_sums, 0.0)
         self._step_sums[self.slot] = weighted.sum()
 
     # --- pausing --------------------------------------------------------------------------------------
@@ -453,7 +447,7 @@ class _Subspace:
         self.owner, self.share = owner, share
         used = len(owner.gram)
         self.window = owner.steps[:, :used]
-        self.alpha, self.total = owner.settings.alpha, owner.total
+        self.alpha, self.total = owner.alpha, owner.total
         self.start_norm2 = owner.norm2
         self.linear = np.append(xx, px)
         self.penalty_gram = _bordered(owner.gram, xp, pp)
@@ -468,13 +462,13 @@ class _Subspace:
         slopes = np.append(self.window.T @ residual, self.share @ residual) / self.total
         gradient = slopes + self.alpha * (self.linear + self.penalty_gram @ cf)
         shift, sum_ = 0.0, 0.0
-        if self.owner.settings.fit_intercept:
+        if self.owner.problem.fit_intercept:
             sum_ = float(residual.sum()) / self.total
             gradient_profile = gradient - self.sums * (sum_ * self.total / self.owner._metric_sum) / self.total
         else:
             gradient_profile = gradient
         direction = -solve_scaled(self.model, gradient_profile, np.diag(self.model), SUBSPACE_CUTOFF)
-        if self.owner.settings.fit_intercept:
+        if self.owner.problem.fit_intercept:
             shift = -(float(self.sums @ direction) + sum_ * self.total) / self.owner._metric_sum
         return direction, shift, float(gradient @ direction) + sum_ * shift
 
@@ -514,3 +508,32 @@ def _with_row(gram: Vector, row: Vector, own: float, slot: int) -> Vector:
     grown[slot, :] = full
     grown[:, slot] = full
     return grown
+
+
+class Memory:
+    """Sharing with memory, for smooth convex losses with a quadratic penalty."""
+
+    name = "memory"
+    vectors_down = 1
+
+    @staticmethod
+    def refusal(loss: Loss, regularizer: Regularizer) -> str:
+        """Only smooth convex losses with l2 or no penalty."""
+        if not (loss.smooth and loss.convex):
+            return f"loss={loss.name!r} is not smooth and convex"
+        return "" if regularizer.form == "quadratic" else f"penalty={regularizer.name!r} is not l2"
+
+    @staticmethod
+    def shared(problem: Problem) -> Outlook:
+        """One outlook serves every party of a process."""
+        return Outlook(problem)
+
+    @staticmethod
+    def party(problem: Problem, block: Block, shared: Outlook) -> PartySide:
+        """The party's side."""
+        return MemoryParty(problem, block, shared)
+
+    @staticmethod
+    def coordinator(problem: Problem, labels: Vector) -> CoordinatorSide:
+        """The coordinator's side."""
+        return MemoryCoordinator(problem, labels)

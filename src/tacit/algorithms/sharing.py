@@ -24,15 +24,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.algorithms.base import Arrays, Progress
+from tacit.algorithms.base import CoordinatorSide, PartySide, Problem, Progress
 from tacit.algorithms.block import Block
 from tacit.algorithms.inner import ShareSolver
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers.base import Regularizer
-from tacit.types import Vector
+from tacit.types import Arrays, Vector
 
 RELAXATION = 1.7  # of the first rounds; acceleration takes over after them
-PLAIN_ROUNDS = 5
+PLAIN_ROUNDS, WINDOW = 5, 15
 GROWTH_ALLOWED = 2.0  # an accelerated step whose residual grows by more is taken back
 ANDERSON_RIDGE = 1e-10
 RHO_SLACK, RHO_CHANGE = 5.0, 10.0
@@ -40,28 +40,23 @@ DIVERGED, GROWING_ROUNDS = 1e3, 25  # the published form is stopped when its res
 
 
 @dataclass(frozen=True)
-class SharingSettings:
-    """What both sides of the method must agree on."""
+class Form:
+    """Which of the two forms is run."""
 
-    loss: Loss
-    regularizer: Regularizer
-    alpha: float
-    parties: int
-    fit_intercept: bool
-    window: int
-    rho: float
-    adapt_rho: bool = True
+    copies: int  # into how many parts the residual is divided
+    window: int  # results kept for acceleration; 1: none
     published: bool = False
 
-    @property
-    def copies(self) -> int:
-        """How many parts the residual is divided into."""
-        return 1 if self.published else self.parties
 
-    @property
-    def accelerate(self) -> bool:
-        """Anderson acceleration, for the averaged form of a convex problem."""
-        return not self.published and self.loss.convex and self.window > 1
+def averaged_form(problem: Problem) -> Form:
+    """The averaged form, accelerated where the fixed point is smooth enough for it."""
+    helps = problem.loss.convex and (problem.loss.smooth or problem.regularizer.strong_convexity > 0)
+    return Form(copies=problem.parties, window=max(1, min(WINDOW, problem.max_window)) if helps else 1)
+
+
+def published_form(problem: Problem) -> Form:
+    """The paper's form: every party corrects the whole residual, nothing is accelerated."""
+    return Form(copies=1, window=1, published=True)
 
 
 def default_rho(loss: Loss, labels: Vector, copies: int) -> float:
@@ -79,13 +74,12 @@ def default_rho(loss: Loss, labels: Vector, copies: int) -> float:
 class SharingParty:
     """The party's side: one regularised least-squares problem per round."""
 
-    def __init__(self, block: Block, settings: SharingSettings, row_weights: Vector | None) -> None:
-        self.block, self.settings = block, settings
-        self.total = float(block.n if row_weights is None else row_weights.sum())
-        self.solver = ShareSolver(block, row_weights, settings.regularizer)
+    def __init__(self, problem: Problem, block: Block, form: Form) -> None:
+        self.problem, self.block, self.total = problem, block, problem.total
+        self.solver = ShareSolver(block, problem.row_weights, problem.regularizer)
         self.coef = np.zeros(block.d)
         self.best = np.zeros(block.d)
-        self.results, self.residuals = (np.zeros((block.d, settings.window)) for _ in range(2))
+        self.results, self.residuals = (np.zeros((block.d, form.window)) for _ in range(2))
         self.start = np.zeros(block.d)
 
     def start_at(self, coef: Vector) -> Arrays:
@@ -101,7 +95,7 @@ class SharingParty:
             self.best = self.coef
         base = self.results[:, : mixture.size] @ mixture if mixture.size else self.start
         pull = self.solver.correlate(inbox["q"])
-        weight = self.settings.alpha * self.total / rho
+        weight = self.problem.alpha * self.total / rho
         self.coef, certificate = self.solver.solve(base, inbox["q"], pull, weight)
         result = relaxation * self.coef + (1 - relaxation) * base
         products = self._store(int(slot), result, result - base)
@@ -118,25 +112,25 @@ class SharingParty:
         return self.residuals.T @ self.solver.times(residual)
 
     def _penalty(self) -> float:
-        return self.settings.alpha * self.settings.regularizer.value(self.coef)
+        return self.problem.alpha * self.problem.regularizer.value(self.coef)
 
     def _stationarity(self, x: Vector, pull: Vector) -> float:
         """||x - prox(x - gradient)||, the x-part of the Lyapunov function of the convergence analysis, eq. (13)."""
-        regularizer, gradient = self.settings.regularizer, pull / self.total
+        regularizer, gradient = self.problem.regularizer, pull / self.total
         if regularizer.form == "quadratic":
-            return float(np.linalg.norm(gradient + self.settings.alpha * regularizer.l2 * x))
-        return float(np.linalg.norm(x - regularizer.prox(x - gradient, self.settings.alpha or 1.0)))
+            return float(np.linalg.norm(gradient + self.problem.alpha * regularizer.l2 * x))
+        return float(np.linalg.norm(x - regularizer.prox(x - gradient, self.problem.alpha or 1.0)))
 
     def _dual(self, pull: Vector) -> Arrays:
         """alpha R*(v) at v = -D'theta / (alpha total), after the shrinking that makes it finite."""
-        alpha = self.settings.alpha
-        if self.settings.regularizer.constraint:
+        alpha = self.problem.alpha
+        if self.problem.regularizer.constraint:
             alpha = 1.0
         if alpha <= 0:
             return {"conjugate": np.zeros(1), "min_shrink": np.zeros(1)}
         v = -pull / (alpha * self.total)
-        shrink = self.settings.regularizer.shrink(v)
-        value = alpha * self.settings.regularizer.conjugate(shrink * v) if shrink > 0 else 0.0
+        shrink = self.problem.regularizer.shrink(v)
+        value = alpha * self.problem.regularizer.conjugate(shrink * v) if shrink > 0 else 0.0
         return {"conjugate": np.array([value]), "min_shrink": np.array([shrink])}
 
     def finish(self, inbox: Arrays) -> None:
@@ -158,13 +152,13 @@ class SharingParty:
 class SharingCoordinator:
     """The coordinator's side: z-update, dual update, acceleration, certificates."""
 
-    def __init__(
-        self, labels: Vector, settings: SharingSettings, row_weights: Vector | None, tol: float
-    ) -> None:
-        self.labels, self.settings, self.weights, self.tol = labels, settings, row_weights, tol
-        n, h = labels.size, settings.window
-        self.total = float(n if row_weights is None else row_weights.sum())
-        self.copies, self.rho = settings.copies, settings.rho
+    def __init__(self, problem: Problem, labels: Vector, form: Form) -> None:
+        self.problem, self.form, self.labels, self.weights = problem, form, labels, problem.row_weights
+        n, h = labels.size, form.window
+        self.total, self.tol, self.copies = problem.total, problem.tol, form.copies
+        self.rho = problem.rho or default_rho(problem.loss, labels, form.copies)
+        if form.published and problem.rho is None:
+            self.rho *= 2.5 * problem.parties  # it diverges once the parties' corrections add up past the residual
         self.w, self.a = np.zeros(n), np.zeros(n)
         self.z = np.zeros(n)
         self.base_intercept = self.intercept = 0.0
@@ -178,7 +172,7 @@ class SharingCoordinator:
         self.last_z = self.z
         self.best_intercept = 0.0
         self.keep = False
-        self.scale = 1e-3 * self._mean(settings.loss.value(self.z, labels))
+        self.scale = 1e-3 * self._mean(problem.loss.value(self.z, labels))
         self._kappa = 0.0
         self.next_rho_check = 10
 
@@ -195,13 +189,13 @@ class SharingCoordinator:
         z = total["share"] + intercept
         self.a = z / self.copies
         self.base_intercept = self.intercept = self.best_intercept = intercept
-        self.w = z + self.settings.loss.grad(z, self.labels) * self.copies / self.rho
+        self.w = z + self.problem.loss.grad(z, self.labels) * self.copies / self.rho
 
     def broadcast(self) -> Arrays:
         """z-update at w, then q."""
         self.round += 1
         step = self.copies / self.rho
-        self.z = self.settings.loss.prox(self.w, self.labels, step)
+        self.z = self.problem.loss.prox(self.w, self.labels, step)
         zbar = self.z / self.copies
         self._zbar = zbar
         self._u = self.w / self.copies - zbar
@@ -211,17 +205,17 @@ class SharingCoordinator:
         return {"q": self._q, "mixture": self.mixture, "control": np.array(control, dtype=np.float64)}
 
     def _relaxation(self) -> float:
-        if self.settings.published or not self.settings.loss.convex:
+        if self.form.published or not self.problem.loss.convex:
             return 1.0
-        return RELAXATION if self.round <= PLAIN_ROUNDS or not self.settings.accelerate else 1.0
+        return RELAXATION if self.round <= PLAIN_ROUNDS or not self.form.window > 1 else 1.0
 
     def _checks_gap(self) -> bool:
-        return self.settings.loss.convex and (self.round % 5 == 0 or self.last_residual <= 10 * self.tol)
+        return self.problem.loss.convex and (self.round % 5 == 0 or self.last_residual <= 10 * self.tol)
 
     def combine(self, total: Arrays) -> Progress:
         """Take in the new shares: intercept, dual, acceleration, certificates."""
         relaxation = self._relaxation()
-        mean_q = self._mean(self._q) if self.settings.fit_intercept else 0.0
+        mean_q = self._mean(self._q) if self.problem.fit_intercept else 0.0
         self.intercept = self.base_intercept - mean_q
         predictions = total["share"] + self.intercept
         a_new = predictions / self.copies
@@ -258,9 +252,9 @@ class SharingCoordinator:
 
     def _choose_mixture(self, norm: float) -> None:
         """Plain step, accelerated step, or back to the last good result where acceleration did harm."""
-        accelerate = self.settings.accelerate and self.round >= PLAIN_ROUNDS
+        accelerate = self.form.window > 1 and self.round >= PLAIN_ROUNDS
         if accelerate and not norm <= GROWTH_ALLOWED * self.last_norm:
-            self.mixture = _one_hot(self.last_slot, self.settings.window)
+            self.mixture = _one_hot(self.last_slot, self.form.window)
             self._start_from(self.mixture)
             self._forget()
             return
@@ -270,7 +264,7 @@ class SharingCoordinator:
         else:
             self.mixture = _one_hot(self.slot, self.filled)
         self._start_from(self.mixture)
-        self.slot = (self.slot + 1) % self.settings.window
+        self.slot = (self.slot + 1) % self.form.window
 
     def _forget(self) -> None:
         """Empty the window (the mixture already chosen still refers to what the parties hold)."""
@@ -287,15 +281,15 @@ class SharingCoordinator:
 
     def _adapt_rho(self, progress: Progress) -> None:
         """Balance the residuals at rounds 10, 20, 40, ... where they are far apart, keeping z and the dual."""
-        if not self.settings.adapt_rho or self.round < self.next_rho_check:
+        if self.problem.rho is not None or self.form.published or self.round < self.next_rho_check:
             return
         self.next_rho_check *= 2
         ratio = math.sqrt(progress.primal / progress.dual) if progress.primal > 0 < progress.dual else 1.0
         if 1 / RHO_SLACK < ratio < RHO_SLACK:
             return
         new = self.rho * min(max(ratio, 1 / RHO_CHANGE), RHO_CHANGE)
-        new = max(new, 2 * self.copies * self.settings.loss.concavity)
-        z = self.settings.loss.prox(self.w, self.labels, self.copies / self.rho)
+        new = max(new, 2 * self.copies * self.problem.loss.concavity)
+        z = self.problem.loss.prox(self.w, self.labels, self.copies / self.rho)
         self.w = z + (self.w - z) * (self.rho / new)
         self.rho = new
         self._forget()
@@ -304,7 +298,7 @@ class SharingCoordinator:
 
     def _measure(self, total: Arrays, predictions: Vector) -> Progress:
         penalty, stationarity = (float(v) for v in total["numbers"])
-        objective = self._mean(self.settings.loss.value(predictions, self.labels)) + penalty
+        objective = self._mean(self.problem.loss.value(predictions, self.labels)) + penalty
         self.keep = objective < self.best_objective
         if self.keep:
             self.best_objective, self.best_intercept = objective, self.intercept
@@ -334,28 +328,28 @@ class SharingCoordinator:
 
     def _uncertifiable(self) -> bool:
         """True where the dual has no finite point to offer, so that the residuals decide."""
-        regularizer = self.settings.regularizer
+        regularizer = self.problem.regularizer
         no_bound = regularizer.name in ("none", "nonnegative") or (
-            self.settings.alpha <= 0 and not regularizer.constraint
+            self.problem.alpha <= 0 and not regularizer.constraint
         )
-        return no_bound or not self.settings.loss.convex
+        return no_bound or not self.problem.loss.convex
 
     def _dual_scale(self) -> float:
-        return self.settings.loss.shrink(self._dual_point(), self.labels)
+        return self.problem.loss.shrink(self._dual_point(), self.labels)
 
     def _dual_point(self) -> Vector:
-        mean = self._mean(self._q) if self.settings.fit_intercept else 0.0
+        mean = self._mean(self._q) if self.problem.fit_intercept else 0.0
         return self.rho * (self._q - mean)
 
     def _certified_gap(self, total: Arrays) -> float:
         """Best objective so far minus the dual value at theta = kappa rho q: a true bound by weak duality."""
         shrink = float(total["min_shrink"][0])
         theta = shrink * self._kappa * self._dual_point()
-        dual = -self._mean(self.settings.loss.conjugate(theta, self.labels)) - float(total["conjugate"][0])
+        dual = -self._mean(self.problem.loss.conjugate(theta, self.labels)) - float(total["conjugate"][0])
         return self.best_objective - dual
 
     def _divergence(self, objective: float) -> str:
-        if not self.settings.published:
+        if not self.form.published:
             return ""
         norm = self.last_residual
         self.best_residual = min(self.best_residual, norm)
@@ -404,3 +398,45 @@ def _least_residual(gram: Vector) -> Vector:
     scaled[np.diag_indices_from(scaled)] += ANDERSON_RIDGE
     weights = unit * np.linalg.solve(scaled, unit / unit.max())
     return np.asarray(weights / weights.sum())
+
+
+class Averaged:
+    """Averaged sharing ADMM: every loss and every penalty."""
+
+    name = "averaged"
+    vectors_down = 1
+
+    @staticmethod
+    def refusal(loss: Loss, regularizer: Regularizer) -> str:
+        """Nothing is refused."""
+        return ""
+
+    @staticmethod
+    def shared(problem: Problem) -> None:
+        """Nothing is shared."""
+
+    @staticmethod
+    def party(problem: Problem, block: Block, shared: None) -> PartySide:
+        """The party's side."""
+        return SharingParty(problem, block, averaged_form(problem))
+
+    @staticmethod
+    def coordinator(problem: Problem, labels: Vector) -> CoordinatorSide:
+        """The coordinator's side."""
+        return SharingCoordinator(problem, labels, averaged_form(problem))
+
+
+class Published(Averaged):
+    """The sharing paper's own iteration, with a guard: it diverges where blocks are correlated and rho is small."""
+
+    name = "published"
+
+    @staticmethod
+    def party(problem: Problem, block: Block, shared: None) -> PartySide:
+        """The party's side."""
+        return SharingParty(problem, block, published_form(problem))
+
+    @staticmethod
+    def coordinator(problem: Problem, labels: Vector) -> CoordinatorSide:
+        """The coordinator's side."""
+        return SharingCoordinator(problem, labels, published_form(problem))

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What a run claims about privacy."""

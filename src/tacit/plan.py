@@ -1,0 +1,143 @@
+"""The plan of a run: every choice checked together, before any row is looked at.
+
+The only place that knows losses, regularizers, algorithms and privacy at once. It refuses pairs that do not work,
+fills in what the user left open, and states what will travel and what will be claimed.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.algorithms import ALGORITHMS, Algorithm
+from tacit.algorithms.base import Problem
+from tacit.errors import InputError
+from tacit.privacy.certificate import Certificate, not_private
+from tacit.problem.losses import Loss, get_loss
+from tacit.problem.regularizers import Regularizer, get_regularizer
+from tacit.types import Vector
+
+WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
+WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be run, and what will be claimed about it."""
+
+    problem: Problem
+    method: str
+    party_names: tuple[str, ...]
+    max_rounds: int
+
+    @property
+    def algorithm(self) -> type[Algorithm]:
+        """The method's two sides."""
+        return ALGORITHMS[self.method]
+
+    def certificate(self) -> Certificate:
+        """The claim of the whole run."""
+        return not_private(self.party_names, self.problem.rows)
+
+    def record(self) -> dict[str, Any]:
+        """The plan as plain values, for the run directory and for checking a resumed run."""
+        p = self.problem
+        return {
+            "method": self.method,
+            "loss": p.loss.name,
+            "penalty": p.regularizer.name,
+            "alpha": p.alpha,
+            "fit_intercept": p.fit_intercept,
+            "rho": p.rho,
+            "tol": p.tol,
+            "max_rounds": self.max_rounds,
+            "rows": p.rows,
+            "parties": list(self.party_names),
+            "window": p.max_window,
+        }
+
+
+def make_plan(
+    *,
+    loss: str | Loss,
+    penalty: str | Regularizer | None,
+    alpha: float,
+    fit_intercept: bool,
+    method: str,
+    rho: float | str,
+    max_rounds: int,
+    tol: float,
+    privacy: object,
+    party_names: tuple[str, ...],
+    rows: int,
+    input_bytes: int,
+    row_weights: Vector | None = None,
+    seed: int = 0,
+) -> Plan:
+    """Check every choice against every other and fill in what is left open.
+
+    Raises
+    ------
+    InputError
+        With one line that names the value and the way out.
+    """
+    _check_privacy(privacy)
+    the_loss = get_loss(loss)
+    regularizer = get_regularizer("none" if penalty is None else penalty)
+    _check_number("alpha", alpha, least=0.0)
+    _check_number("tol", tol, least=0.0)
+    if isinstance(max_rounds, bool) or not isinstance(max_rounds, numbers.Integral) or max_rounds < 1:
+        raise InputError(f"max_rounds={max_rounds!r} is not allowed: it must be a whole number of at least 1")
+    problem = Problem(
+        loss=the_loss,
+        regularizer=regularizer,
+        alpha=0.0 if regularizer.name == "none" else float(alpha),
+        fit_intercept=bool(fit_intercept),
+        parties=len(party_names),
+        rows=rows,
+        tol=float(tol),
+        rho=_check_rho(rho, the_loss, rows, row_weights),
+        max_window=_window(rows, input_bytes),
+        row_weights=row_weights,
+        seed=seed,
+    )
+    return Plan(problem, _choose_method(method, the_loss, regularizer), party_names, int(max_rounds))
+
+
+def _choose_method(method: str, loss: Loss, regularizer: Regularizer) -> str:
+    if method == "auto":
+        return "averaged" if ALGORITHMS["memory"].refusal(loss, regularizer) else "memory"
+    if method not in ALGORITHMS:
+        raise InputError(f"method={method!r} is unknown: choose one of auto, {', '.join(sorted(ALGORITHMS))}")
+    reason = ALGORITHMS[method].refusal(loss, regularizer)
+    if reason:
+        raise InputError(f'method={method!r} does not fit: {reason}; use method="auto"')
+    return method
+
+
+def _check_privacy(privacy: object) -> None:
+    if privacy is not None:
+        raise InputError("privacy is not available in this version: give privacy=None, and the certificate says so")
+
+
+def _check_number(name: str, value: object, least: float) -> None:
+    ok = isinstance(value, int | float) or hasattr(value, "__float__")
+    if not ok or isinstance(value, str | bool) or not math.isfinite(float(value)) or float(value) < least:  # type: ignore[arg-type]
+        raise InputError(f"{name}={value!r} is not allowed: it must be a finite number of at least {least:g}")
+
+
+def _check_rho(rho: float | str, loss: Loss, rows: int, row_weights: Vector | None) -> float | None:
+    """rho in the objective's units becomes rho times the total row weight, the unit of the algorithms."""
+    if rho == "auto":
+        return None
+    if isinstance(rho, str | bool) or not math.isfinite(rho) or rho <= 0:
+        raise InputError(f'rho={rho!r} is not allowed: it must be positive, or "auto"')
+    return float(rho) * float(rows if row_weights is None else row_weights.sum())
+
+
+def _window(rows: int, input_bytes: int) -> int:
+    """Past steps that fit: two windows of one float64 per row and step."""
+    room = max(WINDOW_BYTES, WINDOW_SHARE * input_bytes)
+    return max(1, min(32, int(room // (16 * max(rows, 1)))))

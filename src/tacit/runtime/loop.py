@@ -1,0 +1,104 @@
+"""The loop of a run: broadcast, answers, combine, trace, stop. Written once for every algorithm and engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tacit.algorithms.base import Progress
+from tacit.errors import RunError
+from tacit.plan import Plan
+from tacit.runtime.coordinator import Coordinator
+from tacit.runtime.engines import Engine
+from tacit.types import Message, Trace, TraceRow
+
+Observer = Callable[[TraceRow], None]
+
+
+@dataclass
+class LoopState:
+    """How far a run has come."""
+
+    exchange: int = 0
+    rounds: int = 0
+    converged: bool = False
+    note: str = ""
+    seconds: float = 0.0
+    trace: Trace = field(default_factory=Trace)
+
+
+Checkpoint = Callable[[LoopState], None]
+
+
+def run_loop(
+    plan: Plan,
+    coordinator: Coordinator,
+    engine: Engine,
+    state: LoopState,
+    observe: Observer | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> LoopState:
+    """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up."""
+    clock = time.perf_counter() - state.seconds
+    down = up = 0
+    while not state.converged and not state.note and state.rounds < plan.max_rounds:
+        state.exchange += 1
+        message = coordinator.broadcast(state.exchange)
+        answers = engine.exchange(message)
+        down += message.nbytes * len(answers)
+        up += sum(answer.nbytes for answer in answers)
+        progress = coordinator.combine(state.exchange, answers)
+        state.seconds = time.perf_counter() - clock
+        if progress is None:
+            continue
+        state.rounds += 1
+        _record(state, progress, down, up)
+        down = up = 0
+        if observe:
+            observe(state.trace[-1])
+        if checkpoint:
+            checkpoint(state)
+    engine.exchange(coordinator.closing(state.exchange + 1))
+    state.seconds = time.perf_counter() - clock
+    return state
+
+
+def begin(coordinator: Coordinator, engine: Engine, intercept: float) -> None:
+    """Start from the coefficients that the parties hold (a warm start): one exchange."""
+    coordinator.take_start(engine.exchange(coordinator.ask_start()), intercept)
+
+
+def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
+    """Bytes of payload over the whole run."""
+    return {
+        "bytes_down": sum(row.bytes_down for row in trace),
+        "bytes_up": sum(row.bytes_up for row in trace),
+        "rounds": len(trace),
+    }
+
+
+def _record(state: LoopState, progress: Progress, down: int, up: int) -> None:
+    state.converged, state.note = progress.done, progress.note
+    if not abs(progress.objective) < float("inf"):
+        raise RunError(
+            f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
+            "(say, standard deviation 1) or raise alpha"
+        )
+    state.trace.append(
+        TraceRow(
+            round=state.rounds,
+            objective=progress.objective,
+            gap=progress.gap,
+            primal=progress.primal,
+            dual=progress.dual,
+            rho=progress.rho,
+            stationarity=progress.stationarity,
+            seconds=state.seconds,
+            bytes_down=down,
+            bytes_up=up,
+        )
+    )
+
+
+__all__ = ["LoopState", "Message", "begin", "run_loop", "traffic"]
