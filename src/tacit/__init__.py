@@ -1,3 +1,46 @@
 """Train one model together without sharing data, by ADMM, and get a privacy certificate that can be checked."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from tacit.errors import InputError, RunError, TacitError
+    from tacit.estimators.baselines import alone, pooled
+    from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
+
+_HOMES = {
+    "InputError": "tacit.errors",
+    "RunError": "tacit.errors",
+    "TacitError": "tacit.errors",
+    "VerticalClassifier": "tacit.estimators.vertical",
+    "VerticalRegressor": "tacit.estimators.vertical",
+    "alone": "tacit.estimators.baselines",
+    "pooled": "tacit.estimators.baselines",
+}
+
+__all__ = [
+    "InputError",
+    "RunError",
+    "TacitError",
+    "VerticalClassifier",
+    "VerticalRegressor",
+    "__version__",
+    "alone",
+    "pooled",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `import tacit` costs nothing."""
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

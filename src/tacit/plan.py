@@ -119,7 +119,9 @@ def _choose_method(method: str, loss: Loss, regularizer: Regularizer) -> str:
 
 def _check_privacy(privacy: object) -> None:
     if privacy is not None:
-        raise InputError("privacy is not available in this version: give privacy=None, and the certificate says so")
+        raise InputError(
+            "privacy is not available in this version: give privacy=None, and the certificate says so"
+        )
 
 
 def _check_number(name: str, value: object, least: float) -> None:

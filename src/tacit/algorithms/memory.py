@@ -79,7 +79,9 @@ class Outlook:
     def _recover(self, residual: Vector) -> tuple[Vector | None, Vector]:
         derivative = residual
         if self.weights is not None:
-            derivative = np.divide(residual, self.weights, out=np.zeros_like(residual), where=self.weights > 0)
+            derivative = np.divide(
+                residual, self.weights, out=np.zeros_like(residual), where=self.weights > 0
+            )
         recovered = self.loss.recover(derivative)
         assert recovered is not None, "this loss needs its step in the broadcast"
         predictions, curvature = recovered
@@ -192,7 +194,14 @@ class MemoryParty:
             "move_dot_direction": moves.T @ p,
             "move_dot_coef": moves.T @ self.coef,
             "norms": np.array(
-                [self.coef @ self.coef, p @ p, p @ self.coef, gradient @ gradient, gradient @ newton, gradient @ p]
+                [
+                    self.coef @ self.coef,
+                    p @ p,
+                    p @ self.coef,
+                    gradient @ gradient,
+                    gradient @ newton,
+                    gradient @ p,
+                ]
             ),
         }
 
@@ -269,7 +278,9 @@ class MemoryCoordinator:
                 return
             curvature = max(float(self.curvature.sum()), 1e-12 * self.total)
             move, before = -slope / curvature, self.data_term
-            while self._data_value(self.z + move) > before + 1e-4 * move * slope / self.total + 1e-15 * before:
+            while (
+                self._data_value(self.z + move) > before + 1e-4 * move * slope / self.total + 1e-15 * before
+            ):
                 move /= 4
                 if abs(move) < 1e-15 * (1 + abs(self.intercept)):
                     return
@@ -364,8 +375,12 @@ class MemoryCoordinator:
             if -slope <= 1e-3 * first * (inner > 0) or -slope <= 1e-16 * max(self.objective, self.scale):
                 break
             step = subspace.move(direction) + shift
-            curvature = float(self.curvature @ (step * step)) / self.total + self.alpha * subspace.quadratic(direction)
-            length = self._search(step, slope, -slope / curvature if curvature > 0 else 1.0, subspace, cf, direction)
+            curvature = float(self.curvature @ (step * step)) / self.total + self.alpha * subspace.quadratic(
+                direction
+            )
+            length = self._search(
+                step, slope, -slope / curvature if curvature > 0 else 1.0, subspace, cf, direction
+            )
             if length == 0.0:
                 break
             self.z = self.z + length * step
@@ -434,7 +449,12 @@ class MemoryCoordinator:
         self._metric_sum = float(self.metric.sum())
         self.z, self.coefficients = state["z"], state["coefficients"]
         slot, next_slot, round_, plain, self.intercept, self.norm2 = (float(v) for v in state["numbers"])
-        self.slot, self.next_slot, self.round, self.plain = int(slot), int(next_slot), int(round_), bool(plain)
+        self.slot, self.next_slot, self.round, self.plain = (
+            int(slot),
+            int(next_slot),
+            int(round_),
+            bool(plain),
+        )
         self._evaluate()
 
 
@@ -464,7 +484,9 @@ class _Subspace:
         shift, sum_ = 0.0, 0.0
         if self.owner.problem.fit_intercept:
             sum_ = float(residual.sum()) / self.total
-            gradient_profile = gradient - self.sums * (sum_ * self.total / self.owner._metric_sum) / self.total
+            gradient_profile = (
+                gradient - self.sums * (sum_ * self.total / self.owner._metric_sum) / self.total
+            )
         else:
             gradient_profile = gradient
         direction = -solve_scaled(self.model, gradient_profile, np.diag(self.model), SUBSPACE_CUTOFF)

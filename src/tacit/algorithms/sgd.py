@@ -125,7 +125,9 @@ class SgdCoordinator:
         change = abs(self.last_objective - objective)
         self.last_objective = objective
         self.epoch, self.batch, self.derivative = self.epoch + 1, 1, np.zeros(0)
-        return Progress(objective=objective, dual=change, done=change <= 0.1 * self.problem.tol * abs(objective))
+        return Progress(
+            objective=objective, dual=change, done=change <= 0.1 * self.problem.tol * abs(objective)
+        )
 
     def closing(self) -> Arrays:
         """Nothing is left to say."""
@@ -134,7 +136,11 @@ class SgdCoordinator:
     def state(self) -> Arrays:
         """Everything needed to go on after a restart."""
         numbers = [self.epoch, self.batch, self.step, self.intercept, self.last_objective]
-        return {"numbers": np.array(numbers, dtype=np.float64), "derivative": self.derivative, "rows": self.rows}
+        return {
+            "numbers": np.array(numbers, dtype=np.float64),
+            "derivative": self.derivative,
+            "rows": self.rows,
+        }
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""

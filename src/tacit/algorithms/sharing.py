@@ -158,7 +158,9 @@ class SharingCoordinator:
         self.total, self.tol, self.copies = problem.total, problem.tol, form.copies
         self.rho = problem.rho or default_rho(problem.loss, labels, form.copies)
         if form.published and problem.rho is None:
-            self.rho *= 2.5 * problem.parties  # it diverges once the parties' corrections add up past the residual
+            self.rho *= (
+                2.5 * problem.parties
+            )  # it diverges once the parties' corrections add up past the residual
         self.w, self.a = np.zeros(n), np.zeros(n)
         self.z = np.zeros(n)
         self.base_intercept = self.intercept = 0.0
@@ -355,7 +357,11 @@ class SharingCoordinator:
         self.best_residual = min(self.best_residual, norm)
         self.growing = self.growing + 1 if norm > self.before_residual else 0
         self.before_residual = norm
-        if math.isfinite(objective) and norm < DIVERGED * self.best_residual and self.growing < GROWING_ROUNDS:
+        if (
+            math.isfinite(objective)
+            and norm < DIVERGED * self.best_residual
+            and self.growing < GROWING_ROUNDS
+        ):
             return ""
         return (
             f"the published form diverges at rho={self.rho / self.total:.3g}: every party corrects the whole residual "
@@ -378,10 +384,39 @@ class SharingCoordinator:
             setattr(self, name, kind(value))
 
 
-_ARRAYS = ("w", "a", "last_z", "result_w", "result_a", "residual_w", "result_b", "residual_b", "gram", "mixture")
+_ARRAYS = (
+    "w",
+    "a",
+    "last_z",
+    "result_w",
+    "result_a",
+    "residual_w",
+    "result_b",
+    "residual_b",
+    "gram",
+    "mixture",
+)
 _NUMBERS = (
-    *("rho", "base_intercept", "intercept", "best_intercept", "best_objective", "best_residual", "last_residual"),
-    *("before_residual", "last_norm", "last_slot", "slot", "filled", "round", "keep", "next_rho_check", "growing"),
+    *(
+        "rho",
+        "base_intercept",
+        "intercept",
+        "best_intercept",
+        "best_objective",
+        "best_residual",
+        "last_residual",
+    ),
+    *(
+        "before_residual",
+        "last_norm",
+        "last_slot",
+        "slot",
+        "filled",
+        "round",
+        "keep",
+        "next_rho_check",
+        "growing",
+    ),
 )
 
 

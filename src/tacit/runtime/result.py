@@ -71,11 +71,16 @@ class Run:
         """Warm start."""
         for party, coef in zip(self.parties, start.coefs, strict=True):
             party.start_from(coef)
-        centring = sum(float(p.block.centre @ c) for p, c in zip(self.parties, start.coefs, strict=True)
-                       if p.block.centre is not None)
+        centring = sum(
+            float(p.block.centre @ c)
+            for p, c in zip(self.parties, start.coefs, strict=True)
+            if p.block.centre is not None
+        )
         begin(self.coordinator, self.engine, start.intercept + centring)
 
-    def go(self, observe: Observer | None = None, checkpoint: Callable[[Run], None] | None = None) -> RunResult:
+    def go(
+        self, observe: Observer | None = None, checkpoint: Callable[[Run], None] | None = None
+    ) -> RunResult:
         """Run to the end."""
         keep = None if checkpoint is None else lambda _: checkpoint(self)
         state = run_loop(self.plan, self.coordinator, self.engine, self.state, observe, keep)

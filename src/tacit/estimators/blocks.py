@@ -1,0 +1,119 @@
+"""What users may hand over as X: one table that is split, or one table for each party."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.checks import check_matrix
+from tacit.data.partition import split_columns, take_columns
+from tacit.errors import InputError
+from tacit.types import Matrix, Shard
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns belong to which party, in the order of the joint model."""
+
+    columns: tuple[npt.NDArray[np.int64], ...]
+    names: tuple[tuple[str, ...], ...]
+
+    @property
+    def party_names(self) -> tuple[str, ...]:
+        """Parties are numbered from 1."""
+        return tuple(f"party {k}" for k in range(1, len(self.columns) + 1))
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of all parties."""
+        return sum(len(part) for part in self.columns)
+
+
+def is_block_list(X: Any) -> bool:
+    """True for a list with one table per party (a list of rows is one table)."""
+    return (
+        isinstance(X, list | tuple)
+        and len(X) > 0
+        and all(len(getattr(block, "shape", ())) == 2 for block in X)
+    )
+
+
+def column_names(table: Any, first: int = 0) -> tuple[str, ...]:
+    """Names of a table's columns: a frame's own, or x0, x1, ..."""
+    own = getattr(table, "columns", None)
+    if own is not None:
+        return tuple(str(name) for name in own)
+    return tuple(f"x{first + j}" for j in range(table.shape[1]))
+
+
+def layout_of_blocks(blocks: Sequence[Any]) -> Layout:
+    """Each table is a party; the joint model has their columns one after the other."""
+    start, columns, names = 0, [], []
+    for block in blocks:
+        columns.append(np.arange(start, start + block.shape[1]))
+        names.append(column_names(block, start))
+        start += block.shape[1]
+    return Layout(tuple(columns), tuple(names))
+
+
+def layout_of_table(n_columns: int, names: tuple[str, ...], parties: Any) -> Layout:
+    """One table, cut as `parties` says: a number, sizes, or lists of column numbers or names."""
+    columns = split_columns(n_columns, _by_number(parties, names))
+    return Layout(tuple(columns), tuple(tuple(names[j] for j in part) for part in columns))
+
+
+def shards_of_blocks(blocks: Sequence[Any], layout: Layout) -> list[Shard]:
+    """Check each party's table; all must have the same number of rows."""
+    if len(blocks) != len(layout.columns):
+        raise InputError(f"X has tables of {len(blocks)} parties: the model has {len(layout.columns)}")
+    shards = []
+    for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
+        if block.shape[1] != len(columns) and columns:
+            raise InputError(
+                f"{name} has {block.shape[1]} columns: it had {len(columns)} when the model was fitted"
+            )
+        shards.append(Shard(name, check_matrix(block, name, columns), columns))
+    _check_rows(shards)
+    return shards
+
+
+def shards_of_table(X: Matrix, layout: Layout) -> list[Shard]:
+    """Cut one table; parties with contiguous columns of a dense table see views of it."""
+    parts = zip(layout.party_names, layout.columns, layout.names, strict=True)
+    return [
+        Shard(name, check_matrix(take_columns(X, columns), name, names), names)
+        for name, columns, names in parts
+    ]
+
+
+def _by_number(parties: Any, names: tuple[str, ...]) -> Any:
+    if not isinstance(parties, list | tuple) or not any(_has_text(part) for part in parties):
+        return parties
+    number = {name: j for j, name in enumerate(names)}
+    result = []
+    for k, part in enumerate(parties, start=1):
+        unknown = [name for name in part if name not in number]
+        if unknown:
+            raise InputError(
+                f"party {k}: X has no column {unknown[0]!r}: choose from its {len(names)} columns"
+            )
+        result.append([number[name] for name in part])
+    return result
+
+
+def _has_text(part: Any) -> bool:
+    return isinstance(part, list | tuple) and any(isinstance(name, str) for name in part)
+
+
+def _check_rows(shards: Sequence[Shard]) -> None:
+    counts = {shard.name: shard.features.shape[0] for shard in shards}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise InputError(
+            f"the parties have different numbers of rows ({listed}): align them so that row i is the same sample "
+            "at every party"
+        )

@@ -1,0 +1,423 @@
+"""Estimators for features split between parties."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+
+from tacit.data.labels import encode_binary
+from tacit.errors import InputError
+from tacit.estimators.blocks import (
+    Layout,
+    column_names,
+    is_block_list,
+    layout_of_blocks,
+    layout_of_table,
+    shards_of_blocks,
+    shards_of_table,
+)
+from tacit.plan import Plan, make_plan
+from tacit.problem.losses import get_loss
+from tacit.problem.regularizers import Regularizer
+from tacit.runtime.progress import progress
+from tacit.runtime.result import Run, RunResult, Start
+from tacit.types import Shard, Vector
+
+ENGINES = ("in-process",)
+
+
+class _Vertical(BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    _tasks: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        loss: Any,
+        penalty: str | Regularizer | None = "l2",
+        alpha: float = 1e-4,
+        parties: Any = 2,
+        fit_intercept: bool = True,
+        method: str = "auto",
+        rho: float | str = "auto",
+        max_rounds: int = 200,
+        tol: float = 1e-4,
+        privacy: Any = None,
+        engine: str = "in-process",
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.parties = parties
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.rho = rho
+        self.max_rounds = max_rounds
+        self.tol = tol
+        self.privacy = privacy
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # --- fitting --------------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, encode: Any, sample_weight: Any) -> RunResult:
+        shards, layout, labels = self._take_in(X, y)
+        encoded = encode(labels)
+        rows = shards[0].features.shape[0]
+        if len(encoded) != rows:
+            raise InputError(f"y has {len(encoded)} labels for {rows} rows: give one label for each row")
+        weights = self._weights(sample_weight, shards[0])
+        plan = self._plan(shards, rows, weights)
+        plan.problem.loss.check_labels(encoded)
+        run = Run(plan, shards, encoded)
+        if self.warm_start and hasattr(self, "coef_by_party_"):
+            run.start_from(Start(self.coef_by_party_, float(np.ravel(self.intercept_)[0])))
+        with progress(plan, visible=bool(self.verbose)) as observe:
+            result = run.go(observe)
+        self._keep(result, layout)
+        return result
+
+    def _take_in(self, X: Any, y: Any) -> tuple[list[Shard], Layout, npt.NDArray[Any]]:
+        if is_block_list(X):
+            layout = layout_of_blocks(X)
+            self.n_features_in_ = layout.n_columns
+            self.__dict__.pop("feature_names_in_", None)
+            labels = column_or_1d(y, warn=True)
+            return shards_of_blocks(X, layout), layout, labels
+        names = column_names(X) if hasattr(X, "columns") else None
+        X = _named_numbers(X, names)
+        X, labels = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+            y_numeric=False,
+        )
+        names = names or column_names(X)
+        layout = layout_of_table(X.shape[1], names, self.parties)
+        return shards_of_table(X, layout), layout, column_or_1d(labels, warn=True)
+
+    def _weights(self, sample_weight: Any, shard: Shard) -> Vector | None:
+        if sample_weight is None:
+            return None
+        weights = _check_sample_weight(
+            sample_weight, shard.features, dtype=np.float64, ensure_non_negative=True
+        )
+        if weights.sum() <= 0:
+            raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
+        return None if np.all(weights == 1.0) else np.asarray(weights)
+
+    def _plan(self, shards: list[Shard], rows: int, weights: Vector | None) -> Plan:
+        if self.engine not in ENGINES:
+            raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
+        loss = get_loss(self.loss)
+        if loss.task not in self._tasks:
+            other = "VerticalRegressor" if loss.task != "classification" else "VerticalClassifier"
+            raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        return make_plan(
+            loss=loss,
+            penalty=self.penalty,
+            alpha=self.alpha,
+            fit_intercept=self.fit_intercept,
+            method=self.method,
+            rho=self.rho,
+            max_rounds=self.max_rounds,
+            tol=self.tol,
+            privacy=self.privacy,
+            party_names=tuple(shard.name for shard in shards),
+            rows=rows,
+            input_bytes=sum(_nbytes(shard.features) for shard in shards),
+            row_weights=weights,
+            seed=int(seed),
+        )
+
+    def _keep(self, result: RunResult, layout: Layout) -> None:
+        self._layout = layout
+        self.coef_by_party_ = [party.coef for party in result.parties]
+        self._joint = np.zeros(layout.n_columns)
+        for columns, coef in zip(layout.columns, self.coef_by_party_, strict=True):
+            self._joint[columns] = coef
+        self.n_rounds_ = len(result.trace)
+        self.n_iter_ = self.n_rounds_
+        self.converged_ = result.converged
+        self.trace_ = result.trace
+        self.certificate_ = result.certificate
+        self.traffic_ = result.traffic
+        if not result.converged:
+            warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=4)
+
+    # --- predicting -----------------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        if is_block_list(X):
+            shards = shards_of_blocks(X, self._layout)
+        else:
+            X = _named_numbers(X, column_names(X) if hasattr(X, "columns") else None)
+            X = validate_data(
+                self,
+                X,
+                accept_sparse="csr",
+                dtype=(np.float64, np.float32),
+                ensure_all_finite=False,
+                reset=False,
+            )
+            shards = shards_of_table(X, self._layout)
+        scores = np.full(shards[0].features.shape[0], float(np.ravel(self.intercept_)[0]))
+        for shard, coef in zip(shards, self.coef_by_party_, strict=True):
+            scores += np.asarray(shard.features @ coef)
+        return scores
+
+
+class VerticalClassifier(ClassifierMixin, _Vertical):
+    """Joint linear classifier of parties that hold different features of the same rows.
+
+    Minimises  (1/N) * sum(loss) + alpha * R(coef)  by ADMM sharing, the intercept not penalised.
+
+    Parameters
+    ----------
+    loss : str or Loss, default "logistic"
+        "logistic", "hinge", "squared_hinge" or "sigmoid" (smooth, not convex).
+    penalty : str, Regularizer or None, default "l2"
+        "l2" (1/2 ||coef||^2), "l1", "elastic_net", "nonnegative", "box", "ball" (of each party's coefficients), "none".
+    alpha : float, default 1e-4
+        Weight of the penalty; without meaning for the constraints "nonnegative", "box" and "ball".
+    parties : int, list of sizes, or list of column lists, default 2
+        How one X is cut; not used where X is a list with one table per party.
+    fit_intercept : bool, default True
+    method : str, default "auto"
+        "memory" where the loss is smooth and convex and the penalty l2, else "averaged"; "published" is the paper's
+        own iteration, with a guard; "sgd" is a baseline.
+    rho : float or "auto", default "auto"
+        Penalty parameter of "averaged" and "published"; "auto" chooses and adapts it.
+    max_rounds : int, default 200
+        Most exchanges of one number per row.
+    tol : float, default 1e-4
+        Stops when the objective is certified to be within this part of its optimum.
+    privacy : None
+        Reserved; None trains without noise, and the certificate says so.
+    engine : {"in-process"}
+    random_state : int, RandomState or None
+        For methods that draw rows at random; never for private noise.
+    verbose : int, default 0
+        1 shows a progress bar in a terminal.
+    warm_start : bool, default False
+        Start from the coefficients of the last fit.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+        Joint coefficients, in the order of X's columns.
+    intercept_ : array of shape (1,)
+    coef_by_party_ : list of arrays
+        Each party's own coefficients.
+    n_rounds_, converged_, trace_, certificate_, traffic_
+        How the run went: rounds, whether the stopping rule held, one record per round, the privacy certificate, bytes.
+    classes_ : array of the two labels; the second is the positive one.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from tacit import VerticalClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = VerticalClassifier(parties=[10, 20], alpha=1e-3).fit(scale(X), y)
+    >>> bool(model.score(scale(X), y) > 0.97)
+    True
+    """
+
+    _tasks = ("classification",)
+
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        penalty: str | Regularizer | None = "l2",
+        alpha: float = 1e-4,
+        parties: Any = 2,
+        fit_intercept: bool = True,
+        method: str = "auto",
+        rho: float | str = "auto",
+        max_rounds: int = 200,
+        tol: float = 1e-4,
+        privacy: Any = None,
+        engine: str = "in-process",
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            loss, penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
+            random_state, verbose, warm_start,
+        )  # fmt: skip
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VerticalClassifier:
+        """Train.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame; or a list with one of these per party
+        y : array of two kinds of labels
+        sample_weight : array or None
+        """
+        result = self._fit(X, y, self._encode, sample_weight)
+        self.coef_ = self._joint[None, :]
+        self.intercept_ = np.array([result.intercept])
+        return self
+
+    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        encoded, self.classes_ = encode_binary(labels)
+        return encoded
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score of each row: positive means the second class."""
+        return self._scores(X)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Label of each row."""
+        scores = self._scores(X)
+        return np.asarray(self.classes_[(scores > 0).astype(int)])
+
+    @available_if(lambda self: get_loss(self.loss).name == "logistic")
+    def predict_proba(self, X: Any) -> Vector:
+        """Probability of each class; for the logistic loss."""
+        positive = expit(self._scores(X))
+        return np.column_stack([1 - positive, positive])
+
+    @available_if(lambda self: get_loss(self.loss).name == "logistic")
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Logarithm of the probability of each class; for the logistic loss."""
+        scores = self._scores(X)
+        return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
+
+
+class VerticalRegressor(RegressorMixin, _Vertical):
+    """Joint linear regression of parties that hold different features of the same rows.
+
+    Minimises  (1/N) * sum(loss) + alpha * R(coef)  by ADMM sharing, the intercept not penalised.
+
+    Parameters
+    ----------
+    loss : str or Loss, default "squared"
+        "squared" (1/2 (prediction - y)^2), "huber", "absolute" or "poisson" (counts; predicts exp of the score).
+    penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine, random_state, verbose, \
+warm_start
+        As in VerticalClassifier.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    intercept_ : float
+    coef_by_party_, n_rounds_, converged_, trace_, certificate_, traffic_
+        As in VerticalClassifier.
+    """
+
+    _tasks = ("regression", "counts")
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        penalty: str | Regularizer | None = "l2",
+        alpha: float = 1e-4,
+        parties: Any = 2,
+        fit_intercept: bool = True,
+        method: str = "auto",
+        rho: float | str = "auto",
+        max_rounds: int = 200,
+        tol: float = 1e-4,
+        privacy: Any = None,
+        engine: str = "in-process",
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            loss, penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
+            random_state, verbose, warm_start,
+        )  # fmt: skip
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VerticalRegressor:
+        """Train.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame; or a list with one of these per party
+        y : array of numbers
+        sample_weight : array or None
+        """
+        result = self._fit(X, y, _real_labels, sample_weight)
+        self.coef_ = self._joint
+        self.intercept_ = result.intercept
+        return self
+
+    def predict(self, X: Any) -> Vector:
+        """Prediction for each row."""
+        scores = self._scores(X)
+        return np.exp(scores) if get_loss(self.loss).task == "counts" else scores
+
+
+def _real_labels(labels: npt.NDArray[Any]) -> Vector:
+    try:
+        numbers = np.asarray(labels, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the labels are not numbers ({labels[0]!r}, ...): use VerticalClassifier"
+        ) from error
+    bad = np.flatnonzero(~np.isfinite(numbers))
+    if bad.size:
+        raise InputError(f"y has NaN or infinity, first in row {bad[0]}: fill them in, or remove these rows")
+    return numbers
+
+
+def _nbytes(matrix: Any) -> int:
+    if sparse.issparse(matrix):
+        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+    return int(matrix.size * matrix.itemsize)
+
+
+def _named_numbers(X: Any, names: tuple[str, ...] | None) -> Any:
+    """Let a frame with a column that is no number be refused by that column's name."""
+    from tacit.checks import check_matrix
+
+    if names is not None:
+        for name in names:
+            column = X[name] if name in X else None
+            if column is not None and getattr(column.dtype, "kind", "f") in "OUSMmV":
+                check_matrix(np.asarray(column)[:, None], "X", (name,))
+    return X
+
+
+def _why_not(result: RunResult) -> str:
+    if result.note:
+        return result.note
+    return (
+        f"not converged to tol={result.plan.problem.tol:g} in {len(result.trace)} rounds: raise max_rounds or tol, "
+        "or scale the columns to similar size"
+    )

@@ -1,0 +1,62 @@
+"""A progress bar with rounds, objective, residuals and time left; nothing where there is no terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tacit.plan import Plan
+from tacit.runtime.loop import Observer
+from tacit.types import TraceRow
+
+
+@contextmanager
+def progress(plan: Plan, *, visible: bool) -> Iterator[Observer | None]:
+    """Yield what `run_loop` should call after each round, or None where nobody would see it."""
+    if not visible:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("training", total=1.0, state="")
+        first: list[float] = []
+
+        def observe(row: TraceRow) -> None:
+            done = fraction_done(plan, row, first)
+            left = row.seconds * (1 - done) / done if done > 0.02 else math.nan
+            text = f"round {row.round}  objective {row.objective:.6g}  {_distance(row)}"
+            text += f"  about {left:.0f} s left" if math.isfinite(left) else ""
+            bar.update(task, completed=done, state=text)
+
+        yield observe
+
+
+def fraction_done(plan: Plan, row: TraceRow, first: list[float]) -> float:
+    """How far the run has come: by rounds, or by how many decimals of the gap are reached, whichever is further."""
+    by_rounds = row.round / plan.max_rounds
+    distance = row.gap if math.isfinite(row.gap) else max(row.primal, row.dual)
+    bar = plan.problem.tol * (abs(row.objective) if math.isfinite(row.gap) else 1.0)
+    if distance <= 0 or bar <= 0:
+        return by_rounds
+    first.append(distance)
+    start = math.log(max(max(first) / bar, 1.0 + 1e-9))
+    return min(1.0, max(by_rounds, 1 - max(math.log(distance / bar), 0.0) / start if len(first) > 1 else 0.0))
+
+
+def _distance(row: TraceRow) -> str:
+    if math.isfinite(row.gap):
+        return f"gap {row.gap:.1e}"
+    return f"residuals {row.primal:.1e}, {row.dual:.1e}"
