@@ -33,7 +33,7 @@ class Plan:
     max_rounds: int
 
     @property
-    def algorithm(self) -> type[Algorithm]:
+    def algorithm(self) -> Algorithm:
         """The method's two sides."""
         return ALGORITHMS[self.method]
 
@@ -119,9 +119,7 @@ def _choose_method(method: str, loss: Loss, regularizer: Regularizer) -> str:
 
 def _check_privacy(privacy: object) -> None:
     if privacy is not None:
-        raise InputError(
-            "privacy is not available in this version: give privacy=None, and the certificate says so"
-        )
+        raise InputError("privacy is not available in this version: give privacy=None, and the certificate says so")
 
 
 def _check_number(name: str, value: object, least: float) -> None:
@@ -131,7 +129,7 @@ def _check_number(name: str, value: object, least: float) -> None:
 
 
 def _check_rho(rho: float | str, loss: Loss, rows: int, row_weights: Vector | None) -> float | None:
-    """rho in the objective's units becomes rho times the total row weight, the unit of the algorithms."""
+    """Rho in the objective's units becomes rho times the total row weight, the unit of the algorithms."""
     if rho == "auto":
         return None
     if isinstance(rho, str | bool) or not math.isfinite(rho) or rho <= 0:

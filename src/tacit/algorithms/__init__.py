@@ -1,15 +1,10 @@
-"""Algorithms of the feature split by name. A new one is one file and one line in `ALGORITHMS`."""
+"""Algorithms of the feature split by name. A new one is one file and one entry in `ALGORITHMS`."""
 
 from tacit.algorithms.base import Algorithm
-from tacit.algorithms.memory import Memory
-from tacit.algorithms.sgd import Sgd
-from tacit.algorithms.sharing import Averaged, Published
+from tacit.algorithms.memory import MEMORY
+from tacit.algorithms.sgd import SGD
+from tacit.algorithms.sharing import AVERAGED, PUBLISHED
 
-ALGORITHMS: dict[str, type[Algorithm]] = {
-    "averaged": Averaged,
-    "memory": Memory,
-    "published": Published,
-    "sgd": Sgd,
-}
+ALGORITHMS: dict[str, Algorithm] = {method.name: method for method in (AVERAGED, MEMORY, PUBLISHED, SGD)}
 
 __all__ = ["ALGORITHMS", "Algorithm"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from tacit.algorithms.block import Block
 from tacit.problem.losses.base import Loss
@@ -128,24 +129,23 @@ class CoordinatorSide(Protocol):
         """Go on from `state`."""
 
 
-class Algorithm(Protocol):
-    """A method by name: what it refuses, and its two sides."""
+@dataclass(frozen=True)
+class Algorithm:
+    """A method by name: what it refuses, and how its two sides are made.
 
-    name: ClassVar[str]
-    vectors_down: ClassVar[int]
+    Attributes
+    ----------
+    name : str
+    refusal : callable
+        (loss, regularizer) -> why this pair cannot be solved by the method; empty where it can.
+    party, coordinator : callable
+        Make the sides of a problem.
+    shared : callable or None
+        Makes what parties of one process may keep once between them.
+    """
 
-    @staticmethod
-    def refusal(loss: Loss, regularizer: Regularizer) -> str:
-        """Why this pair cannot be solved by the method; empty where it can."""
-
-    @staticmethod
-    def shared(problem: Problem) -> Any:
-        """What parties of one process may keep once between them (None where there is nothing)."""
-
-    @staticmethod
-    def party(problem: Problem, block: Block, shared: Any) -> PartySide:
-        """The party's side."""
-
-    @staticmethod
-    def coordinator(problem: Problem, labels: Vector) -> CoordinatorSide:
-        """The coordinator's side."""
+    name: str
+    refusal: Callable[[Loss, Regularizer], str]
+    party: Callable[[Problem, Block, Any], PartySide]
+    coordinator: Callable[[Problem, Vector], CoordinatorSide]
+    shared: Callable[[Problem], Any] | None = None

@@ -39,7 +39,7 @@ class Block:
 
     def _mean_row(self, weights: Vector) -> Vector:
         sums = np.asarray(self.matrix.T @ weights.astype(self.matrix.dtype, copy=False), dtype=np.float64)
-        return sums / weights.sum()
+        return np.asarray(sums / weights.sum())
 
     def take(self, rows: npt.NDArray[np.intp]) -> Block:
         """The same columns of some rows, with the same centre."""
@@ -50,7 +50,7 @@ class Block:
     def mean_square(self) -> float:
         """Mean squared norm of a row of D (without centring)."""
         values = self.matrix.data if self.is_sparse else self.matrix
-        return float(np.vdot(values, values)) / self.n
+        return float(np.vdot(values, values)) / int(self.n)
 
     def predict(self, x: Vector) -> Vector:
         """(D - 1 m') x, as float64."""

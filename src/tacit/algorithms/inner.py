@@ -71,9 +71,7 @@ class ShareSolver:
             return 1 / radius - 1 / float(np.linalg.norm(_divide(rotated, self.values, shift)))
 
         # the reciprocal of the norm is nearly linear in the shift, so the root is found in a few steps
-        shift = optimize.brentq(
-            excess, 1e-300, top * (1 + 1e-12) + 1e-300, xtol=1e-300, rtol=1e-14, maxiter=500
-        )
+        shift = optimize.brentq(excess, 1e-300, top * (1 + 1e-12) + 1e-300, xtol=1e-300, rtol=1e-14, maxiter=500)
         x = self.vectors @ _divide(rotated, self.values, float(shift))
         return x * min(1.0, radius / float(np.linalg.norm(x)))
 
@@ -92,7 +90,7 @@ def _spectrum(gram: Vector) -> tuple[Vector, Vector]:
 
 
 def _divide(rotated: Vector, values: Vector, ridge: float) -> Vector:
-    """rotated / (values + ridge), and 0 where both are zero: the solution of least norm."""
+    """Rotated / (values + ridge), and 0 where both are zero: the solution of least norm."""
     denominator = values + ridge
     return np.divide(rotated, denominator, out=np.zeros_like(rotated), where=denominator > 0)
 

@@ -35,14 +35,14 @@ class CurvatureSolver:
         if not self.project:
             return outer
         row = outer @ self.mean_weights
-        return outer - np.add.outer(row, row) + float(row @ self.mean_weights)
+        return np.asarray(outer - np.add.outer(row, row) + float(row @ self.mean_weights))
 
     def _predict(self, x: Vector) -> Vector:
         y = self.block.predict(x)
         return y - self.mean_weights @ y if self.project else y
 
     def _correlate(self, r: Vector) -> Vector:
-        return self.block.correlate(r - self.mean_weights * r.sum() if self.project else r)
+        return self.block.correlate(r - self.mean_weights * float(r.sum()) if self.project else r)
 
     def cross(self, step: Vector) -> Vector:
         """D' W step."""
@@ -84,7 +84,8 @@ def _factor(gram: Vector, ridge: float) -> tuple[Vector, bool]:
         shifted = gram.copy()
         shifted[diagonal, diagonal] += ridge + jitter
         try:
-            return linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+            factor, lower = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+            return np.asarray(factor), bool(lower)
         except linalg.LinAlgError:
             jitter = max(10 * jitter, 1e-13 * scale)
 
@@ -95,4 +96,4 @@ def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vec
     values, vectors = linalg.eigh(unit[:, None] * matrix * unit, check_finite=False)
     keep = values > cutoff
     part = vectors[:, keep]
-    return unit * (part @ ((part.T @ (unit * b)) / values[keep]))
+    return np.asarray(unit * (part @ ((part.T @ (unit * b)) / values[keep])))

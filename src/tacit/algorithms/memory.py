@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.algorithms.base import CoordinatorSide, PartySide, Problem, Progress
+from tacit.algorithms.base import Algorithm, Problem, Progress
 from tacit.algorithms.block import Block
 from tacit.algorithms.linear import CurvatureSolver, solve_scaled
 from tacit.problem.losses.base import Loss
@@ -79,9 +79,7 @@ class Outlook:
     def _recover(self, residual: Vector) -> tuple[Vector | None, Vector]:
         derivative = residual
         if self.weights is not None:
-            derivative = np.divide(
-                residual, self.weights, out=np.zeros_like(residual), where=self.weights > 0
-            )
+            derivative = np.divide(residual, self.weights, out=np.zeros_like(residual), where=self.weights > 0)
         recovered = self.loss.recover(derivative)
         assert recovered is not None, "this loss needs its step in the broadcast"
         predictions, curvature = recovered
@@ -278,9 +276,7 @@ class MemoryCoordinator:
                 return
             curvature = max(float(self.curvature.sum()), 1e-12 * self.total)
             move, before = -slope / curvature, self.data_term
-            while (
-                self._data_value(self.z + move) > before + 1e-4 * move * slope / self.total + 1e-15 * before
-            ):
+            while self._data_value(self.z + move) > before + 1e-4 * move * slope / self.total + 1e-15 * before:
                 move /= 4
                 if abs(move) < 1e-15 * (1 + abs(self.intercept)):
                     return
@@ -375,12 +371,8 @@ class MemoryCoordinator:
             if -slope <= 1e-3 * first * (inner > 0) or -slope <= 1e-16 * max(self.objective, self.scale):
                 break
             step = subspace.move(direction) + shift
-            curvature = float(self.curvature @ (step * step)) / self.total + self.alpha * subspace.quadratic(
-                direction
-            )
-            length = self._search(
-                step, slope, -slope / curvature if curvature > 0 else 1.0, subspace, cf, direction
-            )
+            curvature = float(self.curvature @ (step * step)) / self.total + self.alpha * subspace.quadratic(direction)
+            length = self._search(step, slope, -slope / curvature if curvature > 0 else 1.0, subspace, cf, direction)
             if length == 0.0:
                 break
             self.z = self.z + length * step
@@ -461,9 +453,7 @@ class MemoryCoordinator:
 class _Subspace:
     """The quadratic model over cf: Gram matrices of [S, share], with b minimised out where there is one."""
 
-    def __init__(
-        self, owner: MemoryCoordinator, share: Vector, xp: Vector, pp: float, xx: Vector, px: float
-    ) -> None:
+    def __init__(self, owner: MemoryCoordinator, share: Vector, xp: Vector, pp: float, xx: Vector, px: float) -> None:
         self.owner, self.share = owner, share
         used = len(owner.gram)
         self.window = owner.steps[:, :used]
@@ -484,9 +474,7 @@ class _Subspace:
         shift, sum_ = 0.0, 0.0
         if self.owner.problem.fit_intercept:
             sum_ = float(residual.sum()) / self.total
-            gradient_profile = (
-                gradient - self.sums * (sum_ * self.total / self.owner._metric_sum) / self.total
-            )
+            gradient_profile = gradient - self.sums * (sum_ * self.total / self.owner._metric_sum) / self.total
         else:
             gradient_profile = gradient
         direction = -solve_scaled(self.model, gradient_profile, np.diag(self.model), SUBSPACE_CUTOFF)
@@ -496,10 +484,10 @@ class _Subspace:
 
     def move(self, cf: Vector) -> Vector:
         """[S, share] cf."""
-        return self.window @ cf[:-1] + cf[-1] * self.share
+        return np.asarray(self.window @ cf[:-1] + cf[-1] * self.share)
 
     def quadratic(self, cf: Vector) -> float:
-        """cf' (penalty Gram) cf."""
+        """Cf' (penalty Gram) cf."""
         return float(cf @ self.penalty_gram @ cf)
 
     def norm2(self, cf: Vector) -> float:
@@ -508,7 +496,7 @@ class _Subspace:
 
 
 def weighted_gram(columns: Vector, weights: Vector) -> Vector:
-    """columns' diag(weights) columns, in chunks of rows."""
+    """Columns' diag(weights) columns, in chunks of rows."""
     gram = np.zeros((columns.shape[1],) * 2)
     for start in range(0, len(weights), 65536):
         rows = np.sqrt(weights[start : start + 65536, None]) * columns[start : start + 65536]
@@ -532,30 +520,10 @@ def _with_row(gram: Vector, row: Vector, own: float, slot: int) -> Vector:
     return grown
 
 
-class Memory:
-    """Sharing with memory, for smooth convex losses with a quadratic penalty."""
+def _refusal(loss: Loss, regularizer: Regularizer) -> str:
+    if not (loss.smooth and loss.convex):
+        return f"loss={loss.name!r} is not smooth and convex"
+    return "" if regularizer.form == "quadratic" else f"penalty={regularizer.name!r} is not l2"
 
-    name = "memory"
-    vectors_down = 1
 
-    @staticmethod
-    def refusal(loss: Loss, regularizer: Regularizer) -> str:
-        """Only smooth convex losses with l2 or no penalty."""
-        if not (loss.smooth and loss.convex):
-            return f"loss={loss.name!r} is not smooth and convex"
-        return "" if regularizer.form == "quadratic" else f"penalty={regularizer.name!r} is not l2"
-
-    @staticmethod
-    def shared(problem: Problem) -> Outlook:
-        """One outlook serves every party of a process."""
-        return Outlook(problem)
-
-    @staticmethod
-    def party(problem: Problem, block: Block, shared: Outlook) -> PartySide:
-        """The party's side."""
-        return MemoryParty(problem, block, shared)
-
-    @staticmethod
-    def coordinator(problem: Problem, labels: Vector) -> CoordinatorSide:
-        """The coordinator's side."""
-        return MemoryCoordinator(problem, labels)
+MEMORY = Algorithm("memory", refusal=_refusal, party=MemoryParty, coordinator=MemoryCoordinator, shared=Outlook)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from tacit.algorithms.base import CoordinatorSide, PartySide, Problem, Progress
+from tacit.algorithms.base import Algorithm, Problem, Progress
 from tacit.algorithms.block import Block
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers.base import Regularizer
@@ -125,9 +125,7 @@ class SgdCoordinator:
         change = abs(self.last_objective - objective)
         self.last_objective = objective
         self.epoch, self.batch, self.derivative = self.epoch + 1, 1, np.zeros(0)
-        return Progress(
-            objective=objective, dual=change, done=change <= 0.1 * self.problem.tol * abs(objective)
-        )
+        return Progress(objective=objective, dual=change, done=change <= 0.1 * self.problem.tol * abs(objective))
 
     def closing(self) -> Arrays:
         """Nothing is left to say."""
@@ -149,29 +147,15 @@ class SgdCoordinator:
         self.derivative, self.rows = state["derivative"], state["rows"]
 
 
-class Sgd:
-    """FDML-style stochastic gradient descent, a baseline."""
+def _refusal(loss: Loss, regularizer: Regularizer) -> str:
+    if math.isinf(loss.curvature) and math.isinf(loss.lipschitz):
+        return f"loss={loss.name!r} has no bounded slope or curvature, so that no step size is safe"
+    return ""
 
-    name = "sgd"
-    vectors_down = 1
 
-    @staticmethod
-    def refusal(loss: Loss, regularizer: Regularizer) -> str:
-        """A loss without a bounded slope or curvature has no safe step."""
-        if math.isinf(loss.curvature) and math.isinf(loss.lipschitz):
-            return f"loss={loss.name!r} has no bounded slope or curvature, so that no step size is safe"
-        return ""
-
-    @staticmethod
-    def shared(problem: Problem) -> None:
-        """Nothing is shared."""
-
-    @staticmethod
-    def party(problem: Problem, block: Block, shared: None) -> PartySide:
-        """The party's side."""
-        return SgdParty(problem, block)
-
-    @staticmethod
-    def coordinator(problem: Problem, labels: Vector) -> CoordinatorSide:
-        """The coordinator's side."""
-        return SgdCoordinator(problem, labels)
+SGD = Algorithm(
+    "sgd",
+    refusal=_refusal,
+    party=lambda problem, block, _: SgdParty(problem, block),
+    coordinator=SgdCoordinator,
+)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.algorithms.base import CoordinatorSide, PartySide, Problem, Progress
+from tacit.algorithms.base import Algorithm, Problem, Progress
 from tacit.algorithms.block import Block
 from tacit.algorithms.inner import ShareSolver
 from tacit.problem.losses.base import Loss
@@ -122,7 +122,7 @@ class SharingParty:
         return float(np.linalg.norm(x - regularizer.prox(x - gradient, self.problem.alpha or 1.0)))
 
     def _dual(self, pull: Vector) -> Arrays:
-        """alpha R*(v) at v = -D'theta / (alpha total), after the shrinking that makes it finite."""
+        """Alpha R*(v) at v = -D'theta / (alpha total), after the shrinking that makes it finite."""
         alpha = self.problem.alpha
         if self.problem.regularizer.constraint:
             alpha = 1.0
@@ -158,9 +158,7 @@ class SharingCoordinator:
         self.total, self.tol, self.copies = problem.total, problem.tol, form.copies
         self.rho = problem.rho or default_rho(problem.loss, labels, form.copies)
         if form.published and problem.rho is None:
-            self.rho *= (
-                2.5 * problem.parties
-            )  # it diverges once the parties' corrections add up past the residual
+            self.rho *= 2.5 * problem.parties  # it diverges once the parties' corrections add up past the residual
         self.w, self.a = np.zeros(n), np.zeros(n)
         self.z = np.zeros(n)
         self.base_intercept = self.intercept = 0.0
@@ -357,11 +355,7 @@ class SharingCoordinator:
         self.best_residual = min(self.best_residual, norm)
         self.growing = self.growing + 1 if norm > self.before_residual else 0
         self.before_residual = norm
-        if (
-            math.isfinite(objective)
-            and norm < DIVERGED * self.best_residual
-            and self.growing < GROWING_ROUNDS
-        ):
+        if math.isfinite(objective) and norm < DIVERGED * self.best_residual and self.growing < GROWING_ROUNDS:
             return ""
         return (
             f"the published form diverges at rho={self.rho / self.total:.3g}: every party corrects the whole residual "
@@ -435,43 +429,19 @@ def _least_residual(gram: Vector) -> Vector:
     return np.asarray(weights / weights.sum())
 
 
-class Averaged:
-    """Averaged sharing ADMM: every loss and every penalty."""
-
-    name = "averaged"
-    vectors_down = 1
-
-    @staticmethod
-    def refusal(loss: Loss, regularizer: Regularizer) -> str:
-        """Nothing is refused."""
-        return ""
-
-    @staticmethod
-    def shared(problem: Problem) -> None:
-        """Nothing is shared."""
-
-    @staticmethod
-    def party(problem: Problem, block: Block, shared: None) -> PartySide:
-        """The party's side."""
-        return SharingParty(problem, block, averaged_form(problem))
-
-    @staticmethod
-    def coordinator(problem: Problem, labels: Vector) -> CoordinatorSide:
-        """The coordinator's side."""
-        return SharingCoordinator(problem, labels, averaged_form(problem))
+def _nothing_refused(loss: Loss, regularizer: Regularizer) -> str:
+    return ""
 
 
-class Published(Averaged):
-    """The sharing paper's own iteration, with a guard: it diverges where blocks are correlated and rho is small."""
-
-    name = "published"
-
-    @staticmethod
-    def party(problem: Problem, block: Block, shared: None) -> PartySide:
-        """The party's side."""
-        return SharingParty(problem, block, published_form(problem))
-
-    @staticmethod
-    def coordinator(problem: Problem, labels: Vector) -> CoordinatorSide:
-        """The coordinator's side."""
-        return SharingCoordinator(problem, labels, published_form(problem))
+AVERAGED = Algorithm(
+    "averaged",
+    refusal=_nothing_refused,
+    party=lambda problem, block, _: SharingParty(problem, block, averaged_form(problem)),
+    coordinator=lambda problem, labels: SharingCoordinator(problem, labels, averaged_form(problem)),
+)
+PUBLISHED = Algorithm(
+    "published",
+    refusal=_nothing_refused,
+    party=lambda problem, block, _: SharingParty(problem, block, published_form(problem)),
+    coordinator=lambda problem, labels: SharingCoordinator(problem, labels, published_form(problem)),
+)

@@ -41,9 +41,9 @@ class _View(MetaEstimatorMixin, BaseEstimator):
     def _seen(self, X: Any) -> Any:
         if is_block_list(X):
             if self.party is None:
-                stack = sparse.hstack if any(sparse.issparse(block) for block in X) else np.hstack
-                joined = stack([np.asarray(b) if not sparse.issparse(b) else b for b in X])
-                return joined.tocsr() if sparse.issparse(joined) else joined
+                if any(sparse.issparse(block) for block in X):
+                    return sparse.hstack(X, format="csr")
+                return np.hstack([np.asarray(block) for block in X])
             return X[self._checked(len(X))]
         if self.party is None:
             return X

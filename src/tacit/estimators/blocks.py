@@ -35,11 +35,7 @@ class Layout:
 
 def is_block_list(X: Any) -> bool:
     """True for a list with one table per party (a list of rows is one table)."""
-    return (
-        isinstance(X, list | tuple)
-        and len(X) > 0
-        and all(len(getattr(block, "shape", ())) == 2 for block in X)
-    )
+    return isinstance(X, list | tuple) and len(X) > 0 and all(len(getattr(block, "shape", ())) == 2 for block in X)
 
 
 def column_names(table: Any, first: int = 0) -> tuple[str, ...]:
@@ -73,9 +69,7 @@ def shards_of_blocks(blocks: Sequence[Any], layout: Layout) -> list[Shard]:
     shards = []
     for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
         if block.shape[1] != len(columns) and columns:
-            raise InputError(
-                f"{name} has {block.shape[1]} columns: it had {len(columns)} when the model was fitted"
-            )
+            raise InputError(f"{name} has {block.shape[1]} columns: it had {len(columns)} when the model was fitted")
         shards.append(Shard(name, check_matrix(block, name, columns), columns))
     _check_rows(shards)
     return shards
@@ -84,10 +78,7 @@ def shards_of_blocks(blocks: Sequence[Any], layout: Layout) -> list[Shard]:
 def shards_of_table(X: Matrix, layout: Layout) -> list[Shard]:
     """Cut one table; parties with contiguous columns of a dense table see views of it."""
     parts = zip(layout.party_names, layout.columns, layout.names, strict=True)
-    return [
-        Shard(name, check_matrix(take_columns(X, columns), name, names), names)
-        for name, columns, names in parts
-    ]
+    return [Shard(name, check_matrix(take_columns(X, columns), name, names), names) for name, columns, names in parts]
 
 
 def _by_number(parties: Any, names: tuple[str, ...]) -> Any:
@@ -98,9 +89,7 @@ def _by_number(parties: Any, names: tuple[str, ...]) -> Any:
     for k, part in enumerate(parties, start=1):
         unknown = [name for name in part if name not in number]
         if unknown:
-            raise InputError(
-                f"party {k}: X has no column {unknown[0]!r}: choose from its {len(names)} columns"
-            )
+            raise InputError(f"party {k}: X has no column {unknown[0]!r}: choose from its {len(names)} columns")
         result.append([number[name] for name in part])
     return result
 

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from tacit.checks import check_matrix
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.blocks import (
@@ -122,9 +123,7 @@ class _Vertical(BaseEstimator):
     def _weights(self, sample_weight: Any, shard: Shard) -> Vector | None:
         if sample_weight is None:
             return None
-        weights = _check_sample_weight(
-            sample_weight, shard.features, dtype=np.float64, ensure_non_negative=True
-        )
+        weights = _check_sample_weight(sample_weight, shard.features, dtype=np.float64, ensure_non_negative=True)
         if weights.sum() <= 0:
             raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
         return None if np.all(weights == 1.0) else np.asarray(weights)
@@ -387,9 +386,7 @@ def _real_labels(labels: npt.NDArray[Any]) -> Vector:
     try:
         numbers = np.asarray(labels, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"the labels are not numbers ({labels[0]!r}, ...): use VerticalClassifier"
-        ) from error
+        raise InputError(f"the labels are not numbers ({labels[0]!r}, ...): use VerticalClassifier") from error
     bad = np.flatnonzero(~np.isfinite(numbers))
     if bad.size:
         raise InputError(f"y has NaN or infinity, first in row {bad[0]}: fill them in, or remove these rows")
@@ -404,13 +401,10 @@ def _nbytes(matrix: Any) -> int:
 
 def _named_numbers(X: Any, names: tuple[str, ...] | None) -> Any:
     """Let a frame with a column that is no number be refused by that column's name."""
-    from tacit.checks import check_matrix
-
     if names is not None:
         for name in names:
-            column = X[name] if name in X else None
-            if column is not None and getattr(column.dtype, "kind", "f") in "OUSMmV":
-                check_matrix(np.asarray(column)[:, None], "X", (name,))
+            if name in X and getattr(X[name].dtype, "kind", "f") in "OUSMmV":
+                check_matrix(np.asarray(X[name])[:, None], "X", (name,))
     return X
 
 

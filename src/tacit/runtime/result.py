@@ -61,7 +61,8 @@ class Run:
 
     def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector) -> None:
         self.plan = plan
-        self.shared = plan.algorithm.shared(plan.problem)
+        make_shared = plan.algorithm.shared
+        self.shared = make_shared(plan.problem) if make_shared else None
         self.parties = [Party(shard, plan, self.shared) for shard in shards]
         self.coordinator = Coordinator(plan, labels)
         self.engine = InProcess(self.parties)
@@ -78,9 +79,7 @@ class Run:
         )
         begin(self.coordinator, self.engine, start.intercept + centring)
 
-    def go(
-        self, observe: Observer | None = None, checkpoint: Callable[[Run], None] | None = None
-    ) -> RunResult:
+    def go(self, observe: Observer | None = None, checkpoint: Callable[[Run], None] | None = None) -> RunResult:
         """Run to the end."""
         keep = None if checkpoint is None else lambda _: checkpoint(self)
         state = run_loop(self.plan, self.coordinator, self.engine, self.state, observe, keep)
