@@ -54,9 +54,7 @@ def feasible(regularizer: Regularizer, x: Vector) -> Vector:
 @every_regularizer
 @settings(max_examples=60, deadline=None)
 @given(log_step=st.floats(-8, 8), log_scale=st.floats(-4, 4), pick=st.integers(0, 2**31))
-def test_prox_is_the_minimiser(
-    regularizer: Regularizer, log_step: float, log_scale: float, pick: int
-) -> None:
+def test_prox_is_the_minimiser(regularizer: Regularizer, log_step: float, log_scale: float, pick: int) -> None:
     """The prox objective is 1-strongly convex, so another point costs half its squared distance."""
     step, rng = 10.0**log_step, np.random.default_rng(pick)
     v = rng.normal(size=6) * 10.0**log_scale

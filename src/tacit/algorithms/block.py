@@ -116,7 +116,7 @@ def _without_constants(gram: Vector, removed: Vector) -> Vector:
 
 
 def _canonical_csr(features: Matrix) -> Matrix:
-    """CSR with every entry stored once, which the Gram kernel relies on; the caller's matrix stays as it is."""
+    """CSR with entries in order and stored once, which the Gram kernel relies on; the caller's matrix stays as it is."""
     matrix = features.tocsr()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
@@ -126,17 +126,13 @@ def _canonical_csr(features: Matrix) -> Matrix:
 
 @njit(cache=True, nogil=True)  # pragma: no cover - compiled
 def _add_sparse_gram(indptr, indices, data, weights, gram):  # type: ignore[no-untyped-def]
-    """Add the lower triangle of D' diag(weights) D; indices within a row may stand in any order."""
+    """Add the lower triangle of D' diag(weights) D; indices rise within a row."""
     for row in range(indptr.size - 1):
         weight = weights[row]
         if weight == 0.0:
             continue
         for a in range(indptr[row], indptr[row + 1]):
-            i = indices[a]
+            line = gram[indices[a]]
             scaled = weight * data[a]
             for b in range(indptr[row], a + 1):
-                j = indices[b]
-                if i >= j:
-                    gram[i, j] += scaled * data[b]
-                else:
-                    gram[j, i] += scaled * data[b]
+                line[indices[b]] += scaled * data[b]

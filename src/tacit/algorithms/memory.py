@@ -29,7 +29,7 @@ from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers.base import Regularizer
 from tacit.types import Arrays, Vector
 
-REFRESH_ROUNDS = frozenset({1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987})
+REFRESH_ROUNDS = frozenset({1, 2, 5, 12, 30, 75, 190, 475})
 COUPLING_CUTOFF = 1e-6  # eigenvalues of the scaled coupling matrix below this carry no information
 SUBSPACE_CUTOFF = 1e-12
 INNER_STEPS = 2
@@ -248,20 +248,15 @@ class MemoryCoordinator:
 
     # --- the state of the predictions -----------------------------------------------------------------
 
-    def _evaluate(self) -> None:
-        """Loss, residual r and curvature w at z."""
-        value, self.residual, self.curvature = self._weighted(self.z)
-        self.data_term = value
-
-    def _weighted(self, z: Vector) -> tuple[float, Vector, Vector]:
-        value, grad, hess = self.problem.loss.derivatives(z, self.labels)
-        if self.weights is None:
-            return float(value.sum()) / self.total, grad, hess
-        return float(self.weights @ value) / self.total, self.weights * grad, self.weights * hess
+    def _evaluate(self, data_term: float | None = None) -> None:
+        """Loss (where it is not yet known), residual r and curvature w at z."""
+        self.data_term = self._data_value(self.z) if data_term is None else data_term
+        self.residual, self.curvature = self.problem.loss.slopes(self.z, self.labels)
+        if self.weights is not None:
+            self.residual, self.curvature = self.weights * self.residual, self.weights * self.curvature
 
     def _data_value(self, z: Vector) -> float:
-        value = self.problem.loss.value(z, self.labels)
-        return float(value.sum() if self.weights is None else self.weights @ value) / self.total
+        return self.problem.loss.total(z, self.labels, self.weights) / self.total
 
     @property
     def objective(self) -> float:
@@ -372,14 +367,15 @@ class MemoryCoordinator:
                 break
             step = subspace.move(direction) + shift
             curvature = float(self.curvature @ (step * step)) / self.total + self.alpha * subspace.quadratic(direction)
-            length = self._search(step, slope, -slope / curvature if curvature > 0 else 1.0, subspace, cf, direction)
+            first_length = -slope / curvature if curvature > 0 else 1.0
+            length, value = self._search(step, slope, first_length, subspace, cf, direction)
             if length == 0.0:
                 break
             self.z = self.z + length * step
             cf = cf + length * direction
             moved_intercept += length * shift
             self.norm2 = subspace.norm2(cf)
-            self._evaluate()
+            self._evaluate(value)
         self.intercept += moved_intercept
         self.coefficients = cf
         self._gram_after(subspace, cf)
@@ -388,15 +384,16 @@ class MemoryCoordinator:
 
     def _search(
         self, step: Vector, slope: float, length: float, subspace: _Subspace, cf: Vector, direction: Vector
-    ) -> float:
+    ) -> tuple[float, float]:
+        """Step length that lowers the true objective enough, and the loss there; 0 where there is none."""
         before = self.objective
         for _ in range(40):
             penalty = 0.5 * self.alpha * subspace.norm2(cf + length * direction)
-            after = self._data_value(self.z + length * step) + penalty
-            if after <= before + 1e-4 * length * slope:
-                return length
+            value = self._data_value(self.z + length * step)
+            if value + penalty <= before + 1e-4 * length * slope:
+                return length, value
             length /= 2
-        return 0.0
+        return 0.0, self.data_term
 
     def _gram_after(self, subspace: _Subspace, cf: Vector) -> None:
         """Grow G by the step just taken (slot by slot), from small matrices alone."""

@@ -172,7 +172,7 @@ class SharingCoordinator:
         self.last_z = self.z
         self.best_intercept = 0.0
         self.keep = False
-        self.scale = 1e-3 * self._mean(problem.loss.value(self.z, labels))
+        self.scale = 1e-3 * problem.loss.total(self.z, labels, self.weights) / self.total
         self._kappa = 0.0
         self.next_rho_check = 10
 
@@ -298,7 +298,7 @@ class SharingCoordinator:
 
     def _measure(self, total: Arrays, predictions: Vector) -> Progress:
         penalty, stationarity = (float(v) for v in total["numbers"])
-        objective = self._mean(self.problem.loss.value(predictions, self.labels)) + penalty
+        objective = self.problem.loss.total(predictions, self.labels, self.weights) / self.total + penalty
         self.keep = objective < self.best_objective
         if self.keep:
             self.best_objective, self.best_intercept = objective, self.intercept

@@ -208,9 +208,6 @@ def _refuse_repeated(table: Table, name: str, column: Any) -> None:
 def _nothing_in_common(tables: Sequence[Table], columns: Sequence[Any]) -> InputError:
     """Build the refusal of tables about different people, with one id of each to compare."""
     examples = ", ".join(
-        f"{show(table.party)} has {show(column[0].as_py())}"
-        for table, column in zip(tables, columns, strict=True)
+        f"{show(table.party)} has {show(column[0].as_py())}" for table, column in zip(tables, columns, strict=True)
     )
-    return InputError(
-        f"no id is held by every party (for example {examples}): check that the id columns mean the same"
-    )
+    return InputError(f"no id is held by every party (for example {examples}): check that the id columns mean the same")

@@ -156,9 +156,7 @@ def _read(path: Path, file: _File) -> bytes:
         content = path.read_bytes()
         content = gzip.decompress(content) if file.zipped else content
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(
-            f"cannot read {show(str(path))} ({one_line(error)}): remove it or replace it"
-        ) from error
+        raise InputError(f"cannot read {show(str(path))} ({one_line(error)}): remove it or replace it") from error
     _check_sum(content, file, str(path))
     return content
 

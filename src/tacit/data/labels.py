@@ -36,6 +36,11 @@ def encode_binary(y: npt.ArrayLike, *, party: str = "") -> tuple[Vector, npt.NDA
     """
     prefix = _prefix(party)
     values = check_labels(y, party=party)
+    if values.dtype.kind in "biuf":  # two numbers need no sorting
+        low, high = values.min(), values.max()
+        positive = values == high
+        if low != high and np.all(positive | (values == low)):
+            return np.where(positive, 1.0, -1.0), np.array([low, high])
     try:
         classes, codes = np.unique(values, return_inverse=True)
     except TypeError as error:
@@ -109,9 +114,7 @@ def _is_blank(value: Any) -> bool:
 def _check_two(classes: npt.NDArray[Any], prefix: str) -> None:
     """Refuse any number of classes but two."""
     if classes.size == 1:
-        raise InputError(
-            f"{prefix}the labels have one class only, {show(classes[0])}: two classes are needed to train"
-        )
+        raise InputError(f"{prefix}the labels have one class only, {show(classes[0])}: two classes are needed to train")
     if classes.size > 2:
         kind = "Unknown label type: continuous. " if _is_continuous(classes) else ""
         raise InputError(

@@ -110,9 +110,7 @@ def load_training_data(specs: Sequence[PartySpec], folder: str | os.PathLike[str
     return JobData(shards, values[alignment.rows[holder]], alignment.ids, alignment.counts)
 
 
-def load_prediction_data(
-    party_specs: Sequence[PartySpec], paths: Sequence[str | os.PathLike[str]]
-) -> PredictionData:
+def load_prediction_data(party_specs: Sequence[PartySpec], paths: Sequence[str | os.PathLike[str]]) -> PredictionData:
     """Read and align new rows for a trained model.
 
     Parameters
@@ -156,9 +154,7 @@ def _feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]
     own = {name for name in (spec.id, spec.label) if name is not None}
     names = table.default_features(own)
     if not names:
-        raise InputError(
-            f"party {show(spec.name)} has no feature columns: add columns, or leave the party out"
-        )
+        raise InputError(f"party {show(spec.name)} has no feature columns: add columns, or leave the party out")
     if label in names:
         # A second copy of the label among the features would make the model look perfect.
         raise InputError(

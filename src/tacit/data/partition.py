@@ -68,10 +68,10 @@ def take_columns(X: Matrix, columns: npt.ArrayLike) -> Matrix:
         sparse where X is.
     """
     wanted = np.asarray(columns, dtype=np.int64)
-    if isinstance(X, np.ndarray) and wanted.size and np.array_equal(wanted, _range_from(wanted)):
-        return X[:, wanted[0] : wanted[-1] + 1]
     if not isinstance(X, np.ndarray) and X.format != "csr":
         X = X.tocsr()
+    if wanted.size and np.array_equal(wanted, _range_from(wanted)):
+        return X[:, wanted[0] : wanted[-1] + 1]
     return X[:, wanted]
 
 
@@ -119,9 +119,7 @@ def _column_list(item: Any, number: int) -> list[int]:
         raise InputError(f"party {number} has no columns: give it at least 1")
     for column in columns:
         if not _is_whole(column):
-            raise InputError(
-                f"party {number}: column {show(column)} is not allowed: columns are whole numbers, from 0"
-            )
+            raise InputError(f"party {number}: column {show(column)} is not allowed: columns are whole numbers, from 0")
     return [int(column) for column in columns]
 
 
@@ -139,9 +137,7 @@ def _check_cover(n_columns: int, lists: Sequence[Sequence[int]]) -> None:
     for number, columns in enumerate(lists, start=1):
         for column in columns:
             if not 0 <= column < n_columns:
-                raise InputError(
-                    f"party {number}: column {column} is not in X, whose columns are 0 to {n_columns - 1}"
-                )
+                raise InputError(f"party {number}: column {column} is not in X, whose columns are 0 to {n_columns - 1}")
             if column in holder:
                 raise InputError(
                     f"column {column} is given to party {holder[column]} and to party {number}: "
@@ -150,6 +146,4 @@ def _check_cover(n_columns: int, lists: Sequence[Sequence[int]]) -> None:
             holder[column] = number
     left = [column for column in range(n_columns) if column not in holder]
     if left:
-        raise InputError(
-            f"no party holds column {listing(left)} of X: give each to a party, or drop it from X"
-        )
+        raise InputError(f"no party holds column {listing(left)} of X: give each to a party, or drop it from X")

@@ -61,9 +61,7 @@ def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | Non
     except InputError:
         raise
     except _DAMAGED as error:
-        raise InputError(
-            f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}"
-        ) from error
+        raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
 
 
 _Reader = Callable[[Path, str, str | None], Table]
@@ -122,9 +120,7 @@ def _check_separator(names: list[str], path: Path, party: str) -> None:
     """Refuse a header that became one column because another separator is used."""
     for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(names) == 1 and separator in names[0]:
-            raise InputError(
-                f"party {show(party)}: {show(str(path))} looks separated by {word}: separate it by commas"
-            )
+            raise InputError(f"party {show(party)}: {show(str(path))} looks separated by {word}: separate it by commas")
 
 
 def _read_parquet(path: Path, party: str, id_column: str | None) -> Table:

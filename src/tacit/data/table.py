@@ -82,8 +82,7 @@ class Table(ABC):
         if missing:
             hint = nearest(missing[0], self.columns) if len(missing) == 1 else ""
             raise InputError(
-                f"party {show(self.party)} has no column {listing(missing)}{hint}: "
-                f"its file has {listing(self.columns)}"
+                f"party {show(self.party)} has no column {listing(missing)}{hint}: its file has {listing(self.columns)}"
             )
 
 
@@ -100,9 +99,7 @@ class ArrowTable(Table):
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-            raise InputError(
-                f"party {show(self.party)}: column {show(name)} is not UTF-8 text: save the file as UTF-8"
-            )
+            raise InputError(f"party {show(self.party)}: column {show(name)} is not UTF-8 text: save the file as UTF-8")
         return column
 
     def column(self, name: str) -> npt.NDArray[Any]:

@@ -56,9 +56,14 @@ class Loss(ABC):
     def hess(self, z: Vector, y: Vector) -> Vector:
         """Second derivative in z where it exists, 0 at kinks."""
 
-    def derivatives(self, z: Vector, y: Vector) -> tuple[Vector, Vector, Vector]:
-        """(value, grad, hess) at once, for losses where one pass is cheaper than three."""
-        return self.value(z, y), self.grad(z, y), self.hess(z, y)
+    def slopes(self, z: Vector, y: Vector) -> tuple[Vector, Vector]:
+        """(grad, hess) at once, for losses where one pass is cheaper than two."""
+        return self.grad(z, y), self.hess(z, y)
+
+    def total(self, z: Vector, y: Vector, weights: Vector | None = None) -> float:
+        """Weighted sum of the values, for losses where a sum is cheaper than its terms."""
+        value = self.value(z, y)
+        return float(value.sum() if weights is None else weights @ value)
 
     @abstractmethod
     def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:

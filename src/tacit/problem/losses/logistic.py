@@ -14,8 +14,12 @@ from scipy.special import xlog1py, xlogy
 
 from tacit.problem.losses.base import Loss
 from tacit.problem.losses.domain import SLACK, indicate, shrink_to, slack_of
+from tacit.problem.losses.exponential import exp_negative
 from tacit.problem.losses.logistic_prox import fill_prox
 from tacit.types import Vector
+
+_BLOCK = 512  # terms of one product: at most 2^512
+_FINITE = {"nnan", "ninf", "nsz"}  # inputs are finite; never "reassoc", which would undo the rounding in the exponential
 
 
 class Logistic(Loss):
@@ -42,12 +46,19 @@ class Logistic(Loss):
         small = np.exp(-np.abs(y * z))
         return np.asarray(small / np.square(1.0 + small))
 
-    def derivatives(self, z: Vector, y: Vector) -> tuple[Vector, Vector, Vector]:
-        """(value, grad, hess) from one exponential and one logarithm per row."""
+    def slopes(self, z: Vector, y: Vector) -> tuple[Vector, Vector]:
+        """(grad, hess) from one exponential per row."""
         shape = np.broadcast(z, y).shape
-        value, grad, hess = np.empty(shape), np.empty(shape), np.empty(shape)
-        _fill_derivatives(_flat(z, shape), _flat(y, shape), value.ravel(), grad.ravel(), hess.ravel())
-        return value, grad, hess
+        grad, hess = np.empty(shape), np.empty(shape)
+        _fill_slopes(_flat(z, shape), _flat(y, shape), grad.ravel(), hess.ravel())
+        return grad, hess
+
+    def total(self, z: Vector, y: Vector, weights: Vector | None = None) -> float:
+        """Weighted sum of the values; without weights one logarithm serves many rows."""
+        if weights is not None:
+            return super().total(z, y, weights)
+        shape = np.broadcast(z, y).shape
+        return float(_sum_values(_flat(z, shape), _flat(y, shape)))
 
     def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
         """Root of m - y v - step sigma(-m) = 0, to rounding; see `logistic_prox`."""
@@ -88,14 +99,38 @@ def _flat(values: float | Vector, shape: tuple[int, ...]) -> Vector:
     return np.ascontiguousarray(full, dtype=np.float64).ravel()
 
 
-@njit(cache=True, nogil=True)
-def _fill_derivatives(z: Vector, y: Vector, value: Vector, grad: Vector, hess: Vector) -> None:
-    """Write value, grad and hess of every row."""
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FINITE)
+def _fill_slopes(z: Vector, y: Vector, grad: Vector, hess: Vector) -> None:
+    """Write grad and hess of every row."""
     for i in range(z.size):
         margin = y[i] * z[i]
-        small = math.exp(-abs(margin))
+        size = abs(margin)
+        small = exp_negative(-(size if size < 700.0 else 700.0))
         share = 1.0 / (1.0 + small)
         rest = small * share
-        value[i] = math.log1p(small) + max(-margin, 0.0)
         grad[i] = -y[i] * (rest if margin > 0.0 else share)
         hess[i] = share * rest
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath=_FINITE)
+def _sum_values(z: Vector, y: Vector) -> float:
+    """Sum of log(1 + exp(-m)): the logarithm of a product of terms between 1 and 2, taken once per block."""
+    terms, linear = np.empty(_BLOCK), np.empty(_BLOCK)
+    total = 0.0
+    for begin in range(0, z.size, _BLOCK):
+        count = min(_BLOCK, z.size - begin)
+        for j in range(count):
+            margin = y[begin + j] * z[begin + j]
+            size = abs(margin)
+            terms[j] = 1.0 + exp_negative(-(size if size < 700.0 else 700.0))
+            linear[j] = 0.5 * (size - margin)
+        terms[count:] = 1.0
+        linear[count:] = 0.0
+        half = _BLOCK
+        while half > 1:
+            half //= 2
+            for j in range(half):
+                terms[j] *= terms[j + half]
+                linear[j] += linear[j + half]
+        total += linear[0] + math.log(terms[0])
+    return total

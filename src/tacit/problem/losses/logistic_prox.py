@@ -19,6 +19,7 @@ import math
 import numpy as np
 from numba import njit
 
+from tacit.problem.losses.exponential import exp_negative
 from tacit.types import Vector
 
 _BLOCK = 256  # rows whose scratch space fits the first-level cache
@@ -26,7 +27,6 @@ _MOST_MOVES = 200  # never reached: 4 or 5 moves are usual
 _LAST_MOVE = 1e-5
 _FAR_STEP = 20.0  # from here on the start by logarithms saves more than it costs
 _SMALL = 0.01  # below this margin sigma(-m) - 1/2 cancels
-_ROUNDER = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits
 _FINITE = {"nnan", "ninf", "nsz"}  # inputs are finite, so comparisons may become selections
 
 
@@ -87,7 +87,7 @@ def _advance(count: int, low: Vector, step: Vector, floor: Vector, m: Vector, mo
     (1 + e)^2 to spare divisions.
     """
     for j in range(count):
-        small = _exp(-(m[j] if m[j] < 700.0 else 700.0))
+        small = exp_negative(-(m[j] if m[j] < 700.0 else 700.0))
         whole = 1.0 + small
         square = whole * whole
         pull = step[j] * small
@@ -98,24 +98,6 @@ def _advance(count: int, low: Vector, step: Vector, floor: Vector, m: Vector, mo
         moved = m[j] + (halley if size <= 0.5 else newton)
         m[j] = moved if moved > floor[j] else floor[j]
         move[j] = size
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _exp(x: float) -> float:
-    """exp(x) for -700 <= x <= 0 to rounding, without the call that would keep rows from running abreast.
-
-    x = k log 2 + r with |r| <= log(2) / 2: 13 terms of the series in r, then k added to the exponent bits.
-    """
-    shifted = x * 1.4426950408889634 + _ROUNDER
-    k = shifted - _ROUNDER
-    r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10
-    series = 1.0 / 479001600.0 + r / 6227020800.0
-    series = 1.0 / 362880.0 + r * (1.0 / 3628800.0 + r * (1.0 / 39916800.0 + r * series))
-    series = 1.0 / 720.0 + r * (1.0 / 5040.0 + r * (1.0 / 40320.0 + r * series))
-    series = 1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * series)))))
-    bits = (np.float64(shifted).view(np.int64) + np.int64(1023)) << np.int64(52)
-    power: float = np.int64(bits).view(np.float64)
-    return series * power
 
 
 @njit(cache=True, nogil=True)

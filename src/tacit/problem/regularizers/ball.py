@@ -28,9 +28,7 @@ class Ball(Regularizer):
 
     def __init__(self, radius: float = 1.0) -> None:
         if not (radius > 0 and math.isfinite(radius)):
-            raise InputError(
-                f'radius={radius:g} is not allowed: it must be positive and finite; "none" has no bound'
-            )
+            raise InputError(f'radius={radius:g} is not allowed: it must be positive and finite; "none" has no bound')
         self.radius = float(radius)
 
     def value(self, x: Vector) -> float:
