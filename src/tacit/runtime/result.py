@@ -11,6 +11,7 @@ from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.engines.in_process import InProcess
 from tacit.runtime.loop import LoopState, Observer, begin, run_loop, traffic
 from tacit.runtime.party import Party
+from tacit.runtime.threads import fitting_threads
 from tacit.types import Arrays, Shard, Trace, Vector
 
 
@@ -60,10 +61,11 @@ class Run:
     """A plan with its parties and coordinator in this process: begin, go on, pause, finish."""
 
     def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector) -> None:
-        self.plan = plan
+        self.plan, self.shards = plan, shards
         make_shared = plan.algorithm.shared
         self.shared = make_shared(plan.problem) if make_shared else None
-        self.parties = [Party(shard, plan, self.shared) for shard in shards]
+        with fitting_threads(shards):
+            self.parties = [Party(shard, plan, self.shared) for shard in shards]
         self.coordinator = Coordinator(plan, labels)
         self.engine = InProcess(self.parties)
         self.state = LoopState()
@@ -82,7 +84,8 @@ class Run:
     def go(self, observe: Observer | None = None, checkpoint: Callable[[Run], None] | None = None) -> RunResult:
         """Run to the end."""
         keep = None if checkpoint is None else lambda _: checkpoint(self)
-        state = run_loop(self.plan, self.coordinator, self.engine, self.state, observe, keep)
+        with fitting_threads(self.shards):
+            state = run_loop(self.plan, self.coordinator, self.engine, self.state, observe, keep)
         self.engine.close()
         models = tuple(PartyModel(p.name, p.columns, p.coef, p.offset) for p in self.parties)
         return RunResult(

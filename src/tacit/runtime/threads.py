@@ -1,0 +1,32 @@
+"""How many threads linear algebra gets: one where the products are too small to share out.
+
+On a busy machine, waking threads for products of microseconds costs ten times the products themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+from tacit.types import Shard
+
+LARGE = 4_000_000  # entries of one dense block from which threads pay
+
+
+def fitting_threads(shards: Sequence[Shard]) -> AbstractContextManager[Any]:
+    """Context in which a run on these shards should be made and run."""
+    dense = [shard.features for shard in shards if not sparse.issparse(shard.features)]
+    if any(block.shape[0] * block.shape[1] >= LARGE for block in dense):
+        return nullcontext()
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
