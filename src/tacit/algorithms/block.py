@@ -66,6 +66,20 @@ class Block:
             product -= np.multiply.outer(self.centre, r.sum(axis=0))
         return product
 
+    def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
+        """(D - 1 m')' diag(weights) columns, in one pass over dense data."""
+        product = np.zeros((self.d, columns.shape[1]))
+        if self.is_sparse:
+            for j, column in enumerate(columns.T):
+                product[:, j] = self.matrix.T @ (weights * column)
+        else:
+            for start in range(0, self.n, ROWS_AT_ONCE):
+                rows = slice(start, start + ROWS_AT_ONCE)
+                product += self.matrix[rows].T @ (weights[rows, None] * columns[rows])
+        if self.centre is not None:
+            product -= np.outer(self.centre, columns.T @ weights)
+        return product
+
     def gram(self, weights: Vector | None = None, *, project: bool = False) -> Vector:
         """(D - 1 m')' diag(weights) (D - 1 m'), d x d; with `project`, m is the weighted mean row instead."""
         weights = np.ones(self.n) if weights is None else weights

@@ -48,6 +48,13 @@ class CurvatureSolver:
         """D' W step."""
         return self._correlate(self.weights * step)
 
+    def cross_columns(self, steps: Vector) -> Vector:
+        """D' W steps, for all columns of a window at once."""
+        product = self.block.correlate_columns(self.weights, steps)
+        if self.project:
+            product -= np.outer(self.block.correlate(self.weights), self.mean_weights @ steps)
+        return product
+
     def times(self, x: Vector) -> Vector:
         """D' W D x for one vector or for columns."""
         if not self.is_dual:

@@ -60,6 +60,7 @@ class Outlook:
         self.step: Vector | None = None
         self._predictions: Vector | None = None
         self.round = -1
+        self.used = 0
 
     def read(self, round_: int, inbox: Arrays) -> None:
         """Take in one broadcast; a second call for the same round does nothing."""
@@ -72,6 +73,7 @@ class Outlook:
             self.step, curvature = self._recover(inbox["residual"])
         if self.step is not None and slot >= 0:
             self.steps[:, slot] = self.step
+            self.used = max(self.used, slot + 1)
         if refresh and curvature is not None:
             self.metric = frozen_weights(self.loss, curvature)
         self.round = round_
@@ -89,7 +91,7 @@ class Outlook:
 
     def state(self) -> Arrays:
         """Everything needed to go on after a restart."""
-        state = {"steps": self.steps, "metric": self.metric, "round": np.array([float(self.round)])}
+        state = {"steps": self.steps, "metric": self.metric, "numbers": np.array([self.round, self.used], dtype=float)}
         if self._predictions is not None:
             state["predictions"] = self._predictions
         return state
@@ -98,7 +100,7 @@ class Outlook:
         """Go on from `state`."""
         self.steps = np.asfortranarray(state["steps"])
         self.metric = state["metric"]
-        self.round = int(state["round"][0])
+        self.round, self.used = (int(value) for value in state["numbers"])
         self._predictions = state.get("predictions")
         self.step = None
 
@@ -159,9 +161,9 @@ class MemoryParty:
             project=self.problem.fit_intercept,
             outer=self.outer,
         )
-        for slot, step in enumerate(self.outlook.steps.T):
-            if step.any():
-                self.cross[:, slot] = self.solver.cross(step)
+        used = self.outlook.used
+        if used:
+            self.cross[:, :used] = self.solver.cross_columns(self.outlook.steps[:, :used])
         self.other = self.cross - self.solver.times(self.moves)
         self.solved = self.solver.solve(self.other)
 

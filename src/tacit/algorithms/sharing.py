@@ -51,7 +51,8 @@ class Form:
 def averaged_form(problem: Problem) -> Form:
     """The averaged form, accelerated where the fixed point is smooth enough for it."""
     helps = problem.loss.convex and (problem.loss.smooth or problem.regularizer.strong_convexity > 0)
-    return Form(copies=problem.parties, window=max(1, min(WINDOW, problem.max_window)) if helps else 1)
+    room = 2 * problem.max_window // 3  # three vectors per result here, two per step where max_window was counted
+    return Form(copies=problem.parties, window=max(1, min(WINDOW, room)) if helps else 1)
 
 
 def published_form(problem: Problem) -> Form:
@@ -180,7 +181,7 @@ class SharingCoordinator:
         return float(values.sum() if self.weights is None else self.weights @ values) / self.total
 
     def _inner(self, a: Vector, b: Vector) -> Vector:
-        return a.T @ (b if self.weights is None else self.weights * b)
+        return np.asarray(a.T @ (b if self.weights is None else self.weights * b))
 
     # --- the protocol ---------------------------------------------------------------------------------
 
@@ -319,12 +320,16 @@ class SharingCoordinator:
 
     def _residuals(self, predictions: Vector) -> tuple[float, float, float]:
         """Relative primal and dual residual, and the squared violation of z = sum of shares at the round's start."""
-        size = math.sqrt(max(self._mean(self.z**2), self._mean(predictions**2), 1e-30))
-        primal = math.sqrt(self._mean((predictions - self.z) ** 2)) / size
-        force = math.sqrt(max(self._mean(self._u**2), 1e-30))
-        dual = math.sqrt(self._mean((self.z - self.last_z) ** 2)) / self.copies / force
+        size = max(self._size(self.z), self._size(predictions), 1e-15)
+        primal = self._size(predictions - self.z) / size
+        force = max(self._size(self._u), 1e-15)
+        dual = self._size(self.z - self.last_z) / self.copies / force
         self.last_z = self.z
-        return primal, dual, self.total * self._mean((self.copies * self.a - self.z) ** 2)
+        return primal, dual, self.total * self._size(self.copies * self.a - self.z) ** 2
+
+    def _size(self, values: Vector) -> float:
+        """Weighted root mean square."""
+        return math.sqrt(float(self._inner(values, values)) / self.total)
 
     def _uncertifiable(self) -> bool:
         """True where the dual has no finite point to offer, so that the residuals decide."""
