@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tacit.plan import Plan
 from tacit.runtime.loop import Observer
@@ -18,7 +19,7 @@ def progress(plan: Plan, *, visible: bool) -> Iterator[Observer | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -26,19 +27,22 @@ def progress(plan: Plan, *, visible: bool) -> Iterator[Observer | None]:
         return
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=12),  # with the text, less than 80 columns
         TextColumn("{task.fields[state]}"),
-        TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("training", total=1.0, state="")
         first: list[float] = []
+        gap = math.inf
 
         def observe(row: TraceRow) -> None:
+            nonlocal gap
+            gap = row.gap if math.isfinite(row.gap) else gap  # some methods state it in some rounds only
+            row = replace(row, gap=gap)
             done = fraction_done(plan, row, first)
             left = row.seconds * (1 - done) / done if done > 0.02 else math.nan
             text = f"round {row.round}  objective {row.objective:.6g}  {_distance(row)}"
-            text += f"  about {left:.0f} s left" if math.isfinite(left) else ""
+            text += f"  {_left(left)} left" if math.isfinite(left) else ""
             bar.update(task, completed=done, state=text)
 
         yield observe
@@ -54,6 +58,12 @@ def fraction_done(plan: Plan, row: TraceRow, first: list[float]) -> float:
     first.append(distance)
     start = math.log(max(max(first) / bar, 1.0 + 1e-9))
     return min(1.0, max(by_rounds, 1 - max(math.log(distance / bar), 0.0) / start if len(first) > 1 else 0.0))
+
+
+def _left(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
 def _distance(row: TraceRow) -> str:

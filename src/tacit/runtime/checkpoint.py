@@ -1,0 +1,94 @@
+"""Checkpoints: the whole state of a run in one file of arrays, from which it goes on to the same result."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.runtime.files import write_atomically
+from tacit.runtime.loop import LoopState
+from tacit.runtime.result import Run
+from tacit.types import Arrays, Trace, TraceRow, Vector
+
+CHECKPOINT_SECONDS = 2.0  # at most so often ...
+CHECKPOINT_SHARE = 0.1  # ... and never more than this part of the time
+_TRACE_FIELDS = tuple(field.name for field in dataclasses.fields(TraceRow))
+_WHOLE_FIELDS = ("round", "bytes_down", "bytes_up")
+
+
+class Checkpoints:
+    """Saves a run after a round, but not so often that it costs time.
+
+    Parameters
+    ----------
+    path : Path
+        The file, replaced each time.
+    every : float
+        Seconds between checkpoints at least; 0 saves after every round, whatever it costs.
+    """
+
+    def __init__(self, path: Path, every: float = CHECKPOINT_SECONDS) -> None:
+        self.path, self.every = path, every
+        self.wait, self.last = every, time.perf_counter()
+
+    def __call__(self, run: Run) -> None:
+        """Save where it is time to."""
+        began = time.perf_counter()
+        if began - self.last < self.wait:
+            return
+        write_checkpoint(self.path, run)
+        self.last = time.perf_counter()
+        if self.every > 0:
+            self.wait = max(self.every, (self.last - began) / CHECKPOINT_SHARE)
+
+
+def write_checkpoint(path: Path, run: Run) -> None:
+    """Save everything needed to go on: the state of every side and the loop's, arrays and JSON only."""
+    loop = asdict(dataclasses.replace(run.state, trace=Trace()))
+    del loop["trace"]
+    arrays = {f"state/{who}/{name}": value for who, state in run.snapshot().items() for name, value in state.items()}
+    arrays["loop"] = np.frombuffer(json.dumps(loop, allow_nan=False).encode(), np.uint8)
+    rows = [[float(getattr(row, name)) for name in _TRACE_FIELDS] for row in run.state.trace]
+    arrays["trace"] = np.array(rows, dtype=np.float64).reshape(-1, len(_TRACE_FIELDS))
+    write_atomically(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Arrays], LoopState]:
+    """Read a checkpoint; a damaged one raises whatever its reader raises."""
+    states: dict[str, Arrays] = {}
+    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+        loop = json.loads(bytes(file["loop"]).decode())
+        trace = Trace(_trace_row(values) for values in file["trace"])
+        for key in file.files:
+            if key.startswith("state/"):
+                who, name = key.removeprefix("state/").rsplit("/", 1)
+                states.setdefault(who, {})[name] = _floats(file[key])
+    state = LoopState(
+        exchange=int(loop["exchange"]),
+        rounds=int(loop["rounds"]),
+        converged=bool(loop["converged"]),
+        note=str(loop["note"]),
+        seconds=float(loop["seconds"]),
+        trace=trace,
+    )
+    if len(trace) != state.rounds:
+        raise ValueError(f"{len(trace)} rounds of trace for {state.rounds}")
+    return states, state
+
+
+def _floats(array: npt.NDArray[Any]) -> Vector:
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"numbers of type {array.dtype}")
+    return array
+
+
+def _trace_row(values: Vector) -> TraceRow:
+    named: dict[str, Any] = dict(zip(_TRACE_FIELDS, values.tolist(), strict=True))
+    return TraceRow(**{name: int(value) if name in _WHOLE_FIELDS else value for name, value in named.items()})

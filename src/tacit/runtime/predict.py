@@ -1,0 +1,190 @@
+"""Joint prediction from a saved run: every party scores its own columns, and only the scores are added up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from tacit.data.load import PartySpec, PredictionData
+from tacit.data.wording import show
+from tacit.errors import InputError
+from tacit.problem.losses import LOSSES
+from tacit.runtime.files import damaged, read_json, show_path
+from tacit.runtime.result import PartyModel
+from tacit.runtime.store import FORMAT, JOINT, MODEL, PLAN, RESULT
+from tacit.types import Shard, Vector
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model as read from a run directory.
+
+    Attributes
+    ----------
+    loss, task : str
+        The loss and what it is for: "classification", "regression" or "counts".
+    classes : tuple
+        The two labels, the positive one last; empty where the labels are numbers.
+    constant : float
+        Added to the sum of the parties' scores.
+    parties : tuple of PartyModel
+        In the order of the job.
+    ids : tuple of str or None
+        Each party's id column.
+    """
+
+    loss: str
+    task: str
+    classes: tuple[Any, ...]
+    constant: float
+    parties: tuple[PartyModel, ...]
+    ids: tuple[str | None, ...]
+
+    @property
+    def specs(self) -> tuple[PartySpec, ...]:
+        """What each party's file of new rows must hold."""
+        pairs = zip(self.parties, self.ids, strict=True)
+        return tuple(PartySpec(party.name, id=id_, features=party.columns) for party, id_ in pairs)
+
+    def score(self, shards: Sequence[Shard]) -> Vector:
+        """Score of each row: the sum of the parties' scores and the constant."""
+        total = np.full(shards[0].features.shape[0], self.constant)
+        for shard, party in zip(shards, self.parties, strict=True):
+            total += np.asarray(shard.features @ party.coef) - party.offset
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions of some rows; `probability` is of the positive class, None where the loss has none."""
+
+    ids: npt.NDArray[Any] | None
+    score: Vector
+    prediction: list[Any]
+    probability: Vector | None
+
+
+def predict(model: SavedModel, data: PredictionData) -> Predictions:
+    """Predict new rows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        score = model.score(data.shards)
+        values = np.exp(score) if model.task == "counts" else score
+    if not np.all(np.isfinite(score)):
+        row = int(np.flatnonzero(~np.isfinite(score))[0])
+        raise InputError(f"the score of row {row + 1} is not finite: its values are too large for the model")
+    if model.task != "classification":
+        return Predictions(data.ids, score, values.tolist(), None)
+    negative, positive = model.classes
+    labels = [positive if above else negative for above in (score > 0).tolist()]
+    return Predictions(data.ids, score, labels, expit(score) if model.loss == "logistic" else None)
+
+
+# --- reading -----------------------------------------------------------------------------------------
+
+
+def load_model(path: str | Path) -> SavedModel:
+    """Read the model of a finished run.
+
+    Raises
+    ------
+    InputError
+        Where there is no finished run, or one of its files is missing or damaged; the message names the file.
+    """
+    run = Path(path)
+    _check_finished(run)
+    file = run / MODEL / f"{JOINT}.json"
+    record = _read(file)
+    loss, task = _text(file, record, "loss"), _text(file, record, "task")
+    if loss not in LOSSES or LOSSES[loss].task != task:
+        raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
+    names = _texts(file, record, "parties")
+    pairs = [_party(run / MODEL, name, file) for name in names]
+    return SavedModel(
+        loss=loss,
+        task=task,
+        classes=_classes(file, record, task),
+        constant=_number(file, record.get("constant"), "constant"),
+        parties=tuple(party for party, _ in pairs),
+        ids=tuple(id_ for _, id_ in pairs),
+    )
+
+
+def _check_finished(run: Path) -> None:
+    where = show_path(run)
+    try:
+        finished, begun = (run / RESULT).exists(), (run / PLAN).exists()
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot open {where}: mend the path of the run") from error
+    if not finished and begun:
+        raise InputError(f"the run in {where} is not finished: finish it with tacit train JOB --out {where} --resume")
+    if not finished:
+        raise InputError(f"there is no run in {where}: give the directory that tacit train wrote")
+    _read(run / RESULT)
+
+
+def _party(folder: Path, name: str, joint: Path) -> tuple[PartyModel, str | None]:
+    if Path(name).name != name or "\0" in name:
+        raise damaged(joint, f"{show(name)} is no name of a party")
+    file = folder / f"{name}.json"
+    record = _read(file)
+    if record.get("party") != name:
+        raise damaged(file, f"it is the part of {show(record.get('party'))}, not of {show(name)}")
+    columns, coef = _texts(file, record, "columns"), record.get("coef")
+    if not isinstance(coef, list) or len(coef) != len(columns):
+        found = len(coef) if isinstance(coef, list) else "no"
+        raise damaged(file, f"it has {found} coefficients for {len(columns)} columns")
+    id_ = None if record.get("id", 0) is None else _text(file, record, "id")
+    values = np.array([_number(file, value, "coef") for value in coef], dtype=np.float64)
+    return PartyModel(name, columns, values, _number(file, record.get("offset"), "offset")), id_
+
+
+def _read(file: Path) -> dict[str, Any]:
+    record = read_json(file)
+    if record.get("format") != FORMAT or isinstance(record["format"], bool):
+        raise damaged(file, f"its format is {show(record.get('format'))}, this version reads {FORMAT}")
+    return record
+
+
+def _classes(file: Path, record: dict[str, Any], task: str) -> tuple[Any, ...]:
+    values = record.get("classes")
+    wanted = 2 if task == "classification" else 0
+    if not isinstance(values, list) or len(values) != wanted or any(isinstance(v, list | dict) for v in values):
+        raise damaged(file, f"its classes are {show(values)}")
+    if wanted and (None in values or values[0] == values[1]):
+        raise damaged(file, f"its classes are {show(values)}")
+    return tuple(values)
+
+
+def _text(file: Path, record: dict[str, Any], key: str) -> str:
+    value = record.get(key)
+    if not isinstance(value, str) or not value:
+        raise damaged(file, f"{key} is {show(value)}, not text")
+    return value
+
+
+def _texts(file: Path, record: dict[str, Any], key: str) -> tuple[str, ...]:
+    values = record.get(key)
+    if not isinstance(values, list) or not values or not all(isinstance(v, str) and v for v in values):
+        raise damaged(file, f"{key} is no list of names")
+    if len(set(values)) < len(values):
+        raise damaged(file, f"{key} has a name twice")
+    return tuple(values)
+
+
+def _number(file: Path, value: Any, key: str) -> float:
+    number = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+    if not math.isfinite(number):
+        raise damaged(file, f"{key} holds {show(value)}, not a finite number")
+    return number

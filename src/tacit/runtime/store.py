@@ -1,0 +1,353 @@
+"""The directory of a run: what is being trained, checkpoints to go on from, and the result.
+
+| file | holds |
+|---|---|
+| job.toml | the job as run |
+| plan.json | the plan, the versions of the packages, and a fingerprint of the data |
+| checkpoint.npz | the state of every side after some round, and the trace so far |
+| trace.jsonl | one line per round; infinities and NaN are "infinity", "-infinity" and "nan" |
+| model/PARTY.json | one party's columns and coefficients |
+| model/joint.json | what belongs to no single party: loss, classes, constant, order of the parties |
+| certificate.json, certificate.txt | what may be said about the privacy of the run |
+| result.json | how the run went; written last, so a directory with it holds a finished run |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from tacit.data.wording import one_line, show
+from tacit.errors import InputError
+from tacit.job import Job, read_job
+from tacit.plan import Plan
+from tacit.runtime.checkpoint import read_checkpoint
+from tacit.runtime.files import (
+    TEMPORARY,
+    damaged,
+    plain_number,
+    read_json,
+    show_path,
+    write_json,
+    write_text,
+)
+from tacit.runtime.result import Run, RunResult
+from tacit.types import Shard, TraceRow, Vector
+
+FORMAT = 1
+JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
+MODEL, JOINT, LOCK = "model", "joint", "run.lock"
+CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the labels mean: their classes where there are two, the negative one first."""
+
+    values: Vector
+    classes: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Everything that must be the same when a run goes on: the job, its plan and its data."""
+
+    job: Job
+    plan: Plan
+    shards: Sequence[Shard]
+    labels: Labels
+
+    def record(self) -> dict[str, Any]:
+        """As plain values, for plan.json."""
+        return {
+            "format": FORMAT,
+            "plan": {**self.plan.record(), "seed": self.plan.problem.seed},
+            "data": fingerprint(self.shards, self.labels),
+            "versions": versions(),
+        }
+
+
+def fingerprint(shards: Sequence[Shard], labels: Labels) -> dict[str, Any]:
+    """Shape and sha256 of every party's columns and of the labels: two data sets differ where these differ."""
+    parties = {
+        shard.name: {
+            "shape": list(shard.features.shape),
+            "columns": _sha256([np.frombuffer(json.dumps(shard.columns).encode(), np.uint8)]),
+            "sha256": _sha256(_arrays_of(shard.features)),
+        }
+        for shard in shards
+    }
+    return {"parties": parties, "labels": _sha256([labels.values]), "classes": list(labels.classes)}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that computed the run."""
+    from tacit import __version__
+
+    found = {"tacit": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "unknown"
+    return found
+
+
+class RunDirectory:
+    """A directory that holds one run."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    # --- whether there is a run ------------------------------------------------------------------------
+
+    @contextmanager
+    def locked(self, *, resume: bool) -> Iterator[None]:
+        """Hold the directory, which is made where needed, for one training process; nobody else may train into it.
+
+        Raises
+        ------
+        InputError
+            Where the directory does not fit `resume`, cannot be written, or another process trains into it.
+        """
+        self._check_state(resume)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = open(self.path / LOCK, "ab")  # noqa: SIM115
+        except OSError as error:
+            raise InputError(
+                f"cannot write into {show_path(self.path)} ({one_line(error)}): choose another --out"
+            ) from error
+        with lock:
+            self._take(lock)
+            self._check_state(resume)
+            yield
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run came to its end."""
+        return (self.path / RESULT).is_file()
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where the run's state is saved."""
+        return self.path / CHECKPOINT
+
+    def read_result(self) -> dict[str, Any]:
+        """How a finished run went."""
+        return read_json(self.path / RESULT)
+
+    def _check_state(self, resume: bool) -> None:
+        where = show_path(self.path)
+        names = self._names()
+        begun = bool(names & {PLAN, RESULT, CHECKPOINT})
+        if resume and not begun and LOCK not in names:
+            raise InputError(f"there is no run in {where}: leave out --resume")
+        if not resume and begun:
+            raise InputError(f"{where} already holds a run: go on with --resume, or choose another --out")
+        if not begun and names - ({LOCK, JOB} if LOCK in names else set()):
+            raise InputError(f"{where} holds other files and no run: choose another --out")
+
+    def _names(self) -> set[str]:
+        """Names in the directory, without what a killed process left half-written."""
+        try:
+            return {name for name in os.listdir(self.path) if not name.startswith(TEMPORARY)}
+        except FileNotFoundError:
+            return set()
+        except NotADirectoryError as error:
+            raise InputError(f"{show_path(self.path)} is not a directory: choose another --out") from error
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot open {show_path(self.path)} ({one_line(error)}): choose another --out") from error
+
+    def _take(self, lock: IO[bytes]) -> None:
+        """Lock the file; the lock ends with the process that holds it, however that ends."""
+        if sys.platform == "win32":
+            return
+        import fcntl
+
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"another process is training into {show_path(self.path)}: wait for it, or choose another --out"
+            ) from error
+        for name in os.listdir(self.path):  # now nobody else is writing
+            if name.startswith(TEMPORARY):
+                (self.path / name).unlink(missing_ok=True)
+
+    # --- beginning and going on ------------------------------------------------------------------------
+
+    def begin(self, begun: Begun) -> None:
+        """Write down what is going to be trained, or check that it is what this directory began with."""
+        for spec in begun.job.parties:
+            if spec.name.casefold() == JOINT:
+                raise InputError(f"a party cannot be named {show(spec.name)}, which names a file of the run: rename it")
+        if (self.path / PLAN).exists() or (self.path / CHECKPOINT).exists():
+            self._check_same(begun)
+            return
+        write_text(self.path / JOB, begun.job.to_toml(self.path))
+        write_json(self.path / PLAN, begun.record())
+
+    def _check_same(self, begun: Begun) -> None:
+        """Refuse to go on with another job, other data or another plan."""
+        saved = read_json(self.path / PLAN)
+        if saved.get("format") != FORMAT:
+            raise damaged(self.path / PLAN, f"its format is {show(saved.get('format'))}, not {FORMAT}")
+        try:
+            job = read_job(self.path / JOB)
+        except InputError as error:
+            raise damaged(self.path / JOB, str(error)) from error
+        found = _first_difference(_job_values(job), _job_values(begun.job))
+        wanted = begun.record()
+        found = found or _first_difference(_section(saved, "plan"), wanted["plan"])
+        found = found or _data_difference(_section(saved, "data"), wanted["data"])
+        if found:
+            raise InputError(
+                f"cannot go on with the run in {show_path(self.path)}: {found}; undo that, or choose another --out"
+            )
+
+    def restore(self, run: Run) -> bool:
+        """Bring `run` to the last checkpoint; False where there is none."""
+        path = self.path / CHECKPOINT
+        if not path.exists():
+            return False
+        try:
+            states, state = read_checkpoint(path)
+            run.restore(states, state)
+        except Exception as error:  # zip, numpy and the sides of the algorithm raise all sorts on a damaged file
+            raise damaged(path, f"it is damaged ({one_line(error)})") from error
+        return True
+
+    # --- the end ---------------------------------------------------------------------------------------
+
+    def write_trace(self, trace: Sequence[TraceRow]) -> None:
+        """Write one line of JSON per round."""
+        lines = (json.dumps(_plain_row(row), allow_nan=False) + "\n" for row in trace)
+        write_text(self.path / TRACE, "".join(lines))
+
+    def finish(self, result: RunResult, begun: Begun) -> None:
+        """Write the model, the trace, the certificate and, last, the result."""
+        self._write_model(result, begun)
+        self.write_trace(result.trace)
+        write_text(self.path / CERTIFICATE, result.certificate.to_json() + "\n")
+        write_text(self.path / CERTIFICATE_TEXT, str(result.certificate) + "\n")
+        write_json(self.path / RESULT, result_record(result, begun))
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
+
+    def _write_model(self, result: RunResult, begun: Begun) -> None:
+        folder = self.path / MODEL
+        folder.mkdir(exist_ok=True)
+        ids = {spec.name: spec.id for spec in begun.job.parties}
+        for party in result.parties:
+            record = {
+                "format": FORMAT,
+                "party": party.name,
+                "id": ids[party.name],
+                "columns": list(party.columns),
+                "coef": party.coef.tolist(),
+                "offset": party.offset,
+            }
+            write_json(folder / f"{party.name}.json", record)
+        loss = result.plan.problem.loss
+        joint = {
+            "format": FORMAT,
+            "loss": loss.name,
+            "task": loss.task,
+            "classes": list(begun.labels.classes),
+            "constant": float(result.constant),
+            "parties": [party.name for party in result.parties],
+        }
+        write_json(folder / f"{JOINT}.json", joint)
+
+
+def result_record(result: RunResult, begun: Begun) -> dict[str, Any]:
+    """How a run went, as plain values."""
+    gaps = [row.gap for row in result.trace if math.isfinite(row.gap)]
+    return {
+        "format": FORMAT,
+        "converged": result.converged,
+        "note": result.note,
+        "rounds": len(result.trace),
+        "seconds": result.seconds,
+        "objective": plain_number(model_objective(result, begun)),
+        "gap": plain_number(gaps[-1] if gaps else math.inf),
+        "traffic": result.traffic,
+    }
+
+
+def model_objective(result: RunResult, begun: Begun) -> float:
+    """Objective of the model itself: a method may end on coefficients of an earlier round than the last."""
+    problem, labels = result.plan.problem, begun.labels.values
+    scores = np.full(labels.size, float(result.constant))
+    for shard, party in zip(begun.shards, result.parties, strict=True):
+        scores += np.asarray(shard.features @ party.coef) - party.offset
+    penalty = sum(problem.regularizer.value(party.coef) for party in result.parties)
+    return float(problem.loss.value(scores, labels).mean()) + problem.alpha * penalty
+
+
+def _plain_row(row: TraceRow) -> dict[str, Any]:
+    return {name: plain_number(value) for name, value in asdict(row).items()}
+
+
+# --- comparing ---------------------------------------------------------------------------------------
+
+
+def _job_values(job: Job) -> dict[str, Any]:
+    """Every value of a job that shapes the result; paths may change, for the data's own fingerprint is compared."""
+    values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
+    values |= {f"job.{key}": getattr(job, key) for key in ("split", "engine", "rounds", "tol", "seed")}
+    values["the number of parties"] = len(job.parties)
+    for number, spec in enumerate(job.parties, start=1):
+        values |= {f"party {number}.{key}": getattr(spec, key) for key in ("name", "id", "label", "features")}
+    return values
+
+
+def _first_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    for key, value in new.items():
+        if old.get(key) != value:
+            return f"{key} is {show(value)}, it began with {show(old.get(key))}"
+    return ""
+
+
+def _data_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    parties = _section(old, "parties")
+    for name, print_ in new["parties"].items():
+        if parties.get(name) != print_:
+            return f"the data of party {show(name)} are not those it began with"
+    same_classes = json.dumps(old.get("classes")) == json.dumps(new["classes"])  # as text: true is not 1
+    same = old.get("labels") == new["labels"] and same_classes
+    return "" if same else "the labels are not those it began with"
+
+
+def _section(record: dict[str, Any], key: str) -> dict[str, Any]:
+    value = record.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _arrays_of(matrix: Any) -> list[npt.NDArray[Any]]:
+    if sparse.issparse(matrix):
+        return [matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)]
+    return [matrix]
+
+
+def _sha256(arrays: Sequence[npt.NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
