@@ -1,0 +1,122 @@
+"""The command `tacit`: find the verb, run it, and turn what went wrong into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tacit import __version__
+from tacit.cli import demo, predict, train
+from tacit.data.wording import nearest, show
+from tacit.errors import InputError, TacitError
+
+DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
+VERBS = {"demo": demo, "train": train, "predict": predict}
+
+DESCRIPTION = """\
+Train one model together with others who hold other columns about the same
+people, without showing each other the data."""
+EPILOG = """\
+start here:
+  tacit demo                  see it work on data shipped with scikit-learn
+  tacit train job.toml        train what a job file describes
+  tacit predict RUN a.csv b.csv
+                              predict new rows with what was trained
+
+exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
+With TACIT_DEBUG=1 in the environment errors come with their traceback."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are refusals like every other."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the arguments."""
+        raise InputError(f"{message}: see {self.prog} --help")
+
+
+def make_parser() -> Parser:
+    """The parser of all verbs."""
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="tacit", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"tacit {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
+    for name, module in VERBS.items():
+        verb = verbs.add_parser(
+            name,
+            help=module.HELP,
+            description=module.DESCRIPTION,
+            epilog=module.EPILOG,
+            formatter_class=raw,
+            allow_abbrev=False,
+        )
+        module.add_arguments(verb)
+        verb.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 done, 2 wrong input, 1 anything else, 130 interrupted."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return _reader_left()
+    except KeyboardInterrupt as interrupt:
+        _complain(f"tacit: {interrupt}" if str(interrupt) else "tacit: stopped")
+        return INTERRUPTED
+    except TacitError as error:
+        _trace_back()
+        _complain(f"tacit: error: {error}")
+        return WRONG_INPUT if isinstance(error, InputError) else FAILED
+    except Exception as error:
+        _trace_back()
+        kind = type(error).__name__
+        _complain(f"tacit: error: {kind}: {error} (set TACIT_DEBUG=1 to see where)")
+        return FAILED
+
+
+def _run(arguments: list[str]) -> int:
+    verb = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if arguments and verb == arguments[0] and verb not in VERBS:
+        raise InputError(f"there is no verb {show(verb)}{nearest(verb, list(VERBS))}: choose one of {', '.join(VERBS)}")
+    parser = make_parser()
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as leave:  # after --help and --version
+        return int(leave.code or 0)
+    if options.verb is None:
+        parser.print_help()
+        return DONE
+    return int(options.run(options))
+
+
+def _complain(text: str) -> None:
+    print(" ".join(text.split()), file=sys.stderr)
+
+
+def _trace_back() -> None:
+    if os.environ.get("TACIT_DEBUG", "") not in ("", "0"):
+        import traceback
+
+        traceback.print_exc()
+
+
+def _reader_left() -> int:
+    """Whoever read our output closed it, as `head` does: end without a word."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

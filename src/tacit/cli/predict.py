@@ -1,0 +1,129 @@
+"""`tacit predict`: joint prediction from a saved run."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.runtime.predict import Predictions
+
+HELP = "predict new rows with a trained model"
+DESCRIPTION = """\
+Predict new rows with the model of a finished run. Each party scores its own
+columns; only the scores are added up. Rows are matched by the id column where
+the job has one, else by position; labels are not needed and not looked at.
+
+Writes CSV: id (or row, counted from 1), score, prediction and, for the logistic
+loss, the probability of the positive label."""
+EPILOG = """\
+examples:
+  tacit predict runs/credit bank.csv shop.csv
+  tacit predict runs/credit shop=new/shop.csv bank=new/bank.csv --out scores.csv"""
+_CHUNK = 4096
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the verb."""
+    parser.add_argument("directory", metavar="RUN", help="directory that tacit train wrote")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="+",
+        help="one file per party, in the order of the job; or PARTY=FILE in any order (.csv, .parquet, .svm)",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write the predictions to FILE instead of the terminal")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict and write the predictions."""
+    from tacit.data.load import load_prediction_data
+    from tacit.data.wording import plural
+    from tacit.runtime.predict import load_model, predict
+
+    model = load_model(options.directory)
+    paths = match_paths(options.data, [party.name for party in model.parties])
+    data = load_prediction_data(model.specs, paths)
+    dropped = {name: count for name, count in data.counts.dropped.items() if count}
+    if dropped:
+        listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())
+        print(f"tacit: left out for lack of a match at another party: {listed}", file=sys.stderr)
+    predictions = predict(model, data)
+    if options.out is None:
+        for text in csv_text(predictions):
+            sys.stdout.write(text)
+    else:
+        _write(Path(options.out), predictions)
+        print(f"{plural(len(predictions.score), 'prediction')} in {options.out}")
+    return 0
+
+
+def match_paths(arguments: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The parties' files in their order, from plain paths in that order or from PARTY=FILE in any."""
+    from tacit.data.wording import listing, nearest, plural, show
+
+    pairs = [argument.split("=", 1) for argument in arguments if _is_pair(argument, names)]
+    for name, _ in pairs:
+        if name not in names:
+            raise InputError(f"there is no party {show(name)}{nearest(name, names)}: the parties are {listing(names)}")
+    if not pairs:
+        if len(arguments) != len(names):
+            raise InputError(
+                f"{plural(len(arguments), 'data file')} for {plural(len(names), 'party')}: "
+                f"give one for each, in the order {listing(names)}"
+            )
+        return list(arguments)
+    if len(pairs) < len(arguments):
+        raise InputError(f"some data are PARTY=FILE and some not: name the party of each, of {listing(names)}")
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InputError("a party is given two files: give one for each")
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(f"no file for party {listing(missing)}: add {missing[0]}=FILE")
+    return [found[name] for name in names]
+
+
+def _is_pair(argument: str, names: Sequence[str]) -> bool:
+    """A path may hold an equals sign too: what names no party and is there as a file is a path."""
+    return "=" in argument and (argument.split("=", 1)[0] in names or not os.path.exists(argument))
+
+
+def csv_text(predictions: Predictions) -> Iterator[str]:
+    """The predictions as CSV, in pieces."""
+    key = "row" if predictions.ids is None else "id"
+    n = len(predictions.score)
+    keys = range(1, n + 1) if predictions.ids is None else predictions.ids.tolist()
+    columns: list[Sequence[Any]] = [keys, predictions.score.tolist(), predictions.prediction]
+    header = [key, "score", "prediction"]
+    if predictions.probability is not None:
+        columns.append(predictions.probability.tolist())
+        header.append("probability")
+    for start in range(0, n, _CHUNK):
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        if start == 0:
+            writer.writerow(header)
+        parts = [column[start : start + _CHUNK] for column in columns]
+        writer.writerows([_cell(value) for value in row] for row in zip(*parts, strict=True))
+        yield buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _write(path: Path, predictions: Predictions) -> None:
+    from tacit.runtime.files import show_path, write_atomically
+
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
+    write_atomically(path, lambda file: [file.write(text.encode()) for text in csv_text(predictions)])

@@ -1,0 +1,268 @@
+"""`tacit train`: train a job into a run directory."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.cli.wording import command, duration, tell, traffic, within
+from tacit.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from tacit.data.load import JobData
+    from tacit.job import Job
+    from tacit.plan import Plan
+    from tacit.problem.losses import Loss
+    from tacit.runtime.result import RunResult
+    from tacit.runtime.store import Begun, Labels, RunDirectory
+
+HELP = "train what a job file describes"
+DESCRIPTION = """\
+Train a job: read the parties' files, match their rows, train, and write the
+model, the trace and the privacy certificate into a directory.
+
+A run that is stopped or killed goes on with --resume, to the same result."""
+EPILOG = """\
+a job file:
+  [job]
+  name = "credit"
+  [model]
+  loss = "logistic"        # hinge, squared_hinge, squared, huber, poisson ...
+  alpha = 1e-4
+  [[party]]
+  name = "bank"
+  data = "bank.csv"        # next to the job file; .parquet and .svm also
+  id = "customer"
+  label = "default"
+  [[party]]
+  name = "shop"
+  data = "shop.csv"
+  id = "customer" """
+ENGINES = ("in-process",)
+DIVERGED = 1e3  # times the objective of a model that is all zero
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the verb."""
+    parser.add_argument("job", metavar="JOB.toml", help="the job file")
+    parser.add_argument("--out", metavar="DIR", help="directory of the run (default: runs/NAME, by the job's name)")
+    parser.add_argument("--engine", metavar="ENGINE", help="where it runs: in-process (default: what the job says)")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in the directory")
+    parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    parser.add_argument(
+        "--checkpoint-every",
+        metavar="SECONDS",
+        type=float,
+        default=None,
+        help="save the state at most so often (default: 2); 0 saves after every round",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train, or go on, and say how it went."""
+    from tacit.job import read_job
+    from tacit.runtime.store import RunDirectory
+
+    _check_interval(options.checkpoint_every)
+    job = read_job(options.job)
+    _check_engine(options.engine or job.engine)
+    directory = RunDirectory(options.out or default_directory(job.name))
+    with directory.locked(resume=options.resume):
+        if directory.finished:
+            return _already_finished(directory, options.quiet)
+        data, begun = prepare(job)
+        directory.begin(begun)
+        try:
+            result = _train(directory, begun, options)
+        except KeyboardInterrupt:
+            again = command("tacit", "train", options.job, "--out", directory.path, "--resume")
+            raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
+        _refuse_diverged(directory, begun, result)
+        directory.finish(result, begun)
+    if not result.converged:
+        tell(f"tacit: not converged: {_why_not(result)}")
+    if not options.quiet:
+        print("\n".join(summary(data, begun, result, directory.path)))
+    return 0
+
+
+def default_directory(name: str) -> Path:
+    """The directory of a job that was given none."""
+    safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
+    return Path("runs", safe or "run")
+
+
+# --- from the job to a plan --------------------------------------------------------------------------
+
+
+def prepare(job: Job) -> tuple[JobData, Begun]:
+    """Read the data of a job and plan its run."""
+    from tacit.job import load_job_data
+    from tacit.problem.losses import get_loss
+    from tacit.runtime.store import Begun
+
+    loss = get_loss(job.model.loss)  # before files that may be large are read
+    data = load_job_data(job)
+    holder = next(spec.name for spec in job.parties if spec.label is not None)
+    labels = encode_labels(data.labels, loss, holder)
+    plan = _plan(job, data)
+    plan.problem.loss.check_labels(labels.values)
+    return data, Begun(job, plan, data.shards, labels)
+
+
+def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
+    """Labels as the loss wants them: -1 and +1, or numbers."""
+    import numpy as np
+
+    from tacit.data.labels import encode_binary
+    from tacit.data.wording import show
+    from tacit.runtime.store import Labels
+
+    if loss.task == "classification":
+        encoded, classes = encode_binary(values, party=party)
+        plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
+        return Labels(encoded, tuple(plain))
+    try:
+        return Labels(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"party {show(party)}: the labels are not numbers ({show(values[0])}, ...), which loss {show(loss.name)} "
+            "needs: encode them, or choose a loss for two classes, such as logistic"
+        ) from error
+
+
+def _plan(job: Job, data: JobData) -> Plan:
+    from sklearn.utils import check_random_state
+
+    from tacit.plan import make_plan
+
+    model = job.model
+    return make_plan(
+        loss=model.loss,
+        penalty=model.penalty,
+        alpha=model.alpha,
+        fit_intercept=model.fit_intercept,
+        method=model.method,
+        rho=model.rho,
+        max_rounds=job.rounds,
+        tol=job.tol,
+        privacy=None,
+        party_names=tuple(shard.name for shard in data.shards),
+        rows=len(data.labels),
+        input_bytes=sum(_nbytes(shard.features) for shard in data.shards),
+        seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
+    )
+
+
+def _nbytes(matrix: Any) -> int:
+    if hasattr(matrix, "indptr"):
+        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+    return int(matrix.nbytes)
+
+
+def _check_engine(engine: str) -> None:
+    from tacit.data.wording import nearest, show
+
+    if engine not in ENGINES:
+        raise InputError(f"engine {show(engine)} is unknown{nearest(engine, ENGINES)}: choose {', '.join(ENGINES)}")
+
+
+def _check_interval(seconds: float | None) -> None:
+    if seconds is not None and not 0 <= seconds < math.inf:
+        raise InputError(f"--checkpoint-every {seconds} is not allowed: it must be a number of seconds, 0 or above")
+
+
+# --- the run -----------------------------------------------------------------------------------------
+
+
+def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult:
+    from tacit.runtime.checkpoint import CHECKPOINT_SECONDS, Checkpoints
+    from tacit.runtime.progress import progress
+    from tacit.runtime.result import Run
+
+    the_run = Run(begun.plan, begun.shards, begun.labels.values)
+    if directory.restore(the_run) and not options.quiet:
+        print(f"going on after round {the_run.state.rounds}")
+    seconds = CHECKPOINT_SECONDS if options.checkpoint_every is None else options.checkpoint_every
+    with progress(begun.plan, visible=not options.quiet) as observe:
+        return the_run.go(observe, Checkpoints(directory.checkpoint, seconds))
+
+
+def _refuse_diverged(directory: RunDirectory, begun: Begun, result: RunResult) -> None:
+    """A run whose method gave up, or left for infinity, leaves its trace and no model."""
+    note = result.note or ("" if result.converged else _divergence(begun, result))
+    if note and not result.converged:
+        directory.write_trace(result.trace)
+        raise RunError(f"{note} (stopped after round {len(result.trace)}; no model was written)")
+
+
+def _divergence(begun: Begun, result: RunResult) -> str:
+    """Say so where the last objective is far above that of coefficients that are all zero."""
+    loss, labels = begun.plan.problem.loss, begun.labels.values
+    if result.trace[-1].objective <= DIVERGED * float(loss.value(0.0 * labels, labels).mean()):
+        return ""
+    return (
+        f"method {begun.plan.method} diverges: its objective is {result.trace[-1].objective:.1e}; "
+        'use method = "averaged", or a larger rho'
+    )
+
+
+def _why_not(result: RunResult) -> str:
+    return (
+        f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
+        "the model is usable but not optimal: raise rounds or tol, or scale the columns to similar size"
+    )
+
+
+def _already_finished(directory: RunDirectory, quiet: bool) -> int:
+    record = directory.read_result()
+    if not quiet:
+        print(f"the run in {directory.path} is finished ({record.get('rounds')} rounds): nothing to do")
+    return 0
+
+
+# --- the summary -------------------------------------------------------------------------------------
+
+
+def summary(data: JobData, begun: Begun, result: RunResult, directory: Path) -> list[str]:
+    """How the run went, where everything is, and what to do next."""
+    from tacit.runtime.store import result_record
+
+    record = result_record(result, begun)
+    objective, gap = (value if isinstance(value, float) else math.inf for value in (record["objective"], record["gap"]))
+    rounds = f"{record['rounds']} rounds, {duration(result.seconds)}"
+    rows = [
+        ("job", begun.job.name),
+        ("rows", _rows(data, begun)),
+        *_classes(begun),
+        ("rounds", rounds if result.converged else f"{rounds}: NOT converged"),
+        ("objective", f"{objective:.6g}, {within(gap)}"),
+        ("traffic", traffic(record["traffic"])),
+        ("privacy", str(result.certificate).splitlines()[1]),
+        ("written", f"{directory}: model, trace.jsonl, certificate.txt, result.json"),
+    ]
+    lines = [f"{title:<10} {text}" for title, text in rows]
+    return [*lines, "", "next, with these files or with new rows:", f"  {_next(begun, directory)}"]
+
+
+def _rows(data: JobData, begun: Begun) -> str:
+    if data.ids is None:
+        return f"{data.counts.kept}, matched by position"
+    parts = (f"{name} {data.counts.kept} kept, {count} dropped" for name, count in data.counts.dropped.items())
+    return f"{data.counts.kept} matched by id ({'; '.join(parts)})"
+
+
+def _classes(begun: Begun) -> list[tuple[str, str]]:
+    if not begun.labels.classes:
+        return []
+    negative, positive = begun.labels.classes
+    label = next(spec.label for spec in begun.job.parties if spec.label is not None)
+    return [("label", f"{label}: {positive} is positive, {negative} negative")]
+
+
+def _next(begun: Begun, directory: Path) -> str:
+    files = (f"{spec.name}={begun.job.folder / spec.data}" for spec in begun.job.parties)
+    return command("tacit", "predict", directory, *files)

@@ -1,0 +1,311 @@
+"""`tacit train`: what it writes and says, what it refuses, and that a killed run goes on to the same result."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit import VerticalClassifier
+
+COMMAND = [sys.executable, "-m", "tacit.cli.main"]
+
+
+def coefs(run: Path) -> dict[str, Any]:
+    return {name: json.loads((run / "model" / f"{name}.json").read_text()) for name in ("bank", "shop")}
+
+
+def assert_same_model(left: Path, right: Path, rtol: float = 1e-12) -> None:
+    for name, model in coefs(left).items():
+        other = coefs(right)[name]
+        assert model["columns"] == other["columns"]
+        np.testing.assert_allclose(model["coef"], other["coef"], rtol=rtol)
+    constants = [json.loads((run / "model" / "joint.json").read_text())["constant"] for run in (left, right)]
+    np.testing.assert_allclose(constants[0], constants[1], rtol=rtol)
+
+
+# --- what it writes and says -------------------------------------------------------------------------
+
+
+def test_writes_a_run_directory(files: Any, tacit: Any) -> None:
+    out = files.folder / "run"
+    answer = tacit("train", files.write(), "--out", out)
+    assert (answer.code, answer.err) == (0, "")
+    assert {path.name for path in out.iterdir()} == {
+        "job.toml", "plan.json", "trace.jsonl", "model", "certificate.json", "certificate.txt", "result.json",
+        "run.lock",
+    }  # fmt: skip
+    result = json.loads((out / "result.json").read_text())
+    rows = [json.loads(line) for line in (out / "trace.jsonl").read_text().splitlines()]
+    assert result["converged"]
+    assert [row["round"] for row in rows] == list(range(1, result["rounds"] + 1))
+    assert rows[-1]["epsilon"] == "infinity"
+    assert json.loads((out / "plan.json").read_text())["plan"]["method"] == "memory"
+
+
+def test_model_is_that_of_the_estimator(files: Any, tacit: Any) -> None:
+    tacit("train", files.write(), "--out", files.folder / "run")
+    model = VerticalClassifier(alpha=0.01).fit([files.X[:, :3], files.X[:, 3:]], files.y)
+    found = coefs(files.folder / "run")
+    np.testing.assert_allclose(found["bank"]["coef"], model.coef_by_party_[0], rtol=1e-9)
+    np.testing.assert_allclose(found["shop"]["coef"], model.coef_by_party_[1], rtol=1e-9)
+
+
+def test_order_of_rows_does_not_change_the_model(files: Any, tacit: Any) -> None:
+    tacit("train", files.write(), "--out", files.folder / "one")
+    tacit("train", files.write(shuffle=3), "--out", files.folder / "two")
+    assert_same_model(files.folder / "one", files.folder / "two")
+
+
+def test_summary_says_what_matters(files: Any, tacit: Any) -> None:
+    files.shop = {name: values[2:] for name, values in files.shop.items()}
+    answer = tacit("train", files.write(), "--out", files.folder / "run")
+    assert "118 matched by id (bank 118 kept, 2 dropped; shop 118 kept, 0 dropped)" in answer.out
+    assert "default: yes is positive, no negative" in answer.out
+    assert "certified within" in answer.out
+    assert "NOT differentially private" in answer.out
+    command = answer.out.splitlines()[-1].split()
+    assert command[:2] == ["tacit", "predict"]
+    assert tacit(*command[1:]).code == 0
+
+
+def test_quiet_says_nothing(files: Any, tacit: Any) -> None:
+    answer = tacit("train", files.write(), "--out", files.folder / "run", "--quiet")
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+
+
+def test_default_directory_is_safe(files: Any, tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files.folder)
+    job = files.write()
+    job.write_text(job.read_text().replace('"credit"', '"../a b/c"'))
+    assert tacit("train", job).code == 0
+    assert (files.folder / "runs" / "a-b-c" / "result.json").exists()
+
+
+def test_not_converged_is_said_and_written(files: Any, tacit: Any) -> None:
+    files.job = "rounds = 2\ntol = 1e-12"
+    answer = tacit("train", files.write(), "--out", files.folder / "run")
+    assert answer.code == 0
+    assert answer.err.startswith("tacit: not converged: ")
+    assert answer.err.count("\n") == 1
+    assert not json.loads((files.folder / "run" / "result.json").read_text())["converged"]
+    assert (files.folder / "run" / "model" / "bank.json").exists()
+
+
+def test_divergence_of_the_published_form_is_exit_1_without_a_model(files: Any, tacit: Any) -> None:
+    files.shop |= {f"s{j}": files.bank[f"b{j % 3}"] for j in range(4)}
+    files.model = 'loss = "squared"\nmethod = "published"\nrho = 1e-3\nalpha = 1e-6'
+    files.bank["default"] = files.X.sum(axis=1).tolist()
+    answer = tacit("train", files.write(), "--out", files.folder / "run")
+    assert answer.code == 1
+    assert "diverges" in answer.err
+    assert answer.err.count("\n") == 1
+    assert not (files.folder / "run" / "result.json").exists()
+    assert not (files.folder / "run" / "model").exists()
+
+
+def test_constant_column_is_allowed(files: Any, tacit: Any) -> None:
+    files.shop["s0"] = [3.0] * files.rows
+    assert tacit("train", files.write(), "--out", files.folder / "run").code == 0
+
+
+# --- what it refuses ---------------------------------------------------------------------------------
+
+
+def without_ids(files: Any) -> None:
+    files.bank_keys, files.shop_keys = 'label = "default"', ""
+    del files.bank["customer"], files.shop["customer"]
+    files.shop = {name: values[1:] for name, values in files.shop.items()}
+
+
+def change(table: str, column: str, value: Any) -> Any:
+    def act(files: Any) -> None:
+        getattr(files, table)[column][3] = value
+
+    return act
+
+
+def put(key: str, value: Any) -> Any:
+    return lambda files: setattr(files, key, value)
+
+
+def one_class(files: Any) -> None:
+    files.bank["default"] = ["yes"] * files.rows
+
+
+def no_features(files: Any) -> None:
+    files.shop = {"customer": files.shop["customer"]}
+
+
+def no_rows(files: Any) -> None:
+    files.shop = {name: [] for name in files.shop}
+
+
+BAD = {
+    "different rows without ids": (without_ids, "name an id column for each party"),
+    "NaN": (change("shop", "s1", "nan"), 'party "shop": column "s1"'),
+    "infinity": (change("bank", "b1", "inf"), 'party "bank": column "b1"'),
+    "blank": (change("bank", "b1", ""), 'party "bank": column "b1"'),
+    "one class": (one_class, "one class only"),
+    "blank label": (change("bank", "default", ""), "the first in row 4"),
+    "no features": (no_features, 'party "shop" has no feature columns'),
+    "no rows": (no_rows, "has no rows"),
+    "not numeric": (change("shop", "s2", "red"), 'column "s2" is not numeric, row 4 holds "red"'),
+    "unknown loss": (put("model", 'loss = "logistc"'), "logistc"),
+    "unknown penalty": (put("model", 'penalty = "l3"'), "l3"),
+    "unknown method": (put("model", 'method = "magic"'), "magic"),
+    "unfit method": (put("model", 'loss = "hinge"\nmethod = "memory"'), "memory"),
+    "unknown engine": (put("job", 'engine = "cluster"'), 'engine "cluster" is unknown'),
+    "no labels": (put("bank_keys", 'id = "customer"'), "no party has the label"),
+    "two labels": (put("shop_keys", 'id = "customer"\nlabel = "s0"'), "exactly one party may"),
+    "unknown key": (put("job", "ronds = 3"), 'did you mean "rounds"?'),
+    "unknown section": (put("job", "[modle]"), 'did you mean "model"?'),
+    "text for regression": (put("model", 'loss = "squared"'), "the labels are not numbers"),
+    "negative counts": (lambda f: (put("model", 'loss = "poisson"')(f), f.bank.update(default=f.bank["b0"])), ">= 0"),
+    "missing column": (put("shop_keys", 'id = "custmer"'), 'did you mean "customer"?'),
+    "repeated id": (change("shop", "customer", "c0000"), "repeated id"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_and_writes_nothing(files: Any, refused: Any, name: str) -> None:
+    spoil, words = BAD[name]
+    spoil(files)
+    assert words in refused("train", files.write(), "--out", files.folder / "run")
+    assert not (files.folder / "run" / "plan.json").exists()
+
+
+def test_a_mended_job_trains_into_the_directory_where_it_was_refused(files: Any, tacit: Any, refused: Any) -> None:
+    label = files.bank["default"]
+    one_class(files)
+    refused("train", files.write(), "--out", files.folder / "run")
+    files.bank["default"] = label
+    assert tacit("train", files.write(), "--out", files.folder / "run").code == 0
+
+
+def test_missing_files(files: Any, refused: Any) -> None:
+    assert "there is no job file" in refused("train", files.folder / "nowhere.toml")
+    job = files.write()
+    (files.folder / "shop.csv").unlink()
+    assert "there is no file" in refused("train", job, "--out", files.folder / "run")
+
+
+def test_a_party_named_like_a_file_of_the_run(files: Any, refused: Any) -> None:
+    job = files.write()
+    job.write_text(job.read_text().replace('name = "shop"', 'name = "Joint"'))
+    assert '"Joint"' in refused("train", job, "--out", files.folder / "run")
+
+
+def test_options_are_checked(files: Any, refused: Any) -> None:
+    job = files.write()
+    assert "choose in-process" in refused("train", job, "--engine", "inprocess")
+    assert "--checkpoint-every" in refused("train", job, "--checkpoint-every", "-1")
+    assert "--checkpoint-every" in refused("train", job, "--checkpoint-every", "nan")
+
+
+def test_directories_that_do_not_fit(files: Any, tacit: Any, refused: Any) -> None:
+    job, run = files.write(), files.folder / "run"
+    assert "leave out --resume" in refused("train", job, "--out", run, "--resume")
+    assert not run.exists()
+    assert "holds other files" in refused("train", job, "--out", files.folder)
+    assert "is not a directory" in refused("train", job, "--out", job)
+    assert "choose another --out" in refused("train", job, "--out", "/proc/nowhere/run")
+    assert "choose another --out" in refused("train", job, "--out", files.folder / ("x" * 300))
+    assert tacit("train", job, "--out", run).code == 0
+    assert "already holds a run" in refused("train", job, "--out", run)
+    answer = tacit("train", job, "--out", run, "--resume")
+    assert (answer.code, answer.err) == (0, "")
+    assert "is finished" in answer.out
+
+
+# --- killed and resumed ------------------------------------------------------------------------------
+
+LONG = {
+    "averaged": ('loss = "hinge"\nmethod = "averaged"\nalpha = 0.01', "rounds = 300\ntol = 1e-15"),
+    "memory": ('loss = "logistic"\nmethod = "memory"\nalpha = 1e-6', "rounds = 60\ntol = 1e-15"),
+}
+
+
+def start(job: Path, out: Path, *options: str) -> subprocess.Popen[str]:
+    words = ["train", str(job), "--out", str(out), "--checkpoint-every", "0", *options]
+    return subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_checkpoints(process: subprocess.Popen[str], path: Path, count: int, limit: float = 40.0) -> None:
+    """Return once the checkpoint was written `count` times, or the process has ended."""
+    seen: set[tuple[int, int]] = set()
+    end = time.monotonic() + limit
+    while len(seen) < count and process.poll() is None:
+        assert time.monotonic() < end
+        try:
+            status = path.stat()
+            seen.add((status.st_ino, status.st_mtime_ns))
+        except FileNotFoundError:
+            pass
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("method", LONG)
+def test_killed_run_goes_on_to_the_same_result(files: Any, tacit: Any, method: str) -> None:
+    files.model, files.job = LONG[method]
+    job, whole, broken = files.write(), files.folder / "whole", files.folder / "broken"
+    tacit("train", job, "--out", whole)
+    killed = 0
+    for attempt in range(3):
+        process = start(job, broken, *(["--resume"] if attempt else []))
+        try:
+            wait_for_checkpoints(process, broken / "checkpoint.npz", 4)
+        finally:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGKILL)
+            process.communicate(timeout=30)
+        killed += process.returncode == -signal.SIGKILL
+        assert not (broken / "result.json").exists() or process.returncode == 0
+    assert killed >= 1
+    answer = tacit("train", job, "--out", broken, "--resume")
+    assert answer.code == 0
+    assert "going on after round" in answer.out
+    assert_same_model(whole, broken)
+    rounds = [len((run / "trace.jsonl").read_text().splitlines()) for run in (whole, broken)]
+    assert rounds[0] == rounds[1]
+    results = [json.loads((run / "result.json").read_text()) for run in (whole, broken)]
+    np.testing.assert_allclose(results[0]["objective"], results[1]["objective"], rtol=1e-12)
+    assert results[0]["traffic"] == results[1]["traffic"]
+
+
+def test_interrupt_says_how_to_go_on(files: Any, tacit: Any) -> None:
+    files.model, _ = LONG["averaged"]
+    files.job = "rounds = 100000\ntol = 1e-15"
+    job, run = files.write(), files.folder / "run"
+    process = start(job, run)
+    try:
+        wait_for_checkpoints(process, run / "checkpoint.npz", 2)
+        os.kill(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    finally:
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == f"tacit: stopped; go on with: tacit train {job} --out {run} --resume\n"
+
+
+def test_two_processes_do_not_train_into_one_directory(files: Any, refused: Any) -> None:
+    files.model, _ = LONG["averaged"]
+    files.job = "rounds = 100000\ntol = 1e-15"
+    job, run = files.write(), files.folder / "run"
+    process = start(job, run)
+    try:
+        wait_for_checkpoints(process, run / "checkpoint.npz", 1)
+        assert "another process is training" in refused("train", job, "--out", run, "--resume")
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
