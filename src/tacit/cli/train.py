@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,8 @@ def run(options: argparse.Namespace) -> int:
 
     _check_interval(options.checkpoint_every)
     job = read_job(options.job)
-    _check_engine(options.engine or job.engine)
+    job = replace(job, engine=options.engine or job.engine)
+    _check_engine(job.engine)
     directory = RunDirectory(options.out or default_directory(job.name))
     with directory.locked(resume=options.resume):
         if directory.finished:
