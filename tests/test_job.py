@@ -143,9 +143,7 @@ def test_refusals(tmp_path: Path, text: str, expected: str) -> None:
     assert expected in refusal(tmp_path, text)
 
 
-@pytest.mark.parametrize(
-    "name", ["a/b", "..", ".hidden", "a\\\\b", "con", "NUL.txt", "a\\nb", "x.", " ", "a" * 101]
-)
+@pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "a\\\\b", "con", "NUL.txt", "a\\nb", "x.", " ", "a" * 101])
 def test_names_that_no_file_may_have(tmp_path: Path, name: str) -> None:
     assert "it names a file" in refusal(tmp_path, PARTIES.replace('"bank"', f'"{name}"'))
 
@@ -206,9 +204,7 @@ models = st.builds(
 
 @st.composite
 def jobs(draw: Any) -> Job:
-    names = draw(
-        st.lists(st.from_regex(r"[a-z]{4}[0-9]{1,3}", fullmatch=True), min_size=1, max_size=3, unique=True)
-    )
+    names = draw(st.lists(st.from_regex(r"[a-z]{4}[0-9]{1,3}", fullmatch=True), min_size=1, max_size=3, unique=True))
     parties = []
     for position, name in enumerate(names):
         key, label, *features = draw(columns)

@@ -373,9 +373,7 @@ def _check_unique(parties: Sequence[PartySpec]) -> None:
     for party in parties:
         key = unicodedata.normalize("NFKC", party.name).casefold()
         if key in seen:
-            raise InputError(
-                f"two parties are named {show(seen[key])} and {show(party.name)}: give each its own name"
-            )
+            raise InputError(f"two parties are named {show(seen[key])} and {show(party.name)}: give each its own name")
         seen[key] = party.name
 
 

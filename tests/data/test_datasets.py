@@ -65,9 +65,7 @@ def test_wrong_download_is_refused_and_not_kept(cache: Path, monkeypatch: pytest
     assert not cache.exists()
 
 
-def test_cache_that_cannot_be_written_costs_nothing_else(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cache_that_cannot_be_written_costs_nothing_else(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.write_text("a file where the folder should be")
     online(monkeypatch, TEXT)
     assert datasets._content(FILE) == TEXT

@@ -77,9 +77,7 @@ def test_a_copy_of_the_label_is_refused(folder: Path) -> None:
 
 def test_refusals(folder: Path) -> None:
     bank, phone = SPECS
-    assert 'party "phone" has no column "keys"' in refusal(
-        (bank, PartySpec("phone", "phone.csv", "keys")), folder
-    )
+    assert 'party "phone" has no column "keys"' in refusal((bank, PartySpec("phone", "phone.csv", "keys")), folder)
     wrong = PartySpec("bank", "bank.csv", "id", "defaults")
     assert 'has no column "defaults" (did you mean "default"?)' in refusal((wrong, phone), folder)
     wrong = PartySpec("bank", "bank.csv", "id", "default", ("age", "height"))
@@ -87,14 +85,10 @@ def test_refusals(folder: Path) -> None:
     assert "there is no file" in refusal((bank, PartySpec("phone", "none.csv", "key")), folder)
     assert "0 parties name a label" in refusal((phone,), folder)
     (folder / "only.csv").write_text("key\n1\n")
-    assert 'party "only" has no feature columns' in refusal(
-        (bank, PartySpec("only", "only.csv", "key")), folder
-    )
+    assert 'party "only" has no feature columns' in refusal((bank, PartySpec("only", "only.csv", "key")), folder)
     (folder / "blank.csv").write_text("id,age,default\n3,1,0\n2,1,\n1,1,1\n")
     blank = PartySpec("blank", "blank.csv", "id", "default")
-    assert 'party "blank": 1 label blank, NaN or infinite, the first in row 2' in refusal(
-        (blank, phone), folder
-    )
+    assert 'party "blank": 1 label blank, NaN or infinite, the first in row 2' in refusal((blank, phone), folder)
     text = PartySpec("bank", "bank.csv", "id", "age")
     assert 'column "default" is not numeric, row 1 holds "no"' in refusal((text, phone), folder)
 
@@ -112,9 +106,7 @@ def test_prediction_takes_the_columns_of_the_model(folder: Path) -> None:
     assert data.ids is not None
     assert data.ids.tolist() == [4, 5]
     with pytest.raises(InputError, match='party "bank" has no column "age", "income"'):
-        load_prediction_data(
-            (PartySpec("bank", id="key", features=("age", "income")),), [folder / "new_phone.csv"]
-        )
+        load_prediction_data((PartySpec("bank", id="key", features=("age", "income")),), [folder / "new_phone.csv"])
     with pytest.raises(InputError, match='1 data file for 2 parties: give one for each, in the order "bank"'):
         load_prediction_data(specs, [folder / "new_bank.csv"])
 

@@ -11,11 +11,13 @@ from numba import njit
 from scipy import linalg, optimize
 
 from tacit.algorithms.block import Block
+from tacit.algorithms.linear import cholesky
 from tacit.problem.regularizers.base import Regularizer
 from tacit.types import Vector
 
 RANK_CUTOFF = 1e-12  # eigenvalues below this part of the largest are rounding, and treated as zero
-SWEEPS = 2000
+SWEEPS, MOST_MOVES = 30, 100
+INNER_TOL = 1e-11  # of the largest entry of b
 
 
 class ShareSolver:
@@ -61,26 +63,50 @@ class ShareSolver:
 
     def _solve_ball(self, b: Vector) -> Vector:
         """||x|| <= radius: the free solution, or the root of the secular equation ||x(shift)|| = radius."""
-        rotated, radius = self.vectors.T @ b, self.regularizer.radius
+        radius = self.regularizer.radius
+        rotated = np.where(self.values > 0, self.vectors.T @ b, 0.0)  # b lies in the range of A, up to rounding
         free = _divide(rotated, self.values, 0.0)
         if np.linalg.norm(free) <= radius:
             return self.vectors @ free
         top = float(np.linalg.norm(rotated)) / radius  # at this shift the norm is at most the radius
 
         def excess(shift: float) -> float:
+            # the reciprocal of the norm is nearly linear in the shift, so the root is found in a few steps
             return 1 / radius - 1 / float(np.linalg.norm(_divide(rotated, self.values, shift)))
 
-        # the reciprocal of the norm is nearly linear in the shift, so the root is found in a few steps
-        shift = optimize.brentq(excess, 1e-300, top * (1 + 1e-12) + 1e-300, xtol=1e-300, rtol=1e-14, maxiter=500)
+        shift = optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=500)
         x = self.vectors @ _divide(rotated, self.values, float(shift))
-        return x * min(1.0, radius / float(np.linalg.norm(x)))
+        return np.asarray(x * min(1.0, radius / float(np.linalg.norm(x))))
 
     def _solve_separable(self, b: Vector, start: Vector, weight: float) -> tuple[Vector, float]:
+        """Coordinate descent, with Newton moves on the free coordinates where it is slow."""
         r = self.regularizer
+        l1, l2 = weight * r.l1, weight * r.l2
         x = np.clip(start, r.low, r.high)
         size = float(np.abs(b).max(initial=0.0)) or 1.0
-        miss = _descend(self.gram, b, x, weight * r.l1, weight * r.l2, r.low, r.high, 1e-11 * size, SWEEPS)
+        for _ in range(MOST_MOVES):
+            miss = _descend(self.gram, b, x, l1, l2, r.low, r.high, INNER_TOL * size, SWEEPS)
+            if miss <= INNER_TOL * size:
+                break
+            _move_free(self.gram, b, x, l1, l2, r.low, r.high)
         return x, miss / size
+
+
+def _move_free(gram: Vector, b: Vector, x: Vector, l1: float, l2: float, low: float, high: float) -> None:
+    """Minimise over the coordinates that are off their kinks and bounds, as far as they stay so; in place."""
+    free = (x > low) & (x < high) & ((x != 0) | (l1 == 0))
+    if not free.any():
+        return
+    part = gram[np.ix_(free, free)]
+    slope = gram[free] @ x - b[free] + l1 * np.sign(x[free]) + l2 * x[free]
+    move = -linalg.cho_solve(cholesky(part, l2), slope, check_finite=False)
+    edges = np.where(move > 0, high, low) - x[free]
+    if l1 > 0:  # zero is an edge too
+        edges = np.where(move * x[free] < 0, -x[free], edges)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.where(move != 0, edges / move, np.inf)
+    x[free] += min(1.0, float(reach.min())) * move
+    np.clip(x, low, high, out=x)
 
 
 def _spectrum(gram: Vector) -> tuple[Vector, Vector]:

@@ -26,10 +26,10 @@ class CurvatureSolver:
         self.is_dual = outer is not None
         if outer is not None:
             self.root = np.sqrt(weights)
-            self.factor = _factor(self.root[:, None] * self._project_outer(outer) * self.root, ridge)
+            self.factor = cholesky(self.root[:, None] * self._project_outer(outer) * self.root, ridge)
         else:
             self.gram = block.gram(weights, project=project)
-            self.factor = _factor(self.gram, ridge)
+            self.factor = cholesky(self.gram, ridge)
 
     def _project_outer(self, outer: Vector) -> Vector:
         if not self.project:
@@ -82,7 +82,7 @@ def _by_column(function: Callable[[Vector], Vector], columns: Vector) -> Vector:
     return result
 
 
-def _factor(gram: Vector, ridge: float) -> tuple[Vector, bool]:
+def cholesky(gram: Vector, ridge: float) -> tuple[Vector, bool]:
     """Cholesky factor of gram + ridge I, with just enough more ridge where rounding makes it singular."""
     diagonal = np.arange(len(gram))
     jitter = 0.0

@@ -90,7 +90,7 @@ class SharingParty:
 
     def step(self, round_: int, inbox: Arrays) -> Arrays:
         """Answer q with the share of the new coefficients."""
-        rho, relaxation, kappa, slot, keep = (float(v) for v in inbox["control"])
+        rho, relaxation, slot, keep = (float(v) for v in inbox["control"])
         mixture = inbox["mixture"]
         if keep:
             self.best = self.coef
@@ -104,7 +104,7 @@ class SharingParty:
             "share": self.block.predict(self.coef),
             "products": products,
             "numbers": np.array([self._penalty(), self._stationarity(base, rho * pull) ** 2]),
-            **self._dual(kappa * rho * pull),
+            **self._dual(inbox.get("dual")),
             "max_certificate": np.array([certificate]),
         }
 
@@ -122,14 +122,12 @@ class SharingParty:
             return float(np.linalg.norm(gradient + self.problem.alpha * regularizer.l2 * x))
         return float(np.linalg.norm(x - regularizer.prox(x - gradient, self.problem.alpha or 1.0)))
 
-    def _dual(self, pull: Vector) -> Arrays:
+    def _dual(self, theta: Vector | None) -> Arrays:
         """Alpha R*(v) at v = -D'theta / (alpha total), after the shrinking that makes it finite."""
-        alpha = self.problem.alpha
-        if self.problem.regularizer.constraint:
-            alpha = 1.0
-        if alpha <= 0:
-            return {"conjugate": np.zeros(1), "min_shrink": np.zeros(1)}
-        v = -pull / (alpha * self.total)
+        if theta is None:
+            return {}
+        alpha = 1.0 if self.problem.regularizer.constraint else self.problem.alpha
+        v = -self.solver.correlate(theta) / (alpha * self.total)
         shrink = self.problem.regularizer.shrink(v)
         value = alpha * self.problem.regularizer.conjugate(shrink * v) if shrink > 0 else 0.0
         return {"conjugate": np.array([value]), "min_shrink": np.array([shrink])}
@@ -174,7 +172,7 @@ class SharingCoordinator:
         self.best_intercept = 0.0
         self.keep = False
         self.scale = 1e-3 * problem.loss.total(self.z, labels, self.weights) / self.total
-        self._kappa = 0.0
+        self._theta: Vector | None = None
         self.next_rho_check = 10
 
     def _mean(self, values: Vector) -> float:
@@ -201,9 +199,10 @@ class SharingCoordinator:
         self._zbar = zbar
         self._u = self.w / self.copies - zbar
         self._q = self.a - zbar + self._u
-        self._kappa = self._dual_scale() if self._checks_gap() else 0.0
-        control = [self.rho, self._relaxation(), self._kappa, self.slot, self.keep]
-        return {"q": self._q, "mixture": self.mixture, "control": np.array(control, dtype=np.float64)}
+        control = [self.rho, self._relaxation(), self.slot, self.keep]
+        message = {"q": self._q, "mixture": self.mixture, "control": np.array(control, dtype=np.float64)}
+        self._theta = self._dual_point() if self._checks_gap() else None
+        return message if self._theta is None else {**message, "dual": self._theta}
 
     def _relaxation(self) -> float:
         if self.form.published or not self.problem.loss.convex:
@@ -211,7 +210,8 @@ class SharingCoordinator:
         return RELAXATION if self.round <= PLAIN_ROUNDS or not self.form.window > 1 else 1.0
 
     def _checks_gap(self) -> bool:
-        return self.problem.loss.convex and (self.round % 5 == 0 or self.last_residual <= 10 * self.tol)
+        """The dual point is a second vector in the broadcast, so it is sent in every fifth round only."""
+        return self.round % 5 == 0 and not self._uncertifiable()
 
     def combine(self, total: Arrays) -> Progress:
         """Take in the new shares: intercept, dual, acceleration, certificates."""
@@ -304,7 +304,7 @@ class SharingCoordinator:
         if self.keep:
             self.best_objective, self.best_intercept = objective, self.intercept
         primal, dual, violation = self._residuals(predictions)
-        gap = self._certified_gap(total) if self._kappa > 0 else math.inf
+        gap = math.inf if self._theta is None else self._certified_gap(self._theta, total)
         self.last_residual = max(primal, dual)
         bar = self.tol * max(abs(self.best_objective), self.scale)
         return Progress(
@@ -339,17 +339,19 @@ class SharingCoordinator:
         )
         return no_bound or not self.problem.loss.convex
 
-    def _dual_scale(self) -> float:
-        return self.problem.loss.shrink(self._dual_point(), self.labels)
-
     def _dual_point(self) -> Vector:
-        mean = self._mean(self._q) if self.problem.fit_intercept else 0.0
-        return self.rho * (self._q - mean)
+        """Loss derivatives at z, which lie in the domain of the conjugate; balanced where an intercept asks for it."""
+        theta = self.rho * self._u
+        if not self.problem.fit_intercept:
+            return theta
+        up, down = self._mean(np.maximum(theta, 0.0)), self._mean(np.maximum(-theta, 0.0))
+        if up == 0.0 or down == 0.0:
+            return np.zeros_like(theta)
+        return theta * np.where(theta > 0, min(1.0, down / up), min(1.0, up / down))  # towards 0: stays in the domain
 
-    def _certified_gap(self, total: Arrays) -> float:
-        """Best objective so far minus the dual value at theta = kappa rho q: a true bound by weak duality."""
-        shrink = float(total["min_shrink"][0])
-        theta = shrink * self._kappa * self._dual_point()
+    def _certified_gap(self, theta: Vector, total: Arrays) -> float:
+        """Best objective so far minus the dual value at theta: a true bound by weak duality."""
+        theta = float(total["min_shrink"][0]) * theta
         dual = -self._mean(self.problem.loss.conjugate(theta, self.labels)) - float(total["conjugate"][0])
         return self.best_objective - dual
 

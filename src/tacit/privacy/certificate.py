@@ -71,7 +71,5 @@ def not_private(parties: tuple[str, ...], rows: int) -> Certificate:
             "the rows of every party: one number per row leaves it in each round, without noise",
             "predictions: each asked row discloses one score per party",
         ),
-        per_party={
-            name: f"in each round one number for each of {rows} rows, and a few sums" for name in parties
-        },
+        per_party=dict.fromkeys(parties, f"in each round one number for each of {rows} rows, and a few sums"),
     )

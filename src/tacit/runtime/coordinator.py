@@ -65,9 +65,7 @@ class Coordinator:
         shapes = {name: np.shape(array) for name, array in answer.arrays.items()}
         wanted = {name: np.shape(array) for name, array in first.arrays.items()}
         if shapes != wanted:
-            raise RunError(
-                f"party {expected!r}: its answer to round {round_} has other arrays than {first.sender!r}"
-            )
+            raise RunError(f"party {expected!r}: its answer to round {round_} has other arrays than {first.sender!r}")
         for name, array in answer.arrays.items():
             if not np.all(np.isfinite(array)):
                 raise RunError(f"party {expected!r}: {name} in its answer to round {round_} is not finite")

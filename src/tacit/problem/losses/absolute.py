@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.domain import SLACK, indicate, shrink_to
+from tacit.problem.losses.domain import SLACK, indicate
 from tacit.types import Vector
 
 
@@ -36,7 +36,3 @@ class Absolute(Loss):
     def conjugate(self, t: Vector, y: Vector) -> Vector:
         """Product t y for |t| <= 1."""
         return indicate(np.abs(t) <= 1.0 + SLACK, t * y)
-
-    def shrink(self, t: Vector, y: Vector) -> float:
-        """1 / max|t|, at most 1."""
-        return shrink_to(1.0, np.abs(t))

@@ -73,10 +73,6 @@ class Loss(ABC):
     def conjugate(self, t: Vector, y: Vector) -> Vector:
         """The sup over z of t z - value(z, y); +inf outside its domain."""
 
-    def shrink(self, t: Vector, y: Vector) -> float:
-        """Largest factor in [0, 1] by which t can be multiplied to lie in the domain of the conjugate."""
-        return 1.0
-
     def recover(self, r: Vector) -> tuple[Vector, Vector] | None:
         """(z up to a constant per row, hess) from the derivative r alone, or None where that is impossible.
 

@@ -22,9 +22,3 @@ def slack_of(t: Vector) -> float:
 def indicate(inside: np.ndarray, values: Vector) -> Vector:
     """Values inside the domain, +inf outside."""
     return np.where(inside, values, np.inf)
-
-
-def shrink_to(bound: float, sizes: Vector) -> float:
-    """Largest factor in [0, 1] that brings every size down to the bound."""
-    largest = float(np.max(sizes, initial=0.0))
-    return 1.0 if largest <= bound else bound / largest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.domain import SLACK, indicate, shrink_to, slack_of
+from tacit.problem.losses.domain import SLACK, indicate, slack_of
 from tacit.types import Vector
 
 
@@ -39,10 +39,3 @@ class Hinge(Loss):
         pull = -t * y
         inside = (pull >= -slack_of(t)) & (pull <= 1.0 + SLACK)
         return indicate(inside, -np.maximum(pull, 0.0))
-
-    def shrink(self, t: Vector, y: Vector) -> float:
-        """0 where some t points away from its label, else 1 / max|t|, at most 1."""
-        pull = -t * y
-        if np.any(pull < -slack_of(t)):
-            return 0.0
-        return shrink_to(1.0, pull)

@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.errors import InputError
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.domain import SLACK, indicate, shrink_to
+from tacit.problem.losses.domain import SLACK, indicate
 from tacit.types import Vector
 
 
@@ -60,7 +60,3 @@ class Huber(Loss):
         inside = np.abs(t) <= self.threshold * (1.0 + SLACK)
         with np.errstate(over="ignore"):
             return indicate(inside, t * (0.5 * t + y))
-
-    def shrink(self, t: Vector, y: Vector) -> float:
-        """Ratio threshold / max|t|, at most 1."""
-        return shrink_to(self.threshold, np.abs(t))

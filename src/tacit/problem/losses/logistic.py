@@ -13,13 +13,17 @@ from numba import njit
 from scipy.special import xlog1py, xlogy
 
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.domain import SLACK, indicate, shrink_to, slack_of
+from tacit.problem.losses.domain import SLACK, indicate, slack_of
 from tacit.problem.losses.exponential import exp_negative
 from tacit.problem.losses.logistic_prox import fill_prox
 from tacit.types import Vector
 
 _BLOCK = 512  # terms of one product: at most 2^512
-_FINITE = {"nnan", "ninf", "nsz"}  # inputs are finite; never "reassoc", which would undo the rounding in the exponential
+_FINITE = {
+    "nnan",
+    "ninf",
+    "nsz",
+}  # inputs are finite; never "reassoc", which would undo the rounding in the exponential
 
 
 class Logistic(Loss):
@@ -74,13 +78,6 @@ class Logistic(Loss):
         inside = (pull >= -slack_of(t)) & (pull <= 1.0 + SLACK)
         p = np.clip(pull, 0.0, 1.0)
         return indicate(inside, xlogy(p, p) + xlog1py(1.0 - p, -p))
-
-    def shrink(self, t: Vector, y: Vector) -> float:
-        """0 where some t points away from its label, else 1 / max|t|, at most 1."""
-        pull = -t * y
-        if np.any(pull < -slack_of(t)):
-            return 0.0
-        return shrink_to(1.0, pull)
 
     def recover(self, r: Vector) -> tuple[Vector, Vector]:
         """Prediction and curvature from the derivative: |r| = sigma(-m) and the label is -sign(r).

@@ -67,11 +67,6 @@ class Poisson(Loss):
         counted = xlog1py(rate, ratio) + t * np.log(known) - t
         return indicate(t + y >= -_edge(t, y), np.where(positive, counted, xlogy(rate, rate) - rate))
 
-    def shrink(self, t: Vector, y: Vector) -> float:
-        """Smallest y / (-t) over the rows where t < -y, else 1."""
-        beyond = t + y < -_edge(t, y)
-        return float(np.min(y[beyond] / -t[beyond], initial=1.0))
-
 
 def _edge(t: Vector, y: Vector) -> Vector:
     """Slack at the edge t = -y."""

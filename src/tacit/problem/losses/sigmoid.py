@@ -57,10 +57,6 @@ class Sigmoid(Loss):
         """0 at t = 0, infinite elsewhere: the loss is bounded."""
         return indicate(np.abs(t) <= slack_of(t), np.zeros(np.broadcast(t, y).shape))
 
-    def shrink(self, t: Vector, y: Vector) -> float:
-        """0 unless t is 0."""
-        return 0.0 if np.any(np.abs(t) > slack_of(t)) else 1.0
-
 
 @njit(cache=True, nogil=True)
 def _fill_prox(margins: Vector, steps: Vector, out: Vector) -> None:

@@ -39,7 +39,3 @@ class SquaredHinge(Loss):
         pull = np.maximum(-t * y, 0.0)
         with np.errstate(over="ignore"):
             return indicate(t * y <= slack_of(t), pull * (0.5 * pull - 1.0))
-
-    def shrink(self, t: Vector, y: Vector) -> float:
-        """0 where some t points away from its label, else 1."""
-        return 0.0 if np.any(t * y > slack_of(t)) else 1.0

@@ -1,0 +1,1 @@
+"""Benchmarks: what Tacit promises, measured against peers in the same run."""

@@ -1,0 +1,46 @@
+"""Run the bench: `python -m bench [--only NAME ...] [--json FILE] [--quick]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.parts import PARTS
+from bench.progress import showing
+from bench.report import Outcome, console, print_part, print_summary, write_json
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the chosen parts and print their tables."""
+    options = _parser().parse_args(arguments)
+    out, outcomes = console(), []
+    for name in options.only or PARTS:
+        outcome = _run(name, options.quick)
+        print_part(out, outcome)
+        outcomes.append(outcome)
+    print_summary(out, outcomes)
+    if options.json:
+        write_json(options.json, outcomes)
+    return 0
+
+
+def _run(name: str, quick: bool) -> Outcome:
+    start = time.perf_counter()
+    with showing(name):
+        rows = PARTS[name].run(quick)
+    return Outcome(name, PARTS[name].TITLE, rows, time.perf_counter() - start)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tacit against its targets and peers.")
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), metavar="NAME", help=f"parts: {', '.join(PARTS)}")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every row to this file")
+    parser.add_argument("--quick", action="store_true", help="a small version in less than a minute; times unjudged")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

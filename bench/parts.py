@@ -1,0 +1,16 @@
+"""The parts of the bench by name."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from bench import baselines, dense, fit_time, growth, paper_prototype, rounds
+
+PARTS: dict[str, ModuleType] = {
+    "rounds": rounds,
+    "fit_time": fit_time,
+    "paper_prototype": paper_prototype,
+    "dense": dense,
+    "growth": growth,
+    "baselines": baselines,
+}

@@ -1,0 +1,80 @@
+"""Who may import whom, and what may not be imported at all."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import tacit
+
+SOURCE = Path(tacit.__file__).parent
+# A layer may import itself and every layer in a row above it.
+LAYERS = [
+    ["types", "errors"],
+    ["checks", "problem", "topologies", "data", "privacy"],
+    ["job", "algorithms"],
+    ["plan"],
+    ["runtime"],
+    ["estimators"],
+    ["audit", "papers"],
+    ["report"],
+    ["cli"],
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__")
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module)
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_point_downwards(path: Path) -> None:
+    own = layer_of(path)
+    for name in imports(path):
+        if name.startswith("tacit."):
+            other = name.split(".")[1]
+            allowed = other == own or RANK[other] < RANK[own]
+            assert allowed, f"{path.relative_to(SOURCE)} ({own}) imports {name} ({other})"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_code_from_files(path: Path) -> None:
+    assert not imports(path) & {"pickle", "joblib", "dill", "cloudpickle", "marshal", "shelve"}
+    assert "allow_pickle=True" not in path.read_text()
+
+
+def test_algorithms_know_nothing_of_privacy_or_files() -> None:
+    for path in MODULES:
+        if layer_of(path) == "algorithms":
+            assert not {name.split(".")[0] for name in imports(path)} & {"os", "pathlib", "json", "socket", "secrets"}
+            assert not any(name.startswith("tacit.privacy") for name in imports(path))
+
+
+def test_no_catch_all_modules() -> None:
+    assert not [path for path in MODULES if path.stem in {"utils", "common", "helpers", "core", "misc"}]
+
+
+def test_import_of_the_package_computes_nothing() -> None:
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    modules = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+    assert modules <= {"__future__", "typing"}
+
+
+def test_public_names_exist() -> None:
+    assert all(getattr(tacit, name) is not None for name in tacit.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        tacit.nothing  # noqa: B018

@@ -1,0 +1,35 @@
+"""Data and oracles that several tests share."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from tacit.errors import InputError
+
+
+def correlated(task: str, *, rows: int = 200, columns: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Blocks that share three strong directions, every tenth column constant, some binary: hard for Jacobi steps."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3)) @ rng.normal(size=(3, columns)) + 0.3 * rng.normal(size=(rows, columns))
+    X[:, ::10] = 1.0
+    X[:, 5::10] = X[:, 5::10] > 0
+    X /= np.sqrt(columns)
+    score = 1.5 * X @ rng.normal(size=columns)
+    if task == "classification":
+        return X, np.where(score + np.std(score) * rng.normal(size=rows) > 0, 1.0, -1.0)
+    if task == "counts":
+        return X, rng.poisson(np.exp(np.clip(score, -3, 2))).astype(float)
+    return X, score + rng.normal(size=rows) + 3.0 * (rng.random(rows) < 0.05)
+
+
+def real_data(loader):
+    """The data set, or a skip that says why."""
+    if not os.environ.get("TACIT_DATA"):
+        pytest.skip("needs the public data sets: set TACIT_DATA to their folder")
+    try:
+        return loader()
+    except InputError as error:
+        pytest.skip(f"needs the public data sets: {error}")
