@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.clock import blas_threads
 from bench.parts import PARTS
 from bench.progress import showing
 from bench.report import Outcome, console, print_part, print_summary, write_json
@@ -17,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen parts and print their tables."""
     options = _parser().parse_args(arguments)
     out, outcomes = console(), []
+    out.print(_machine())
     for name in options.only or PARTS:
         outcome = _run(name, options.quick)
         print_part(out, outcome)
@@ -32,6 +35,12 @@ def _run(name: str, quick: bool) -> Outcome:
     with showing(name):
         rows = PARTS[name].run(quick)
     return Outcome(name, PARTS[name].TITLE, rows, time.perf_counter() - start)
+
+
+def _machine() -> str:
+    """What the times depend on."""
+    load = f", load average {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
+    return f"{os.cpu_count()} cores, {blas_threads()} BLAS threads{load}\n"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from threadpoolctl import threadpool_info
 
 from bench.data import ALPHA
 from tacit.plan import make_plan
@@ -82,7 +85,21 @@ class Timing:
 def time_rounds(
     blocks: Sequence[Matrix], labels: Vector, method: str, rounds: int, aside: Action | None = None
 ) -> Timing:
-    """Run exactly `rounds` rounds (tol=0) and time each of them."""
+    """Run exactly `rounds` rounds (tol=0) and time each of them; compiling is done before."""
+    _warm_up(method)
+    return _time_rounds(blocks, labels, method, rounds, aside)
+
+
+@cache
+def _warm_up(method: str) -> None:
+    """Have everything compiled that the method calls."""
+    rng = np.random.default_rng(0)
+    dense, labels = rng.normal(size=(2, 200, 3)), np.where(rng.random(200) < 0.5, 1.0, -1.0)
+    for blocks in (list(dense), [sparse.csr_array(block) for block in dense]):
+        _time_rounds(blocks, labels, method, 12, None)
+
+
+def _time_rounds(blocks: Sequence[Matrix], labels: Vector, method: str, rounds: int, aside: Action | None) -> Timing:
     start = time.perf_counter()
     shards = [Shard(f"party {k}", block) for k, block in enumerate(blocks, start=1)]
     plan = make_plan(
@@ -122,3 +139,8 @@ def products(blocks: Sequence[Matrix]) -> Action:
 
 def _nbytes(block: Matrix) -> int:
     return int(block.nbytes if hasattr(block, "nbytes") else block.data.nbytes + block.indices.nbytes)
+
+
+def blas_threads() -> int:
+    """Threads that linear algebra may use."""
+    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
-from bench.clock import interleave
+from bench.clock import blas_threads, interleave
 from bench.data import ALPHA, Task, a9a, sklearn_fit
 from bench.progress import say
 from bench.row import Row, seconds
@@ -52,7 +52,7 @@ def run(quick: bool = False) -> list[Row]:
     repeats = 3 if quick else 21
     tols = _ladder(task)
     judged = task.is_real and not quick
-    rows = [*task.remark(), *_comparison(task, tols, repeats, judged, f"{_blas_threads()} BLAS threads")]
+    rows = [*task.remark(), *_comparison(task, tols, repeats, judged, f"{blas_threads()} BLAS threads")]
     with threadpool_limits(1, user_api="blas"):
         rows += _comparison(task, tols, repeats, False, "1 BLAS thread")
     return rows if quick else [*rows, *_first_calls()]
@@ -106,10 +106,6 @@ def _comparison(
 def _shown(times: Vector, tol_and_gap: tuple[float, float]) -> str:
     tol, gap = tol_and_gap
     return f"median {seconds(float(np.median(times)))}, least {seconds(times.min())}, tol {tol:g}, gap {gap:.1e}"
-
-
-def _blas_threads() -> int:
-    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
 
 
 def _first_calls() -> list[Row]:

@@ -112,22 +112,32 @@ def _published_rows(task: Task, parties: int) -> list[Row]:
     name, columns = f"{task.name}, {parties} parties, published", cut(task, parties)
     say(name)
     trace = trace_of(task, columns, PUBLISHED_ROUNDS, method="published")
+    counts = rounds_to_levels(task, trace)
     default = trace[0].rho / len(task.y)
-    grid = {
-        factor: rounds_to_levels(
-            task, trace_of(task, columns, PUBLISHED_ROUNDS, method="published", rho=factor * default)
-        )
+    traces = {
+        factor: trace_of(task, columns, PUBLISHED_ROUNDS, method="published", rho=factor * default)
         for factor in PUBLISHED_GRID
     }
-    counts = rounds_to_levels(task, trace)
-    best = [_best(grid, level) for level in range(len(LEVELS))]
-    shown = _shown([count for count, _ in best]) + "  at " + " / ".join(where for _, where in best)
     return [
-        Row(name, _shown(counts), float(counts[1] or np.inf)),
-        Row(f"{name}, best of {len(grid)} fixed rho", f"{shown} x default", float(best[1][0] or np.inf)),
+        Row(name, f"{_shown(counts)}  ({_end(task, trace)})", float(counts[1] or np.inf)),
+        _best_row(task, f"{name}, best of {len(traces)} fixed rho", traces),
     ]
 
 
-def _best(grid: dict[float, list[int | None]], level: int) -> tuple[int | None, str]:
+def _best_row(task: Task, name: str, traces: dict[float, Any]) -> Row:
+    """For each gap the rounds of the rho that needs the fewest, and that rho over the default."""
+    grid = {factor: rounds_to_levels(task, trace) for factor, trace in traces.items()}
+    best = [_fewest(grid, level) for level in range(len(LEVELS))]
+    shown = _shown([count for count, _ in best]) + "  at " + " / ".join(where for _, where in best) + " x default rho"
+    least = min((_end(task, trace) for trace in traces.values()), key=lambda end: float(end.split()[1]))
+    return Row(name, f"{shown}  (best {least})", float(best[1][0] or np.inf))
+
+
+def _end(task: Task, trace: Any) -> str:
+    gap = min(row.objective for row in trace) / task.optimum() - 1.0
+    return f"gap {gap:.1e} after {len(trace)} rounds"
+
+
+def _fewest(grid: dict[float, list[int | None]], level: int) -> tuple[int | None, str]:
     reached = [(count, f"{factor:g}") for factor, counts in grid.items() if (count := counts[level])]
     return min(reached, default=(None, "-"))

@@ -1,0 +1,60 @@
+"""The short form of the bench runs; what does not depend on the machine is held to its targets."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from bench.__main__ import main
+from bench.data import a9a, dense_blocks
+from bench.parts import PARTS
+from bench.row import Row
+
+CHEAP = ("paper_prototype", "dense", "baselines")
+
+
+@pytest.mark.parametrize("part", CHEAP)
+def test_quick_part_returns_finite_positive_numbers(part):
+    rows = PARTS[part].run(quick=True)
+    values = [row.value for row in rows if row.value is not None]
+    assert len(values) >= 3
+    assert all(math.isfinite(value) and value > 0 for value in values)
+    assert all(row.met is None for row in rows)
+
+
+def test_rounds_meet_their_targets_on_a9a():
+    if not a9a().is_real:
+        pytest.skip(f"a9a is not at hand: {a9a().missing}")
+    rows = PARTS["rounds"].run(quick=True)
+    assert len(rows) == 4
+    assert [row.name for row in rows if not row.met] == []
+
+
+def test_main_prints_tables_and_writes_json(tmp_path, capsys):
+    path = tmp_path / "bench.json"
+    assert main(["--only", "baselines", "--quick", "--json", str(path)]) == 0
+    written = json.loads(path.read_text())
+    assert list(written) == ["baselines"]
+    shown = capsys.readouterr().out
+    assert "summary" in shown
+    assert written["baselines"]["rows"][-1]["name"] in shown
+
+
+def test_unknown_part_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["--only", "nothing"])
+    assert "rounds" in capsys.readouterr().err
+
+
+def test_row_judges_by_its_limit():
+    assert Row("a", "2", 2.0, 2.0).met
+    assert not Row("a", "3", 3.0, 2.0).met
+    assert Row("a", "3", 3.0).met is None
+    assert Row("a", "never", math.inf, 1.0).record()["value"] is None
+
+
+def test_generated_labels_are_both_kinds():
+    blocks, labels = dense_blocks(1000)
+    assert [block.shape for block in blocks] == [(1000, 50), (1000, 50)]
+    assert set(labels) == {-1.0, 1.0}
