@@ -98,7 +98,7 @@ def make_plan(
         parties=len(party_names),
         rows=rows,
         tol=float(tol),
-        rho=_check_rho(rho, the_loss, rows, row_weights),
+        rho=_check_rho(rho, the_loss, len(party_names), rows, row_weights),
         max_window=_window(rows, input_bytes),
         row_weights=row_weights,
         seed=seed,
@@ -128,13 +128,17 @@ def _check_number(name: str, value: object, least: float) -> None:
         raise InputError(f"{name}={value!r} is not allowed: it must be a finite number of at least {least:g}")
 
 
-def _check_rho(rho: float | str, loss: Loss, rows: int, row_weights: Vector | None) -> float | None:
-    """Rho in the objective's units becomes rho times the total row weight, the unit of the algorithms."""
+def _check_rho(rho: float | str, loss: Loss, parties: int, rows: int, row_weights: Vector | None) -> float | None:
+    """Turn rho of the objective into rho times the total row weight, the unit of the algorithms."""
     if rho == "auto":
         return None
     if isinstance(rho, str | bool) or not math.isfinite(rho) or rho <= 0:
         raise InputError(f'rho={rho!r} is not allowed: it must be positive, or "auto"')
-    return float(rho) * float(rows if row_weights is None else row_weights.sum())
+    total = float(rows if row_weights is None else row_weights.sum())
+    least = parties * loss.concavity / total  # below it a z-update has several minimisers
+    if rho <= least:
+        raise InputError(f'rho={rho!r} is too small for loss={loss.name!r}: give more than {least:.3g}, or "auto"')
+    return float(rho) * total
 
 
 def _window(rows: int, input_bytes: int) -> int:

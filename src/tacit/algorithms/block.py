@@ -130,7 +130,7 @@ def _without_constants(gram: Vector, removed: Vector) -> Vector:
 
 
 def _canonical_csr(features: Matrix) -> Matrix:
-    """CSR with entries in order and stored once, which the Gram kernel relies on; the caller's matrix stays as it is."""
+    """CSR with entries in order and stored once, as the Gram kernel needs it; the caller's matrix stays as it is."""
     matrix = features.tocsr()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()

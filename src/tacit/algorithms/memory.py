@@ -234,6 +234,7 @@ class MemoryCoordinator:
         self.sends_step = problem.loss.recover(np.zeros(1)) is None
         n = labels.size
         self.steps = np.zeros((n, window_size(problem)), order="F")
+        self.step_intercepts = np.zeros(window_size(problem))
         self._step_sums, self._metric_sum = np.zeros(0), 1.0
         self.gram = np.zeros((0, 0))
         self.curvature_gram = np.zeros((0, 0))
@@ -336,9 +337,9 @@ class MemoryCoordinator:
         norm2, pp, px, gg, decrement, _slope = total["norms"]
         self.norm2 = float(norm2)
         gap = self._certified_gap(float(gg))
-        start = self.z.copy()
+        start, intercept = self.z.copy(), self.intercept
         self._minimise(share, total["move_dot_direction"], float(pp), total["move_dot_coef"], float(px))
-        self._remember(self.z - start)
+        self._remember(self.z - start, self.intercept - intercept)
         objective = self.objective
         bar = self.problem.tol * max(abs(objective), self.scale)
         return Progress(
@@ -378,7 +379,7 @@ class MemoryCoordinator:
             moved_intercept += length * shift
             self.norm2 = subspace.norm2(cf)
             self._evaluate(value)
-        self.intercept += moved_intercept
+        self.intercept += moved_intercept + float(self.step_intercepts[:used] @ cf[:-1])
         self.coefficients = cf
         self._gram_after(subspace, cf)
         if self.problem.fit_intercept:
@@ -405,9 +406,10 @@ class MemoryCoordinator:
         self.gram = _with_row(self.gram, row[:-1], own, self.slot)
         self.next_slot = (self.slot + 1) % self.steps.shape[1]
 
-    def _remember(self, step: Vector) -> None:
-        """Put the step into its slot of the window, and its products with the others into T."""
+    def _remember(self, step: Vector, intercept: float) -> None:
+        """Put the step, with its part that moved b, into its slot; and its products with the others into T."""
         self.steps[:, self.slot] = step
+        self.step_intercepts[self.slot] = intercept
         used = len(self.gram)
         weighted = self.metric * step
         products = self.steps[:, :used].T @ weighted
@@ -426,6 +428,7 @@ class MemoryCoordinator:
             "gram": self.gram,
             "curvature_gram": self.curvature_gram,
             "step_sums": self._step_sums,
+            "step_intercepts": self.step_intercepts,
             "metric": self.metric,
             "z": self.z,
             "coefficients": self.coefficients,
@@ -437,6 +440,7 @@ class MemoryCoordinator:
         self.steps = np.asfortranarray(state["steps"])
         self.gram, self.curvature_gram = state["gram"], state["curvature_gram"]
         self._step_sums, self.metric = state["step_sums"], state["metric"]
+        self.step_intercepts = state["step_intercepts"]
         self._metric_sum = float(self.metric.sum())
         self.z, self.coefficients = state["z"], state["coefficients"]
         slot, next_slot, round_, plain, self.intercept, self.norm2 = (float(v) for v in state["numbers"])

@@ -17,8 +17,8 @@ from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers.base import Regularizer
 from tacit.types import Arrays, Vector
 
-BATCH = 128
-STEP = 1.0  # of the first epoch, over the loss curvature times the mean squared row norm
+BATCH = 64
+STEP = 2.0  # of the first epoch, over the loss curvature times the mean squared row norm
 
 
 class SgdParty:

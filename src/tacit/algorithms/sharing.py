@@ -168,6 +168,7 @@ class SharingCoordinator:
         self.slot = self.filled = self.round = self.last_slot = self.growing = 0
         self.best_objective = self.best_residual = self.last_residual = math.inf
         self.last_norm = self.before_residual = math.inf
+        self.first_stationarity = 0.0
         self.last_z = self.z
         self.best_intercept = 0.0
         self.keep = False
@@ -306,17 +307,26 @@ class SharingCoordinator:
         primal, dual, violation = self._residuals(predictions)
         gap = math.inf if self._theta is None else self._certified_gap(self._theta, total)
         self.last_residual = max(primal, dual)
-        bar = self.tol * max(abs(self.best_objective), self.scale)
+        stationarity += violation * (1 + (self.rho / self.total) ** 2)
+        self.first_stationarity = self.first_stationarity or stationarity
         return Progress(
             objective=objective,
             gap=gap,
             primal=primal,
             dual=dual,
             rho=self.rho,
-            stationarity=stationarity + violation * (1 + (self.rho / self.total) ** 2),
-            done=gap <= bar or (self._uncertifiable() and self.last_residual <= 0.1 * self.tol),
+            stationarity=stationarity,
+            done=self._done(gap, stationarity),
             note=self._divergence(objective),
         )
+
+    def _done(self, gap: float, stationarity: float) -> bool:
+        """The certified gap decides; where there is none, the residuals; for a loss that is not convex, V."""
+        if not self.problem.loss.convex:
+            return stationarity <= self.tol**2 * self.first_stationarity
+        if self._uncertifiable():
+            return self.last_residual <= 0.1 * self.tol
+        return gap <= self.tol * max(abs(self.best_objective), self.scale)
 
     def _residuals(self, predictions: Vector) -> tuple[float, float, float]:
         """Relative primal and dual residual, and the squared violation of z = sum of shares at the round's start."""
@@ -362,7 +372,8 @@ class SharingCoordinator:
         self.best_residual = min(self.best_residual, norm)
         self.growing = self.growing + 1 if norm > self.before_residual else 0
         self.before_residual = norm
-        if math.isfinite(objective) and norm < DIVERGED * self.best_residual and self.growing < GROWING_ROUNDS:
+        grown = norm >= DIVERGED * self.best_residual or self.growing >= GROWING_ROUNDS
+        if objective < DIVERGED * (1e3 * self.scale) and not grown:  # 1e3 * scale: the loss of predicting nothing
             return ""
         return (
             f"the published form diverges at rho={self.rho / self.total:.3g}: every party corrects the whole residual "

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 HELP = "see it work on data shipped with scikit-learn"
 DESCRIPTION = """\
-Two parties hold different measurements of the same 569 breast tumours; only one
-knows the diagnoses. They train one model together, which is compared, on
-held-out patients, with each party alone and with all data in one place.
+Two parties hold different measurements of the same 569 breast tumours: a clinic
+their shape and the diagnoses, a lab their size and texture. They train one model
+together, which is compared, on held-out patients, with each party alone and with
+all data in one place.
 
 Writes the parties' files and a job file, to go on with tacit train and predict."""
 EPILOG = """\
@@ -29,6 +30,7 @@ example:
   tacit demo --out demo-run"""
 
 CLINIC, LAB = "clinic", "lab"
+SHAPE = ("compactness", "concavity", "concave", "symmetry", "fractal")  # what the clinic measures; the lab: the rest
 SEED, HELD_OUT = 0, 0.3
 ALPHA = 1e-2  # the power of ten with the least log loss in 5-fold cross-validation on the patients to train on
 JOB = f"""\
@@ -122,8 +124,13 @@ def load_patients() -> tuple[list[list[str]], Patients, Patients]:
     centre, spread = data.data[fit].mean(axis=0), data.data[fit].std(axis=0)
     values = (data.data - centre) / spread
     names = [str(name).replace(" ", "_") for name in data.feature_names]
-    parts = [Patients(ids[rows], (values[rows, :10], values[rows, 10:]), diagnosis[rows]) for rows in (fit, held_out)]
-    return [names[:10], names[10:]], parts[0], parts[1]
+    is_shape = np.array([any(word in name for word in SHAPE) for name in names])
+    parts = [
+        Patients(ids[rows], (values[np.ix_(rows, is_shape)], values[np.ix_(rows, ~is_shape)]), diagnosis[rows])
+        for rows in (fit, held_out)
+    ]
+    columns = [[name for name, shape in zip(names, is_shape, strict=True) if shape == own] for own in (True, False)]
+    return columns, parts[0], parts[1]
 
 
 def _measure(who: str, model: Any, columns: int, train: Patients | None, test: Patients) -> Line:

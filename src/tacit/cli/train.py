@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             again = command("tacit", "train", options.job, "--out", directory.path, "--resume")
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
-        _refuse_diverged(directory, begun, result)
+        _refuse_diverged(directory, result)
         directory.finish(result, begun)
     if not result.converged:
         tell(f"tacit: not converged: {_why_not(result)}")
@@ -193,23 +193,11 @@ def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -
         return the_run.go(observe, Checkpoints(directory.checkpoint, seconds))
 
 
-def _refuse_diverged(directory: RunDirectory, begun: Begun, result: RunResult) -> None:
-    """A run whose method gave up, or left for infinity, leaves its trace and no model."""
-    note = result.note or ("" if result.converged else _divergence(begun, result))
-    if note and not result.converged:
+def _refuse_diverged(directory: RunDirectory, result: RunResult) -> None:
+    """A run whose method gave up leaves its trace and no model."""
+    if result.note and not result.converged:
         directory.write_trace(result.trace)
-        raise RunError(f"{note} (stopped after round {len(result.trace)}; no model was written)")
-
-
-def _divergence(begun: Begun, result: RunResult) -> str:
-    """Say so where the last objective is far above that of coefficients that are all zero."""
-    loss, labels = begun.plan.problem.loss, begun.labels.values
-    if result.trace[-1].objective <= DIVERGED * float(loss.value(0.0 * labels, labels).mean()):
-        return ""
-    return (
-        f"method {begun.plan.method} diverges: its objective is {result.trace[-1].objective:.1e}; "
-        'use method = "averaged", or a larger rho'
-    )
+        raise RunError(f"{result.note} (stopped after round {len(result.trace)}; no model was written)")
 
 
 def _why_not(result: RunResult) -> str:
