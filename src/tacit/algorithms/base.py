@@ -108,7 +108,9 @@ class PartySide(Protocol):
 class CoordinatorSide(Protocol):
     """The side that holds the labels and sees only sums over the parties."""
 
-    intercept: float
+    @property
+    def intercept(self) -> float:
+        """The constant of the joint scores (with centred blocks, where there is an intercept)."""
 
     def start_at(self, total: Arrays, intercept: float) -> None:
         """Begin from the summed answers of the parties' `start_at`."""

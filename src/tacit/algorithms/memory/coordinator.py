@@ -1,0 +1,113 @@
+"""The coordinator's side: exact predictions z, and the small problem over everything tried so far."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tacit.algorithms.base import Problem, Progress
+from tacit.algorithms.memory.outlook import frozen_weights, window_size
+from tacit.algorithms.memory.predictions import Predictions
+from tacit.algorithms.memory.subspace import Subspace
+from tacit.algorithms.memory.window import Window
+from tacit.types import Arrays, Vector
+
+REFRESH_ROUNDS = frozenset({1, 2, 5, 12, 30, 75, 190, 475})
+UNCERTIFIED = 5.0  # without a penalty the gap is only estimated: this many times half the block Newton decrement
+
+
+class MemoryCoordinator:
+    """Keeps z = sum_m D_m x_m + b exactly, so that the objective can never rise."""
+
+    def __init__(self, problem: Problem, labels: Vector) -> None:
+        self.problem = problem
+        self.alpha = problem.alpha * problem.regularizer.l2
+        self.sends_step = problem.loss.recover(np.zeros(1)) is None
+        self.predictions = Predictions(problem, labels)
+        self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
+        self.coefficients: Vector = np.zeros(0)
+        self.round, self.plain = 0, False
+
+    @property
+    def intercept(self) -> float:
+        """B, exact for the coefficients the parties hold after the closing broadcast."""
+        return self.predictions.intercept
+
+    def start_at(self, total: Arrays, intercept: float) -> None:
+        """Begin from coefficients the parties already hold."""
+        self.predictions.place(total["share"] + intercept, intercept)
+
+    def broadcast(self) -> Arrays:
+        """The residual, the step just taken, and the small matrices of the window."""
+        self.round += 1
+        refresh = self.round in REFRESH_ROUNDS or not self.window.metric.size
+        if refresh:
+            self.window.refresh(frozen_weights(self.problem.loss, self.predictions.curvature))
+        message = {"residual": self.predictions.residual, **self._common(refresh)}
+        if self.sends_step and self.window.slot >= 0:
+            message["step"] = self.window.newest
+        if self.sends_step and refresh:
+            message["curvature"] = self.predictions.curvature
+        return message
+
+    def closing(self) -> Arrays:
+        """The last step's coefficients."""
+        return self._common(False)
+
+    def _common(self, refresh: bool) -> Arrays:
+        window = self.window
+        return {
+            "control": np.array([window.slot, refresh, self.plain], dtype=np.float64),
+            "coefficients": self.coefficients,
+            "gram": window.gram,
+            "curvature_gram": window.projected(window.curvature_gram, window.sums),
+        }
+
+    def combine(self, total: Arrays) -> Progress:
+        """Minimise over every direction known so far, the new sum of shares included."""
+        gradient2, decrement = (float(value) for value in total["gradient_dots"])
+        self.plain = float(total["direction_dots"][2]) > -0.5 * decrement  # the coupling led astray: leave it out once
+        self.window.correct(total["move_dot_newest"])
+        predictions = self.predictions
+        start, intercept = predictions.z, predictions.intercept
+        subspace = Subspace(predictions, self.window, self.alpha, total)
+        subspace.minimise()
+        predictions.intercept += subspace.intercept_move()
+        objective = subspace.objective()
+        if self.problem.fit_intercept:
+            before = predictions.loss
+            predictions.settle_intercept()
+            objective += predictions.loss - before
+        self._remember(subspace, start, intercept)
+        return self._progress(objective, gradient2 / predictions.total**2, decrement / predictions.total)
+
+    def _remember(self, subspace: Subspace, start: Vector, intercept: float) -> None:
+        row = subspace.penalty_gram @ subspace.cf
+        self.coefficients = subspace.cf
+        step, moved = self.predictions.z - start, self.predictions.intercept - intercept
+        self.window.add(step, moved, row[:-1], float(subspace.cf @ row))
+
+    def _progress(self, objective: float, gradient2: float, decrement: float) -> Progress:
+        """The duality gap ||grad||^2 / (2 alpha) at the broadcast point bounds the gap now: the objective fell."""
+        gap = gradient2 / (2 * self.alpha) if self.alpha > 0 else math.inf
+        bar = self.problem.tol * max(objective, self.predictions.scale)
+        estimate = gap if self.alpha > 0 else UNCERTIFIED * decrement / 2
+        return Progress(objective=objective, gap=gap, dual=math.sqrt(gradient2), done=estimate <= bar)
+
+    def state(self) -> Arrays:
+        """Everything needed to go on after a restart."""
+        numbers = [self.round, self.plain, self.predictions.intercept, self.predictions.scale]
+        return self.window.state() | {
+            "z": self.predictions.z,
+            "coefficients": self.coefficients,
+            "numbers": np.array(numbers, dtype=np.float64),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        round_, plain, intercept, scale = (float(value) for value in state["numbers"])
+        self.round, self.plain = int(round_), bool(plain)
+        self.coefficients = state["coefficients"]
+        self.window.restore(state)
+        self.predictions.restore(state["z"], intercept, scale)

@@ -1,0 +1,112 @@
+"""The last steps of z, and every small matrix that belongs to them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.types import Arrays, Vector
+
+ROWS_AT_ONCE = 65536
+
+
+class Window:
+    """S with its Gram matrices: T = S' W_f S, G = sum_m X_m' X_m, and S' w_f.
+
+    A step sits in a slot; when all are used the oldest is overwritten. With `project` the products are taken
+    after removing the weighted mean, because an intercept has been minimised out.
+    """
+
+    def __init__(self, rows: int, slots: int, *, project: bool) -> None:
+        self.project = project
+        self.steps = np.zeros((rows, slots), order="F")
+        self.intercepts = np.zeros(slots)
+        self.gram, self.curvature_gram = np.zeros((0, 0)), np.zeros((0, 0))
+        self.sums: Vector = np.zeros(0)
+        self.metric: Vector = np.zeros(0)
+        self.slot, self.next_slot = -1, 0
+
+    @property
+    def used(self) -> int:
+        """How many slots hold a step."""
+        return len(self.gram)
+
+    @property
+    def columns(self) -> Vector:
+        """The steps, one column each."""
+        return self.steps[:, : self.used]
+
+    @property
+    def newest(self) -> Vector:
+        """The step added last."""
+        return self.steps[:, self.slot]
+
+    def refresh(self, metric: Vector) -> None:
+        """Take another metric."""
+        self.metric, self.metric_sum = metric, float(metric.sum())
+        self.curvature_gram = _weighted_gram(self.columns, metric)
+        self.sums = self.columns.T @ metric
+
+    def add(self, step: Vector, intercept: float, gram_row: Vector, gram_own: float) -> None:
+        """Keep a step, with its part that moved b and its products in the parties' coefficients."""
+        self.slot = self.next_slot
+        self.next_slot = (self.slot + 1) % len(self.intercepts)
+        self.steps[:, self.slot] = step
+        self.intercepts[self.slot] = intercept
+        self.gram = with_row(self.gram, gram_row, gram_own, self.slot)
+        weighted = self.metric * step
+        products = self.columns.T @ weighted
+        self.curvature_gram = with_row(self.curvature_gram, products, float(products[self.slot]), self.slot)
+        if self.slot == self.sums.size:
+            self.sums = np.append(self.sums, 0.0)
+        self.sums[self.slot] = weighted.sum()
+
+    def correct(self, products: Vector) -> None:
+        """Replace the newest row of G by what the parties measured, so that no rounding builds up."""
+        if self.slot >= 0:
+            self.gram[self.slot, :] = self.gram[:, self.slot] = products
+
+    def projected(self, gram: Vector, sums: Vector) -> Vector:
+        """A Gram matrix in the metric that is left once b is minimised out."""
+        return gram - np.outer(sums, sums) / self.metric_sum if self.project else gram
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+        return {name: getattr(self, name) for name in _ARRAYS} | {
+            "slots": np.array([self.slot, self.next_slot], dtype=np.float64)
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        for name in _ARRAYS:
+            setattr(self, name, state[name])
+        self.steps = np.asfortranarray(self.steps)
+        self.metric_sum = float(self.metric.sum())
+        self.slot, self.next_slot = (int(value) for value in state["slots"])
+
+
+_ARRAYS = ("steps", "intercepts", "gram", "curvature_gram", "sums", "metric")
+
+
+def bordered(gram: Vector, row: Vector, corner: float) -> Vector:
+    """A symmetric matrix with one more row and column."""
+    return np.block([[gram, row[:, None]], [row[None, :], np.array([[corner]])]])
+
+
+def with_row(gram: Vector, row: Vector, own: float, slot: int) -> Vector:
+    """Put a row and its column into place `slot`, growing the matrix where the slot is new."""
+    grown = bordered(gram, np.zeros(len(gram)), 0.0) if slot == len(gram) else gram.copy()
+    full = np.zeros(len(grown))
+    full[: row.size] = row[: len(grown)]
+    full[slot] = own
+    grown[slot, :] = full
+    grown[:, slot] = full
+    return grown
+
+
+def _weighted_gram(columns: Vector, weights: Vector) -> Vector:
+    gram = np.zeros((columns.shape[1],) * 2)
+    for start in range(0, len(weights), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        part = np.sqrt(weights[rows, None]) * columns[rows]
+        gram += part.T @ part
+    return gram
