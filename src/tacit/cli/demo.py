@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 HELP = "see it work on data shipped with scikit-learn"
 DESCRIPTION = """\
-Two parties hold different measurements of the same 569 breast tumours: a clinic
-their shape and the diagnoses, a lab their size and texture. They train one model
-together, which is compared, on held-out patients, with each party alone and with
-all data in one place.
+Two parties hold different measurements of the same 569 breast tumours: a
+clinic their shape and the diagnoses, a lab their size and texture. They train
+one model together, which is compared, on held-out patients, with each party
+alone and with all data in one place.
 
 Writes the parties' files and a job file, to go on with tacit train and predict."""
 EPILOG = """\
