@@ -49,7 +49,7 @@ print(time.perf_counter() - start)
 def run(quick: bool = False) -> list[Row]:
     """Compare with the threads that are there, then with one thread for everybody."""
     task = a9a()
-    repeats = 3 if quick else 21
+    repeats = 3 if quick else 15
     tols = _ladder(task)
     judged = task.is_real and not quick
     rows = [*task.remark(), *_comparison(task, tols, repeats, judged, f"{blas_threads()} BLAS threads")]

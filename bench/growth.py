@@ -7,12 +7,13 @@ import subprocess
 import sys
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from bench.clock import Timing, products, time_rounds
 from bench.data import dense_blocks
 from bench.progress import say
 from bench.row import Row, seconds
-from tacit.algorithms.memory import REFRESH_ROUNDS
+from tacit.algorithms.memory.coordinator import REFRESH_ROUNDS
 from tacit.types import Vector
 
 TITLE = "two parties of 50 dense columns, from ten thousand to a million rows"
@@ -29,10 +30,12 @@ def run(quick: bool = False) -> list[Row]:
     """Time a fixed number of rounds at each size, in turns; then weigh one run in a process of its own."""
     sizes = QUICK_SIZES if quick else SIZES
     data = {n: dense_blocks(n) for n in sizes}
+    repeats = 1 if quick else 2
     rows: list[Row] = []
     for method in ROUNDS:
-        runs = _time(data, method, 1 if quick else 3)
-        rows += _time_rows(method, runs, not quick)
+        rows += _time_rows(method, _time(data, method, repeats), not quick)
+        with threadpool_limits(1, user_api="blas"):
+            rows += _time_rows(f"{method}, 1 BLAS thread", _time(data, method, repeats), False)
     del data
     return rows + [_memory_row(method, sizes[-1], not quick) for method in ROUNDS]
 
@@ -61,8 +64,7 @@ def _time_rows(method: str, runs: Runs, judged: bool) -> list[Row]:
 
 def _plain(rounds: Vector) -> Vector:
     """The rounds in which no metric is renewed."""
-    keep = [k for k in range(rounds.size) if k + 1 not in REFRESH_ROUNDS]
-    return rounds[keep]
+    return rounds[[k for k in range(rounds.size) if k + 1 not in REFRESH_ROUNDS]]
 
 
 def _growth_row(name: str, per_round: dict[int, float], judged: bool) -> Row:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
+from threadpoolctl import threadpool_limits
 
 from bench.clock import Timing, time_rounds, timed
 from bench.data import ALPHA, Task, a9a
@@ -95,8 +96,9 @@ def _expected_seconds(task: Task, blocks: Sequence[Matrix]) -> float:
 
 
 def _time_round(prototype: Prototype, rows: int) -> float:
-    """Seconds of a round, z counted for all rows where only some are updated."""
-    x_seconds = timed(prototype.update_x)
+    """Seconds of a round, z counted for all rows where only some are updated; one BLAS thread, as our runs take."""
+    with threadpool_limits(1, user_api="blas"):
+        x_seconds = timed(prototype.update_x)
     z_seconds = timed(lambda: prototype.update_z(rows)) * prototype.labels.size / rows
     return x_seconds + z_seconds + timed(prototype.update_dual)
 
