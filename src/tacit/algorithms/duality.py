@@ -1,0 +1,52 @@
+"""Lower bounds on the optimum from a point of the dual problem: what makes a stopping rule a certificate.
+
+For any theta with sum_i s_i theta_i = 0 (where there is an intercept), weak duality gives
+
+    optimum >= -(1/total) sum_i s_i l*(theta_i; y_i) - sum_m alpha R*(v_m),   v_m = -D_m' S theta / (alpha total).
+
+Loss derivatives lie in the domain of l*, an interval that holds 0, so shrinking them towards 0 keeps them there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.algorithms.base import Problem
+from tacit.types import Arrays, Vector
+
+
+def is_certifiable(problem: Problem) -> bool:
+    """False where R* is infinite off a point or a cone, so that no bound is to be had."""
+    penalised = problem.alpha > 0 or problem.regularizer.constraint
+    return problem.loss.convex and penalised and problem.regularizer.name not in ("none", "nonnegative")
+
+
+def balanced(problem: Problem, theta: Vector) -> Vector:
+    """Shrink the positive or the negative part so that the weighted sum is 0, where an intercept asks for it."""
+    if not problem.fit_intercept:
+        return theta
+    up, down = weighted_mean(problem, np.maximum(theta, 0.0)), weighted_mean(problem, np.maximum(-theta, 0.0))
+    if up == 0.0 or down == 0.0:
+        return np.zeros_like(theta)
+    return np.asarray(theta * np.where(theta > 0, min(1.0, down / up), min(1.0, up / down)))
+
+
+def conjugate_terms(problem: Problem, pull: Vector) -> Arrays:
+    """One party's part of the bound: alpha R*(v) at `pull` = D' S theta, after the shrinking that makes it finite."""
+    alpha = 1.0 if problem.regularizer.constraint else problem.alpha
+    v = -pull / (alpha * problem.total)
+    shrink = problem.regularizer.shrink(v)
+    value = alpha * problem.regularizer.conjugate(shrink * v) if shrink > 0 else 0.0
+    return {"conjugate": np.array([value]), "min_shrink": np.array([shrink])}
+
+
+def lower_bound(problem: Problem, labels: Vector, theta: Vector, total: Arrays) -> float:
+    """The bound, from theta and the parties' terms; they are convex and 0 at 0, so shrinking more keeps it true."""
+    theta = float(total["min_shrink"][0]) * theta
+    return -weighted_mean(problem, problem.loss.conjugate(theta, labels)) - float(total["conjugate"][0])
+
+
+def weighted_mean(problem: Problem, values: Vector) -> float:
+    """Mean over the rows, by their weights."""
+    weights = problem.row_weights
+    return float(values.sum() if weights is None else weights @ values) / problem.total

@@ -1,0 +1,216 @@
+"""The coordinator's side: z-update, dual update, acceleration, certificates."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tacit.algorithms.base import Problem, Progress
+from tacit.algorithms.duality import balanced, is_certifiable, lower_bound, weighted_mean
+from tacit.algorithms.sharing.acceleration import Acceleration
+from tacit.algorithms.sharing.form import Form, default_rho
+from tacit.types import Arrays, Vector
+
+RELAXATION = 1.7  # of the first rounds; acceleration takes over after them
+PLAIN_ROUNDS = 5
+CHECK_EVERY = 5  # rounds between two certificates, which need a second vector in the broadcast
+RHO_SLACK, RHO_CHANGE = 5.0, 10.0
+DIVERGED, GROWING_ROUNDS = 1e3, 25  # the published form is stopped when its residual grows so far or so long
+
+
+class SharingCoordinator:
+    """Holds the labels and the state (w, a, b); hears only sums over the parties."""
+
+    def __init__(self, problem: Problem, labels: Vector, form: Form) -> None:
+        self.problem, self.form, self.labels = problem, form, labels
+        self.total, self.tol, self.copies = problem.total, problem.tol, form.copies
+        self.rho = problem.rho or default_rho(problem.loss, labels, form.copies)
+        if form.published and problem.rho is None:
+            self.rho *= 2.5 * problem.parties  # it diverges once the parties' corrections add up past the residual
+        n = labels.size
+        self.w, self.a, self.z = np.zeros(n), np.zeros(n), np.zeros(n)
+        self.last_z = self.z
+        self.acceleration = Acceleration(n, form.window)
+        self.base_intercept = self.intercept = self.best_intercept = 0.0
+        self.best_objective = self.best_residual = self.last_residual = math.inf
+        self.first_stationarity = 0.0
+        self.keep = False
+        self.round, self.growing, self.next_rho_check = 0, 0, 10
+        self.scale = 1e-3 * problem.loss.total(self.z, labels, problem.row_weights) / self.total
+        self._theta: Vector | None = None
+
+    # --- the protocol ---------------------------------------------------------------------------------
+
+    def start_at(self, total: Arrays, intercept: float) -> None:
+        """Begin from coefficients the parties already hold, with the dual that belongs to their predictions."""
+        z = total["share"] + intercept
+        self.a = z / self.copies
+        self.base_intercept = self.intercept = self.best_intercept = intercept
+        self.w = z + self.problem.loss.grad(z, self.labels) * self.copies / self.rho
+
+    def broadcast(self) -> Arrays:
+        """The z-update at w, then q."""
+        self.round += 1
+        self.z = self.problem.loss.prox(self.w, self.labels, self.copies / self.rho)
+        self._zbar = self.z / self.copies
+        self._u = self.w / self.copies - self._zbar
+        self._q = self.a - self._zbar + self._u
+        control = np.array([self.rho, self._relaxation(), self.acceleration.slot, self.keep], dtype=np.float64)
+        message = {"q": self._q, "mixture": self.acceleration.mixture, "control": control}
+        checks = self.round % CHECK_EVERY == 0 and is_certifiable(self.problem)
+        self._theta = balanced(self.problem, self.rho * self._u) if checks else None  # rho u: loss derivatives at z
+        return message if self._theta is None else {**message, "dual": self._theta}
+
+    def combine(self, total: Arrays) -> Progress:
+        """Take in the new shares: intercept, dual, acceleration, certificates."""
+        relaxation = self._relaxation()
+        mean_q = weighted_mean(self.problem, self._q) if self.problem.fit_intercept else 0.0
+        self.intercept = self.base_intercept - mean_q
+        predictions = total["share"] + self.intercept
+        progress = self._measure(total, predictions)
+        a = predictions / self.copies
+        w = self.copies * (self._u + relaxation * a + (1 - relaxation) * self._zbar)
+        self._advance(
+            total["products"],
+            w,
+            relaxation * a + (1 - relaxation) * self.a,
+            relaxation * self.intercept + (1 - relaxation) * self.base_intercept,
+        )
+        self._adapt_rho(progress)
+        return progress
+
+    def closing(self) -> Arrays:
+        """Tell the parties to end on the best coefficients (the last ones may be slightly worse)."""
+        back = not self.keep and math.isfinite(self.best_objective)
+        if back:
+            self.intercept = self.best_intercept
+        return {"control": np.array([float(back)])}
+
+    # --- from one round to the next -------------------------------------------------------------------
+
+    def _relaxation(self) -> float:
+        if self.form.published or not self.problem.loss.convex:
+            return 1.0
+        return RELAXATION if self.round <= PLAIN_ROUNDS or self.form.window == 1 else 1.0
+
+    def _advance(self, products: Vector, w: Vector, a: Vector, b: float) -> None:
+        """Choose where the next round starts; `products` are the parties' part of the residuals' inner products."""
+        kept = self.acceleration
+        residual_w, residual_b = w - self.w, b - self.base_intercept
+        kept.store(w, a, b, residual_w, residual_b)
+        used = kept.filled
+        row = products[:used] + self._inner(kept.residual_w[:, :used], residual_w) / self.copies
+        row += self.total * kept.residual_b[:used] * residual_b
+        kept.choose(row, accelerate=self.form.window > 1 and self.round >= PLAIN_ROUNDS)
+        self.w, self.a, self.base_intercept = kept.start()
+
+    def _adapt_rho(self, progress: Progress) -> None:
+        """Balance the residuals at rounds 10, 20, 40, ... where they are far apart, keeping z and the dual."""
+        if self.problem.rho is not None or self.form.published or self.round < self.next_rho_check:
+            return
+        self.next_rho_check *= 2
+        ratio = math.sqrt(progress.primal / progress.dual) if progress.primal > 0 < progress.dual else 1.0
+        if 1 / RHO_SLACK < ratio < RHO_SLACK:
+            return
+        new = self.rho * min(max(ratio, 1 / RHO_CHANGE), RHO_CHANGE)
+        new = max(new, 2 * self.copies * self.problem.loss.concavity)
+        z = self.problem.loss.prox(self.w, self.labels, self.copies / self.rho)
+        self.w = z + (self.w - z) * (self.rho / new)
+        self.rho = new
+        self.acceleration.forget()
+
+    # --- measuring ------------------------------------------------------------------------------------
+
+    def _measure(self, total: Arrays, predictions: Vector) -> Progress:
+        penalty, stationarity = (float(v) for v in total["numbers"])
+        loss = self.problem.loss.total(predictions, self.labels, self.problem.row_weights) / self.total
+        objective = loss + penalty
+        self.keep = objective < self.best_objective
+        if self.keep:
+            self.best_objective, self.best_intercept = objective, self.intercept
+        primal, dual, violation = self._residuals(predictions)
+        gap = math.inf
+        if self._theta is not None:
+            gap = self.best_objective - lower_bound(self.problem, self.labels, self._theta, total)
+        grew = max(primal, dual) > self.last_residual
+        self.last_residual = max(primal, dual)
+        stationarity += violation * (1 + (self.rho / self.total) ** 2)
+        self.first_stationarity = self.first_stationarity or stationarity
+        return Progress(
+            objective=objective,
+            gap=gap,
+            primal=primal,
+            dual=dual,
+            rho=self.rho,
+            stationarity=stationarity,
+            done=self._done(gap, stationarity),
+            note=self._divergence(objective, grew) if self.form.published else "",
+        )
+
+    def _done(self, gap: float, stationarity: float) -> bool:
+        """The certified gap decides; where there is none, the residuals; for a loss that is not convex, V."""
+        if not self.problem.loss.convex:
+            return stationarity <= self.tol**2 * self.first_stationarity
+        if not is_certifiable(self.problem):
+            return self.last_residual <= 0.1 * self.tol
+        return gap <= self.tol * max(self.best_objective, self.scale)
+
+    def _residuals(self, predictions: Vector) -> tuple[float, float, float]:
+        """Relative primal and dual residual, and the squared violation of z = sum of shares at the round's start."""
+        size = max(self._size(self.z), self._size(predictions), 1e-15)
+        primal = self._size(predictions - self.z) / size
+        dual = self._size(self.z - self.last_z) / self.copies / max(self._size(self._u), 1e-15)
+        self.last_z = self.z
+        return primal, dual, self.total * self._size(self.copies * self.a - self.z) ** 2
+
+    def _divergence(self, objective: float, grew: bool) -> str:
+        """Why a diverging run must stop; empty while there is hope."""
+        self.best_residual = min(self.best_residual, self.last_residual)
+        self.growing = self.growing + 1 if grew else 0
+        grown = self.last_residual >= DIVERGED * self.best_residual or self.growing >= GROWING_ROUNDS
+        if objective < DIVERGED * (1e3 * self.scale) and not grown:  # 1e3 * scale: the loss of predicting nothing
+            return ""
+        return (
+            f"the published form diverges at rho={self.rho / self.total:.3g}: every party corrects the whole residual "
+            f'at once; use method="averaged", or a larger rho'
+        )
+
+    def _inner(self, a: Vector, b: Vector) -> Vector:
+        weights = self.problem.row_weights
+        return np.asarray(a.T @ (b if weights is None else weights * b))
+
+    def _size(self, values: Vector) -> float:
+        """Weighted root mean square."""
+        return math.sqrt(float(self._inner(values, values)) / self.total)
+
+    # --- pausing --------------------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Everything needed to go on after a restart."""
+        numbers = np.array([float(getattr(self, name)) for name in _NUMBERS])
+        own = {"numbers": numbers, "w": self.w, "a": self.a, "last_z": self.last_z}
+        return self.acceleration.state() | own
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.acceleration.restore(state)
+        self.w, self.a, self.last_z = state["w"], state["a"], state["last_z"]
+        for name, value in zip(_NUMBERS, state["numbers"], strict=True):
+            setattr(self, name, type(getattr(self, name))(value))
+
+
+_NUMBERS = (
+    "rho",
+    "base_intercept",
+    "intercept",
+    "best_intercept",
+    "best_objective",
+    "best_residual",
+    "last_residual",
+    "first_stationarity",
+    "keep",
+    "round",
+    "growing",
+    "next_rho_check",
+)
