@@ -6,6 +6,7 @@ import json
 import math
 
 import pytest
+
 from bench.__main__ import main
 from bench.data import a9a, dense_blocks
 from bench.parts import PARTS
