@@ -113,7 +113,7 @@ def _published_rows(task: Task, parties: int) -> list[Row]:
     say(name)
     trace = trace_of(task, columns, PUBLISHED_ROUNDS, method="published")
     counts = rounds_to_levels(task, trace)
-    default = trace[0].rho / len(task.y)
+    default = trace[0].rho
     traces = {
         factor: trace_of(task, columns, PUBLISHED_ROUNDS, method="published", rho=factor * default)
         for factor in PUBLISHED_GRID

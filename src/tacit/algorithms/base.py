@@ -65,7 +65,7 @@ class Progress:
     primal, dual : float
         Residuals: how far z is from the sum of the shares; how far the optimality condition is from holding.
     rho : float
-        Penalty in force (0 for a method that has none), times the total row weight.
+        Penalty in force, in the unit of the parameter `rho` (0 for a method that has none).
     stationarity : float
         The Lyapunov function V of the sharing paper, eq. (13), at the round's start (NaN where it does not apply).
     done : bool

@@ -15,13 +15,14 @@ from threadpoolctl import ThreadpoolController
 
 from tacit.types import Shard
 
-LARGE = 4_000_000  # entries of one dense block from which threads pay
+LARGE = 20_000_000  # entries of one dense block from which threads pay for products with vectors
+WIDE, WIDE_LARGE = 200, 4_000_000  # columns and entries from which they pay for its Gram matrix
 
 
 def fitting_threads(shards: Sequence[Shard]) -> AbstractContextManager[Any]:
     """Context in which a run on these shards should be made and run."""
-    dense = [shard.features for shard in shards if not sparse.issparse(shard.features)]
-    if any(block.shape[0] * block.shape[1] >= LARGE for block in dense):
+    shapes = [shard.features.shape for shard in shards if not sparse.issparse(shard.features)]
+    if any(n * d >= LARGE or (d >= WIDE and n * d >= WIDE_LARGE) for n, d in shapes):
         return nullcontext()
     context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return context

@@ -142,7 +142,7 @@ class SharingCoordinator:
             gap=gap,
             primal=primal,
             dual=dual,
-            rho=self.rho,
+            rho=self.rho / self.total,
             stationarity=stationarity,
             done=self._done(gap, stationarity),
             note=self._divergence(objective, grew) if self.form.published else "",
