@@ -271,6 +271,9 @@ def test_wrong_data_are_refused_by_party_and_column(cancer) -> None:
         with pytest.raises(ValueError, match=message) as caught:
             VerticalClassifier().fit(data, labels)
         assert "\n" not in str(caught.value)
+    for weights, message in [(y[:-1], "has shape"), (-1.0 * y, "negative, NaN"), (0.0 * y, "is zero for every row")]:
+        with pytest.raises(InputError, match=f"sample_weight.*{message}"):
+            VerticalClassifier().fit(X, y, sample_weight=weights)
     model = VerticalClassifier().fit([a, b], y)
     with pytest.raises(InputError, match="party 1 has 9 columns: it had 10"):
         model.predict([a[:, :9], b])

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tacit.checks import check_matrix
 from tacit.data.labels import encode_binary
@@ -44,7 +44,7 @@ class _Vertical(BaseEstimator):
 
     def __init__(
         self,
-        loss: Any,
+        loss: Any = "logistic",
         penalty: str | Regularizer | None = "l2",
         alpha: float = 1e-4,
         parties: Any = 2,
@@ -123,10 +123,16 @@ class _Vertical(BaseEstimator):
     def _weights(self, sample_weight: Any, shard: Shard) -> Vector | None:
         if sample_weight is None:
             return None
-        weights = _check_sample_weight(sample_weight, shard.features, dtype=np.float64, ensure_non_negative=True)
+        rows = shard.features.shape[0]
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        weights = np.full(rows, weights) if weights.ndim == 0 else weights
+        if weights.shape != (rows,):
+            raise InputError(f"sample_weight has shape {weights.shape}: give one number for each of the {rows} rows")
+        if not np.all(np.isfinite(weights)) or weights.min(initial=0.0) < 0:
+            raise InputError("sample_weight has a negative, NaN or infinite entry: weights must be 0 or above")
         if weights.sum() <= 0:
             raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
-        return None if np.all(weights == 1.0) else np.asarray(weights)
+        return None if np.all(weights == 1.0) else weights
 
     def _plan(self, shards: list[Shard], rows: int, weights: Vector | None) -> Plan:
         if self.engine not in ENGINES:
@@ -249,28 +255,6 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
     """
 
     _tasks = ("classification",)
-
-    def __init__(
-        self,
-        loss: Any = "logistic",
-        penalty: str | Regularizer | None = "l2",
-        alpha: float = 1e-4,
-        parties: Any = 2,
-        fit_intercept: bool = True,
-        method: str = "auto",
-        rho: float | str = "auto",
-        max_rounds: int = 200,
-        tol: float = 1e-4,
-        privacy: Any = None,
-        engine: str = "in-process",
-        random_state: Any = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-    ) -> None:
-        super().__init__(
-            loss, penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
-            random_state, verbose, warm_start,
-        )  # fmt: skip
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
