@@ -115,17 +115,17 @@ def changed(record: Any, path: tuple[Any, ...], value: Any) -> Any:
 def test_a_wrong_field_is_refused_in_one_line_where_the_schema_refuses_it(certificate: Certificate, value: Any) -> None:
     record = json.loads(certificate.to_json())
     record["claims"][0]["events"] = record["claims"][0]["events"][:1]
+    validator = jsonschema.Draft202012Validator(SCHEMA)
     for path in paths(record):
         wrong = changed(record, path, value)
         text = json.dumps(wrong)
-        try:
-            jsonschema.validate(wrong, SCHEMA)
-        except jsonschema.ValidationError:
-            with pytest.raises(InputError) as caught:
-                Certificate.from_json(text)
-            assert "\n" not in str(caught.value)
-            names = [key for key in path if isinstance(key, str)]
-            assert names[-1] in str(caught.value) or str(caught.value).startswith("not whole JSON")
+        if validator.is_valid(wrong):
+            continue
+        with pytest.raises(InputError) as caught:
+            Certificate.from_json(text)
+        assert "\n" not in str(caught.value)
+        names = [key for key in path if isinstance(key, str)]
+        assert names[-1] in str(caught.value) or str(caught.value).startswith("not whole JSON")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_what_is_no_certificate_is_refused(text: str | bytes, message: str) -> N
     [
         (lambda: claim(PureRelease(0.1), theorem=" "), "theorem is empty"),
         (lambda: claim(), "lists everything that was released"),
-        (lambda: claim(PureRelease(0.1, unit="person")), "an event about a person proves nothing for a record"),
+        (lambda: claim(PureRelease(0.1), unit="column"), "an event about a record proves nothing for a column"),
         (lambda: claim(PureRelease(0.1, unit="column")), "an event about a column proves nothing"),
         (lambda: claim(PureRelease(0.1, neighbours="zero-out")), "does not count for 'replace-one'"),
         (lambda: claim("event"), "not a known privacy event"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import pytest
 
@@ -90,8 +91,9 @@ def test_ledger_totals() -> None:
     assert len(ledger) == 6
     assert {event.party for event in ledger} == {"shop"}
     totals = ledger.totals(1e-5)
-    assert set(totals) == {"label", "record", "person"}
-    assert totals["label"] < totals["record"] == totals["person"]
+    assert set(totals) == {"label", "record"}
+    assert totals["label"] == totals["record"] == ledger.spent(1e-5, "person") > epsilon(RandomizedResponse(1.0), 1e-5)
+    assert ledger.spent(1e-5, "column") == math.inf
     assert ledger.delta(totals["record"]) == pytest.approx(1e-5, rel=1e-6)
     assert Ledger.from_json(ledger.to_json()) == ledger
 
@@ -100,6 +102,10 @@ def test_ledger_refuses() -> None:
     ledger = Ledger("shop", [PureRelease(0.1)])
     with pytest.raises(InputError, match="party='bank' has its own ledger"):
         ledger.append(PureRelease(0.1, party="bank"))
+    with pytest.raises(InputError, match="party='bank' has its own ledger"):
+        ledger.append(Composed((PureRelease(0.1, party="bank"),)))
+    with pytest.raises(InputError, match="bound every release for the same neighbours"):
+        ledger.append(Composed((PureRelease(0.1, neighbours="zero-out"),)))
     with pytest.raises(InputError, match="not a known privacy event"):
         ledger.append("event")  # type: ignore[arg-type]
     with pytest.raises(AttributeError):
@@ -110,3 +116,11 @@ def test_ledger_refuses() -> None:
             Ledger.from_json(text)
     with pytest.raises(InputError, match="format=2 is not known"):
         Ledger.from_json(ledger.to_json().replace('"format": 1', '"format": 2'))
+
+
+def test_an_event_inside_a_composition_counts_by_its_own_unit() -> None:
+    hidden = Composed((RandomizedResponse(1.0, unit="label"), PureRelease(0.5, unit="column")), unit="record")
+    ledger = Ledger("shop", [hidden])
+    assert ledger.spent(0.0, "label") == math.inf  # what is bounded for a column has no bound for a label
+    assert Ledger("shop", [Composed((RandomizedResponse(1.0, unit="label"),))]).spent(0.0, "label") == 1.0
+    assert Ledger("shop", [PureRelease(0.5, unit="person")]).spent(0.0, "record") == 0.5

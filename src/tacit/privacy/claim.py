@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tacit.errors import InputError
 from tacit.privacy import accountant
-from tacit.privacy.events import NEIGHBOURS, PARTS, UNITS, Event, from_record, leaves, to_record
+from tacit.privacy.events import NEIGHBOURS, RELATED, UNITS, Event, from_record, leaves, to_record
 from tacit.privacy.fields import (
     Record,
     as_choice,
@@ -50,7 +50,7 @@ class Claim:
     theorem: str
 
     def __post_init__(self) -> None:
-        parts = PARTS[as_choice(self.unit, "unit", UNITS)]
+        related = RELATED[as_choice(self.unit, "unit", UNITS)]
         as_choice(self.neighbours, "neighbours", NEIGHBOURS)
         for name in ("party", "adversary", "theorem"):
             as_text(getattr(self, name), name)
@@ -59,7 +59,7 @@ class Claim:
         if not isinstance(self.events, tuple) or not self.events:
             raise InputError(f"events={show(self.events)} is not allowed: a claim lists everything that was released")
         for event in self.events:
-            _check_event(event, self, parts)
+            _check_event(event, self, related)
 
     def epsilon(self, delta: float) -> float:
         """Epsilon at `delta` of everything released about the unit."""
@@ -82,10 +82,10 @@ class Claim:
         }
 
 
-def _check_event(event: Event, claim: Claim, parts: tuple[str, ...]) -> None:
-    """A composition proves something about a unit only where every part of it is about that unit."""
+def _check_event(event: Event, claim: Claim, related: tuple[str, ...]) -> None:
+    """A composition proves something about a unit only where every part of it bounds changes of that unit."""
     for leaf in leaves(event):
-        if leaf.unit not in parts:
+        if leaf.unit not in related:
             raise InputError(f"an event about a {leaf.unit} proves nothing for a {claim.unit}: claim it on its own")
         if leaf.neighbours != claim.neighbours:
             raise InputError(

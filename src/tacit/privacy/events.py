@@ -36,13 +36,10 @@ from tacit.privacy.fields import (
 
 UNITS = ("label", "record", "person", "column")
 NEIGHBOURS = ("replace-one", "zero-out")
-# Units whose events count for a unit: a record holds its label, a person's data are one record at each party.
-PARTS = {
-    "label": ("label",),
-    "record": ("label", "record"),
-    "person": ("label", "record", "person"),
-    "column": ("column",),
-}
+# A record holds its label, a person one record at each party. A bound for the larger change holds for the smaller; the
+# change of the larger is composed of those of its parts. A change of a column is bounded by neither.
+_OF_ROWS = ("label", "record", "person")
+RELATED = {"label": _OF_ROWS, "record": _OF_ROWS, "person": _OF_ROWS, "column": ("column",)}
 _DEEPEST = 20
 
 

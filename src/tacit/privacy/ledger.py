@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.errors import InputError
 from tacit.privacy import accountant
-from tacit.privacy.events import PARTS, UNITS, Event, from_record, leaves, to_record
+from tacit.privacy.events import RELATED, UNITS, Event, NotPrivate, from_record, leaves, to_record
 from tacit.privacy.fields import as_choice, as_list, as_text, as_whole, check_names, dump, load, show
 
 FORMAT = 1
@@ -38,16 +38,27 @@ class Ledger:
 
     def append(self, event: Event) -> None:
         """Record a release, before it leaves the party."""
-        for _ in leaves(event):  # refuses what no accountant knows
-            pass
-        if event.party not in ("", self.party):
-            raise InputError(f"party={show(event.party)} has its own ledger: this one is {show(self.party)}'s")
+        parts = tuple(leaves(event))  # refuses what no accountant knows
+        for part in (event, *parts):
+            if part.party not in ("", self.party):
+                raise InputError(f"party={show(part.party)} has its own ledger: this one is {show(self.party)}'s")
+        for part in parts:
+            self._check_neighbours(part)
         self._events.append(event if event.party else replace(event, party=self.party))
 
+    def _check_neighbours(self, part: Event) -> None:
+        """Bounds for different neighbours do not add up."""
+        first = next((leaf for event in self._events for leaf in leaves(event)), part)
+        if part.neighbours != first.neighbours:
+            raise InputError(
+                f"neighbours={show(part.neighbours)} is not allowed in a ledger for {show(first.neighbours)}: "
+                "bound every release for the same neighbours"
+            )
+
     def about(self, unit: str) -> tuple[Event, ...]:
-        """The events that count for a unit: a person's include its record's, a record's its label's."""
-        parts = PARTS[as_choice(unit, "unit", UNITS)]
-        return tuple(event for event in self._events if event.unit in parts)
+        """Everything released, as it counts for a unit; what has no bound for that unit counts as not private."""
+        as_choice(unit, "unit", UNITS)
+        return tuple(_as_counted(leaf, unit) for event in self._events for leaf in leaves(event))
 
     def spent(self, delta: float, unit: str = "record") -> float:
         """Epsilon at `delta` of everything released so far about a unit."""
@@ -58,8 +69,9 @@ class Ledger:
         return accountant.delta(self.about(unit), epsilon)
 
     def totals(self, delta: float) -> dict[str, float]:
-        """Epsilon at `delta` for every unit that something was released about."""
-        return {unit: self.spent(delta, unit) for unit in UNITS if self.about(unit)}
+        """Epsilon at `delta` for every unit that a release was bounded for."""
+        units = {leaf.unit for event in self._events for leaf in leaves(event)}
+        return {unit: self.spent(delta, unit) for unit in UNITS if unit in units}
 
     def to_json(self) -> str:
         """The ledger as JSON."""
@@ -88,3 +100,9 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({self.party!r}, {len(self)} events)"
+
+
+def _as_counted(leaf: Event, unit: str) -> Event:
+    if leaf.unit in RELATED[unit]:
+        return leaf
+    return NotPrivate(f"{leaf.released or 'a release'} has a bound for a {leaf.unit}, none for a {unit}", unit=unit)
