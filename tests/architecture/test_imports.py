@@ -78,3 +78,10 @@ def test_public_names_exist() -> None:
     assert all(getattr(tacit, name) is not None for name in tacit.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         tacit.nothing  # noqa: B018
+
+
+def test_only_the_accountant_knows_the_privacy_library() -> None:
+    users = {
+        str(path.relative_to(SOURCE)) for path in MODULES if any("dp_accounting" in name for name in imports(path))
+    }
+    assert users == {"privacy/accountant.py"}

@@ -19,10 +19,10 @@ def test_help_names_every_verb(tacit: Any) -> None:
     for words in ([], ["--help"]):
         answer = tacit(*words)
         assert answer.code == 0
-        assert all(verb in answer.out for verb in ("demo", "train", "predict"))
+        assert all(verb in answer.out for verb in ("demo", "train", "predict", "verify"))
 
 
-@pytest.mark.parametrize("verb", ["demo", "train", "predict"])
+@pytest.mark.parametrize("verb", ["demo", "train", "predict", "verify"])
 def test_every_verb_has_help(tacit: Any, verb: str) -> None:
     answer = tacit(verb, "--help")
     assert answer.code == 0
@@ -31,7 +31,7 @@ def test_every_verb_has_help(tacit: Any, verb: str) -> None:
 
 def test_help_texts_fit_80_columns(tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for words in ([], ["demo"], ["train"], ["predict"]):
+    for words in ([], ["demo"], ["train"], ["predict"], ["verify"]):
         assert max(len(line) for line in tacit(*words, "--help").out.splitlines()) <= 80
 
 
@@ -41,7 +41,7 @@ def test_version(tacit: Any) -> None:
 
 def test_unknown_verb_suggests_the_nearest(refused: Any) -> None:
     assert 'did you mean "train"?' in refused("trian", "job.toml")
-    assert "choose one of demo, train, predict" in refused("xyzzy")
+    assert "choose one of demo, train, predict, verify" in refused("xyzzy")
 
 
 @pytest.mark.parametrize("words", [["--nonsense"], ["train"], ["train", "a", "--nonsense"], ["predict", "run"]])
@@ -83,7 +83,7 @@ def test_interrupt_is_130(tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_help_does_not_import_what_is_slow() -> None:
     code = "import sys; from tacit.cli.main import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
-    for module in ("numpy", "scipy", "sklearn", "numba", "pyarrow", "rich"):
+    for module in ("numpy", "scipy", "sklearn", "numba", "pyarrow", "rich", "dp_accounting"):
         assert f"'{module}'" not in done.stderr
 
 

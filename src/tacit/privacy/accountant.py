@@ -1,0 +1,242 @@
+"""Adding up privacy events: the whole-run epsilon at a delta, and the delta at an epsilon.
+
+`epsilon` and `delta` are the smallest of the bounds below; each holds for adaptive composition, so the smallest does.
+
+| bound | holds for | proof |
+|---|---|---|
+| the exact curve of a Gaussian of mu^2 = sum mu_t^2 | Gaussian events | composition.md, 2 and 3 |
+| the same, mixed over the discrete losses | Gaussian, pure and response events | composition.md, 4 to 7 |
+| the sum of the epsilons | pure and response events | composition.md, 4 |
+| rho + 2 sqrt(rho log(1/delta)), rho = sum of mu^2/2 and epsilon^2/2 | all | composition.md, 8 |
+
+`second_opinion` computes the same by other means: the privacy loss distributions of the library dp_accounting, or
+numerical integration where delta is too small for these. The proofs are in docs/proofs/composition.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InputError
+from tacit.privacy import curves
+from tacit.privacy.fields import at_least, positive, probability
+from tacit.privacy.integration import integrated_epsilon
+from tacit.privacy.sums import Events, Sums, add_up
+
+RESOLVED = 1e-12  # loss distributions are composed by Fourier transforms, which lose smaller deltas in rounding
+STEPS = 32  # grid steps in the smallest loss of one event, for the library
+LARGEST_GRID = 2**20
+LARGEST_MU = 30.0
+LARGEST_LOSS = 1e6
+
+
+# --- the accountant ----------------------------------------------------------------------------------
+
+
+def epsilon(events: Events, delta: float) -> float:
+    """Smallest epsilon that can be proven for all events together at `delta`, rounded up.
+
+    Parameters
+    ----------
+    events : event or iterable of events
+        Everything that was released about one unit. Each may depend on what the others released before it.
+    delta : float
+        0 <= delta < 1; at 0 only pure events have a finite epsilon.
+
+    Raises
+    ------
+    InputError
+        For an event of an unknown type, or a delta out of range.
+    """
+    delta = probability(delta, "delta")
+    sums = add_up(events)
+    if sums.reasons:
+        return math.inf
+    bounds = [zcdp_epsilon(events, delta)]
+    if not sums.gaussian:
+        bounds.append(sums.pure)
+    losses = _losses(sums)
+    if losses is not None and delta > 0:
+        bounds.append(_curve_epsilon(sums.mu, losses, delta))
+    return min(bounds)
+
+
+def delta(events: Events, epsilon: float) -> float:
+    """Smallest delta that can be proven for all events together at `epsilon` >= 0, rounded up; never rounded to 0."""
+    epsilon = at_least(epsilon, "epsilon", 0)
+    sums = add_up(events)
+    if sums.reasons:
+        return 1.0
+    if not sums.gaussian and epsilon >= sums.pure:
+        return 0.0
+    bounds = [_zcdp_delta(sums.rho, epsilon)]
+    losses = _losses(sums)
+    if losses is not None:
+        bounds.append(_curve_delta(sums.mu, losses, epsilon))
+    return max(min(bounds), 5e-324)
+
+
+def pure_epsilon(events: Events) -> float:
+    """Sum of the epsilons; infinite where an event has none."""
+    sums = add_up(events)
+    return math.inf if sums.gaussian or sums.reasons else sums.pure
+
+
+def zcdp_epsilon(events: Events, delta: float) -> float:
+    """Epsilon by zero-concentrated differential privacy; never below `epsilon`, kept to compare."""
+    sums = add_up(events)
+    delta = probability(delta, "delta")
+    if sums.rho == 0 and not sums.reasons:
+        return 0.0
+    if sums.reasons or delta == 0:
+        return math.inf
+    return (sums.rho + 2 * math.sqrt(-sums.rho * math.log(delta))) * (1 + 1e-14)
+
+
+def total_mu(events: Events) -> float:
+    """GDP parameter of all events together, which must all be Gaussian."""
+    sums = add_up(events)
+    if sums.response:
+        raise InputError("these events are not all Gaussian: ask for their epsilon at a delta instead")
+    return math.inf if sums.reasons else sums.mu
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Epsilon at `delta` of a mu-GDP mechanism, rounded up."""
+    mu, delta = at_least(mu, "mu", 0), probability(delta, "delta")
+    if mu == 0 or delta == 0:
+        return 0.0 if mu == 0 else math.inf
+    return _curve_epsilon(mu, curves.NO_LOSS, delta)
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Delta at `epsilon` >= 0 of a mu-GDP mechanism, rounded up."""
+    mu, epsilon = at_least(mu, "mu", 0), at_least(epsilon, "epsilon", 0)
+    return 0.0 if mu == 0 else max(_curve_delta(mu, curves.NO_LOSS, epsilon), 5e-324)
+
+
+def gdp_mu(epsilon: float, delta: float) -> float:
+    """Largest mu whose Gaussian curve is (epsilon, delta)-DP, rounded down."""
+    epsilon, delta = at_least(epsilon, "epsilon", 0), positive(probability(delta, "delta"), "delta")
+    limit = math.log(delta)
+    mu = curves.largest(lambda mu: _gaussian_log_delta(mu, epsilon) <= limit, max(epsilon, delta))
+    while gaussian_epsilon(mu, delta) > epsilon:
+        mu *= 1 - 1e-13
+    return mu
+
+
+def _gaussian_log_delta(mu: float, epsilon: float) -> float:
+    return float(curves.gaussian_log_delta(np.array([epsilon]), mu)[0])
+
+
+def _losses(sums: Sums) -> curves.Losses | None:
+    """The discrete losses added up; None where they are too many, or too large, to be exact."""
+    total = curves.NO_LOSS
+    if sums.pure > LARGEST_LOSS:
+        return None
+    for (size, symbols), count in sorted(sums.response.items()):
+        loss = curves.response(size, symbols, count)
+        if loss is None:
+            return None
+        total = curves.together(total, loss)
+    return total
+
+
+def _curve_epsilon(mu: float, losses: curves.Losses, delta: float) -> float:
+    if mu == math.inf:
+        return math.inf
+    start = float(losses.values.max()) + mu * mu / 2 + mu
+    if losses is curves.NO_LOSS:
+        limit = math.log(delta)
+        return curves.smallest(lambda x: _gaussian_log_delta(mu, x) <= limit, start)
+    return curves.smallest(lambda x: curves.mixed_delta(x, mu, losses) <= delta, start)
+
+
+def _curve_delta(mu: float, losses: curves.Losses, epsilon: float) -> float:
+    if losses is curves.NO_LOSS:
+        return math.exp(_gaussian_log_delta(mu, epsilon)) * (1 + 1e-15)
+    return curves.mixed_delta(epsilon, mu, losses)
+
+
+def _zcdp_delta(rho: float, epsilon: float) -> float:
+    if rho == math.inf or epsilon <= rho:
+        return 1.0
+    return math.exp(-((epsilon - rho) ** 2) / (4 * rho)) * (1 + 1e-12) if rho > 0 else 0.0
+
+
+# --- the second opinion ------------------------------------------------------------------------------
+
+
+def second_opinion(events: Events, delta: float) -> float:
+    """Epsilon at `delta` by another accountant, rounded towards less privacy; `opinion_by` says which."""
+    delta = probability(delta, "delta")
+    sums = add_up(events)
+    if sums.reasons or (delta == 0 and sums.gaussian):
+        return math.inf
+    if delta == 0:
+        return float(sum(count * size for (size, _), count in sums.response.items()))
+    if not sums.gaussian and not sums.response:
+        return 0.0
+    if not _beyond_library(sums, delta):
+        return _library_epsilon(sums, delta)
+    losses = _losses(sums)
+    return math.inf if losses is None else integrated_epsilon(sums.mu, losses, delta)
+
+
+def opinion_by(events: Events, delta: float) -> str:
+    """Which accountant gives the second opinion."""
+    if delta == 0:
+        return "the sum of the pure epsilons"
+    if _beyond_library(add_up(events), delta):
+        return "numerical integration"
+    return "privacy loss distributions (dp_accounting)"
+
+
+def _beyond_library(sums: Sums, delta: float) -> bool:
+    return delta < RESOLVED or sums.mu > LARGEST_MU
+
+
+def _library_epsilon(sums: Sums, delta: float) -> float:
+    """Compose the loss distributions of dp_accounting, each rounded towards less privacy."""
+    from dp_accounting.pld import privacy_loss_distribution
+
+    step = _grid_step(sums)
+    releases = sum(sums.gaussian.values()) + sum(sums.response.values())
+    cut = math.log(delta) - 20 - math.log(releases)
+    total = privacy_loss_distribution.identity(value_discretization_interval=step)
+    for (size, noise), count in sums.gaussian.items():
+        one = privacy_loss_distribution.from_gaussian_mechanism(
+            noise, sensitivity=size, value_discretization_interval=step, log_mass_truncation_bound=cut
+        )
+        total = total.compose(one.self_compose(count))
+    for (size, symbols), count in sums.response.items():
+        total = total.compose(_library_response(size, symbols, step).self_compose(count))
+    return float(total.get_epsilon_for_delta(delta))
+
+
+def _grid_step(sums: Sums) -> float:
+    """Fine enough for the smallest event, coarse enough for the range of the total."""
+    sizes = [size / noise for size, noise in sums.gaussian] + [size for size, _ in sums.response]
+    reach = sums.pure + sums.mu**2 / 2 + 10 * sums.mu
+    return max(min(sizes) / STEPS, 2 * reach / LARGEST_GRID)
+
+
+def _library_response(size: float, symbols: int, step: float) -> Any:
+    """Randomized response as a loss distribution on the grid, by the library's pessimistic rounding."""
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    above = math.ceil(size / step)
+    points = sorted({-above, 1 - above, 0, above - 1, above})
+    at = step * np.array(points, dtype=float)
+    other = math.exp(-size) / (1 + (symbols - 1) * math.exp(-size))
+    kept = 1 - (symbols - 1) * other
+    deltas = (
+        kept * -np.expm1(np.minimum(at - size, 0))
+        + other * -np.expm1(np.minimum(at + size, 0))
+        + (symbols - 2) * other * -np.expm1(np.minimum(at, 0))
+    )
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, points, np.clip(deltas, 0.0, 1.0))
+    return privacy_loss_distribution.PrivacyLossDistribution(pmf)

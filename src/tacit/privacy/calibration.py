@@ -1,0 +1,128 @@
+"""From the privacy asked of a whole run back to its noise; never less privacy than asked.
+
+Every function asks the accountant about its own answer before it gives it. T Gaussian releases of L2 sensitivity D
+and standard deviation s_t are together mu-GDP with mu^2 = sum_t (D/s_t)^2, so a budget is a mu^2 that can be split.
+Proofs: docs/proofs/composition.md, sections 2, 3 and 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from tacit.errors import InputError, RunError
+from tacit.privacy import accountant, curves
+from tacit.privacy.events import UNITS, Event, GaussianRelease, RandomizedResponse
+from tacit.privacy.fields import as_choice, as_whole, positive, probability
+
+_Key = TypeVar("_Key")
+_NUDGE = 1e-12
+_MOST_NUDGES = 1000
+
+
+def budget_mu(epsilon: float, delta: float, beside: Sequence[Event] = ()) -> float:
+    """Largest mu of all Gaussian releases of a run that is (epsilon, delta)-DP together with the events `beside` them.
+
+    Raises
+    ------
+    InputError
+        Where `beside` alone spends more than was asked, or epsilon or delta is out of range.
+    """
+    epsilon, delta = _asked(epsilon, delta)
+    if not beside:
+        return accountant.gdp_mu(epsilon, delta)
+    alone = accountant.epsilon(beside, delta)
+    if alone >= epsilon:
+        raise InputError(
+            f"epsilon={epsilon:g} is spent before any noise is calibrated: the other releases take {alone:.6g}; "
+            "raise epsilon, or lower theirs"
+        )
+    mu = curves.largest(lambda mu: accountant.delta([_gaussian(mu), *beside], epsilon) <= delta, epsilon)
+    return _nudge(mu, 1 - _NUDGE, lambda mu: [_gaussian(mu), *beside], epsilon, delta)
+
+
+def noise_for(
+    epsilon: float, delta: float, sensitivity: float, releases: int = 1, beside: Sequence[Event] = ()
+) -> float:
+    """Standard deviation for each of `releases` Gaussian releases, so that the run is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Asked of the whole run; epsilon > 0 and 0 < delta < 1.
+    sensitivity : float
+        L2 sensitivity of each release.
+    releases : int
+        How many, over all rounds.
+    beside : sequence of events
+        What else is released about the same unit, labels say (`label_events`).
+
+    Returns
+    -------
+    float
+        The smallest such deviation to about 12 digits, rounded up.
+    """
+    size = positive(sensitivity, "sensitivity")
+    count = as_whole(releases, "releases", 1)
+    noise = size * math.sqrt(count) / budget_mu(epsilon, delta, beside)
+    return _nudge(noise, 1 + _NUDGE, lambda s: [GaussianRelease(size, s, count), *beside], epsilon, delta)
+
+
+def noise_schedule(
+    epsilon: float, delta: float, sensitivity: float, weights: Sequence[float], beside: Sequence[Event] = ()
+) -> tuple[float, ...]:
+    """Standard deviations of one release for each weight; a release gets its weight's share of mu^2.
+
+    Twice the weight is 1/sqrt(2) of the noise; equal weights are the constant noise of `noise_for`.
+    """
+    size = positive(sensitivity, "sensitivity")
+    parts = split_mu(budget_mu(epsilon, delta, beside), dict(enumerate(weights)))
+    noises = [size / part for part in parts.values()]
+
+    def events(scale: float) -> list[Event]:
+        return [*(GaussianRelease(size, scale * noise) for noise in noises), *beside]
+
+    scale = _nudge(1.0, 1 + _NUDGE, events, epsilon, delta)
+    return tuple(scale * noise for noise in noises)
+
+
+def split_mu(mu: float, weights: Mapping[_Key, float]) -> dict[_Key, float]:
+    """Split mu^2 between groups of releases in proportion to their weights: sum of the mu_g^2 <= mu^2."""
+    mu = positive(mu, "mu")
+    if not weights:
+        raise InputError("no weights were given: give one for each group of releases")
+    shares = {key: positive(weight, f"weight of {key!r}") for key, weight in weights.items()}
+    total = math.fsum(shares.values())
+    parts = {key: mu * math.sqrt(share / total) for key, share in shares.items()}
+    while math.fsum(part * part for part in parts.values()) > mu * mu:
+        parts = {key: part * (1 - 1e-15) for key, part in parts.items()}
+    return parts
+
+
+def label_events(label_epsilon: float | None, unit: str, party: str = "") -> tuple[Event, ...]:
+    """What randomized labels add to a unit of rows held elsewhere: a person has a label, such a row has none."""
+    as_choice(unit, "unit", UNITS)
+    if label_epsilon is None or unit != "person":
+        return ()
+    size = positive(label_epsilon, "label_epsilon")
+    return (RandomizedResponse(size, released="the label, randomized once", party=party, unit="label"),)
+
+
+def _asked(epsilon: float, delta: float) -> tuple[float, float]:
+    return positive(epsilon, "epsilon"), positive(probability(delta, "delta"), "delta")
+
+
+def _gaussian(mu: float) -> GaussianRelease:
+    return GaussianRelease(mu, 1.0)
+
+
+def _nudge(
+    value: float, factor: float, events: Callable[[float], Sequence[Event]], epsilon: float, delta: float
+) -> float:
+    """Move `value` by rounding errors until the accountant agrees that the run spends no more than asked."""
+    for _ in range(_MOST_NUDGES):
+        if accountant.epsilon(events(value), delta) <= epsilon:
+            return value
+        value *= factor
+    raise RunError(f"no noise could be proven to give epsilon={epsilon:g} at delta={delta:g}: ask for other values")

@@ -1,0 +1,158 @@
+"""Privacy curves: delta as a function of epsilon, of a Gaussian, of discrete losses, and of both together.
+
+With d the curve of the Gaussian and (l_j, p_j) the discrete privacy losses and their probabilities,
+
+    d(eps)     = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2)
+    delta(eps) = sum_j p_j d(eps - l_j)
+
+Everything is rounded towards less privacy. Proofs: docs/proofs/composition.md, sections 2, 5 and 7.
+
+| symbol | meaning |
+|---|---|
+| mu | parameter of the Gaussian: sensitivity over standard deviation |
+| a, b | -eps/mu + mu/2 and -eps/mu - mu/2; phi(a) = e^eps phi(b) |
+| losses, masses | the discrete privacy loss: values l_j and probabilities p_j |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from tacit.types import Vector
+
+ROUNDING = 1e-15  # covers the relative rounding of one difference of special functions, which is below 4 ulp
+SLACK = 1e-11  # relative, added to sums over many atoms
+TINY = 1e-300  # added to such sums, for masses too small to be stored
+MOST_ATOMS = 2**15
+GRID = 2**13
+CLOSE = 1e-13  # relative width at which a search ends
+_HALVINGS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """A privacy loss with finitely many values."""
+
+    values: Vector
+    masses: Vector
+
+
+NO_LOSS = Losses(np.zeros(1), np.ones(1))
+
+
+def gaussian_log_delta(epsilon: Vector, mu: float) -> Vector:
+    """Upper bound on log d(epsilon), tight to about 12 digits, however small d is; epsilon may be negative."""
+    if mu == 0:
+        with np.errstate(divide="ignore"):
+            return np.log(-np.expm1(np.minimum(epsilon, 0.0)))
+    if mu == math.inf:
+        return np.zeros_like(epsilon)
+    with np.errstate(all="ignore"):  # an overflow ends in d = 0 or 1, as it should
+        a = -epsilon / mu + mu / 2
+        return np.minimum(np.where(a <= 0, _log_tail(a, mu), _log_bulk(epsilon, a, mu)), 0.0)
+
+
+def _log_tail(a: Vector, mu: float) -> Vector:
+    """For a <= 0: d = phi(a) (R(-a) - R(-a + mu)) with R the Mills ratio, so that e^eps never appears."""
+    near, far = special.erfcx(-a / math.sqrt(2)), special.erfcx((mu - a) / math.sqrt(2))
+    rounding = ROUNDING * (8 + a * a)
+    return np.asarray(-a * a / 2 + np.log((near - far + ROUNDING * near) / 2) + rounding)
+
+
+def _log_bulk(epsilon: Vector, a: Vector, mu: float) -> Vector:
+    """For a > 0, where Phi(a) > 1/2 and nothing can underflow."""
+    b = a - mu
+    second = np.where(
+        b <= 0, np.exp(-a * a / 2) * special.erfcx(-b / math.sqrt(2)) / 2, np.exp(epsilon) * special.ndtr(b)
+    )
+    return np.asarray(np.log(special.ndtr(a) - second + 4 * ROUNDING * (1 + np.minimum(a * a, 1000.0) * second)))
+
+
+def mixed_delta(epsilon: float, mu: float, losses: Losses) -> float:
+    """Upper bound on delta(epsilon) of a Gaussian together with discrete losses."""
+    total = float(losses.masses @ np.exp(gaussian_log_delta(epsilon - losses.values, mu)))
+    return min(1.0, total * (1 + SLACK) + TINY)
+
+
+def response(epsilon: float, symbols: int, count: int) -> Losses | None:
+    """Loss of `count` randomized responses over `symbols` symbols, on its lattice; None where that is too large."""
+    if 2 * count + 1 > MOST_ATOMS:
+        return None
+    other = 1 / (math.exp(epsilon) + symbols - 1) if epsilon < 700 else 0.0
+    once = np.array([other, (symbols - 2) * other, 1 - (symbols - 1) * other])
+    masses = _power(once, count)
+    steps = np.arange(-count, count + 1)
+    kept = (masses > 0) | (steps == count)
+    return Losses(epsilon * steps[kept], masses[kept])
+
+
+def _power(once: Vector, count: int) -> Vector:
+    """The `count`-fold convolution, by sums of positive terms alone: no cancellation."""
+    power, square = np.ones(1), once
+    while True:
+        if count % 2:
+            power = np.convolve(power, square)
+        count //= 2
+        if not count:
+            return power
+        square = np.convolve(square, square)
+
+
+def together(first: Losses, second: Losses) -> Losses:
+    """The sum of two independent losses, on a coarser grid where it has too many values."""
+    values = np.add.outer(first.values, second.values).ravel()
+    masses = np.multiply.outer(first.masses, second.masses).ravel()
+    return coarsen(Losses(values, masses)) if len(values) > MOST_ATOMS else Losses(values, masses)
+
+
+def coarsen(losses: Losses) -> Losses:
+    """The loss on a grid, never more private.
+
+    Each mass is split between its two neighbours on the grid so that E[e^-L] stays: e^-L is spread out about its
+    mean, and delta is convex in it.
+    """
+    low, high = float(losses.values.min()), float(losses.values.max())
+    if high == low:
+        return Losses(np.array([low]), np.array([losses.masses.sum()]))
+    step = (high - low) / GRID
+    cell = np.clip(((losses.values - low) / step).astype(np.int64), 0, GRID - 1)
+    above = np.clip(np.expm1(-(losses.values - low - cell * step)) / math.expm1(-step), 0.0, 1.0)
+    masses: Vector = np.zeros(GRID + 1)
+    np.add.at(masses, cell, losses.masses * (1 - above))
+    np.add.at(masses, cell + 1, losses.masses * above)
+    return Losses(low + step * np.arange(GRID + 1.0), masses)
+
+
+def smallest(holds: Callable[[float], bool], start: float, close: float = CLOSE) -> float:
+    """Least x >= 0 (within `close` of itself, rounded up) from which on `holds` is true; infinity where it never is."""
+    if holds(0.0):
+        return 0.0
+    low, high = 0.0, max(start, 1e-300)
+    while not holds(high):
+        low, high = high, 2 * high
+        if high > 1e300:
+            return math.inf
+    return _halve(low, high, holds, close)[1]
+
+
+def largest(holds: Callable[[float], bool], start: float) -> float:
+    """Largest x >= 0 (within 1e-13 of itself, rounded down) up to which `holds` is true; 0 where it never is."""
+    low, high = 0.0, max(start, 1e-300)
+    while holds(high):
+        low, high = high, 2 * high
+    return _halve(low, high, lambda x: not holds(x))[0]
+
+
+def _halve(low: float, high: float, holds: Callable[[float], bool], close: float = CLOSE) -> tuple[float, float]:
+    """Bracket the point at which `holds` becomes true: false at `low`, true at `high`."""
+    for _ in range(_HALVINGS):
+        if high - low <= close * high or high < 1e-290:
+            break
+        middle = low + (high - low) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high

@@ -1,0 +1,122 @@
+"""Checking a certificate: its numbers are computed anew from its events, by two accountants.
+
+A certificate is found in order where, for every claim, the epsilon it states
+- is what its events give by the first accountant (to 1e-6), which catches every edited number, and
+- is within 1 % of what they give by the second, which catches a wrong accountant;
+and where delta, the largest epsilon and what was asked fit together. Somebody who changes the events and computes all
+numbers anew makes another consistent certificate: only a signature could tell it from the first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tacit.privacy import accountant
+from tacit.privacy.certificate import Certificate, from_record
+from tacit.privacy.claim import Claim, at_least_or_infinite
+from tacit.privacy.fields import load
+
+SAME = 1e-6
+CLOSE = 0.01
+
+
+@dataclass(frozen=True)
+class Line:
+    """One claim, as stated and as computed anew."""
+
+    about: str
+    claimed: float
+    first: float
+    second: float
+    accountant: str
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check found.
+
+    Attributes
+    ----------
+    agrees : bool
+        Whether everything stated was confirmed.
+    claimed, recomputed : float
+        The certificate's epsilon as stated, and by the second accountant.
+    difference : float
+        Relative difference of the two.
+    lines : tuple of Line
+        One for each claim.
+    problems : tuple of str
+        What does not fit, in plain sentences; empty where it agrees.
+    """
+
+    agrees: bool
+    claimed: float
+    recomputed: float
+    difference: float
+    lines: tuple[Line, ...]
+    problems: tuple[str, ...]
+
+
+def verify(certificate_json: str | bytes) -> Verdict:
+    """Compute the epsilon of a certificate anew and compare.
+
+    Raises
+    ------
+    InputError
+        Where the text is no certificate; the message names the field.
+    """
+    record = load(certificate_json)
+    certificate = from_record(record)
+    claimed = at_least_or_infinite(record["epsilon"], "epsilon")
+    at = record.get("delta")
+    stated = [at_least_or_infinite(claim["epsilon"], "epsilon") for claim in record.get("claims", [])]
+    lines = tuple(_check(*pair, certificate) for pair in zip(certificate.claims, stated, strict=True))
+    main = [
+        line.second for line, claim in zip(lines, certificate.claims, strict=True) if claim.unit == certificate.unit
+    ]
+    recomputed = max(main, default=math.inf)
+    problems = [line.problem for line in lines if line.problem]
+    problems += _whole(certificate, record["private"], claimed, at)
+    return Verdict(not problems, claimed, recomputed, difference(claimed, recomputed), lines, tuple(problems))
+
+
+def difference(claimed: float, recomputed: float) -> float:
+    """Relative difference; 0 where both are infinite."""
+    if claimed == recomputed:
+        return 0.0
+    if math.isinf(claimed) or math.isinf(recomputed) or recomputed == 0:
+        return math.inf
+    return abs(claimed - recomputed) / recomputed
+
+
+def _check(claim: Claim, claimed: float, certificate: Certificate) -> Line:
+    assert certificate.target is not None  # a certificate with claims has a target
+    at = certificate.target.delta
+    first, second = claim.epsilon(at), accountant.second_opinion(claim.events, at)
+    about = f"{claim.unit} of {claim.party}" if claim.party else claim.unit
+    problem = ""
+    if difference(claimed, first) > SAME:
+        lower = "less" if claimed < first else "more"
+        problem = f"{about}: states epsilon {claimed:.6g}, {lower} than the {first:.6g} of its own events"
+    elif difference(claimed, second) > CLOSE:
+        problem = f"{about}: the second accountant finds epsilon {second:.6g}, not {claimed:.6g}"
+    return Line(about, claimed, first, second, accountant.opinion_by(claim.events, at), problem)
+
+
+def _whole(certificate: Certificate, private: bool, claimed: float, at: float | None) -> list[str]:
+    """What the certificate states as a whole."""
+    problems = []
+    target = certificate.target
+    asked = target.delta if target else None
+    if at != asked:
+        problems.append(f"it states delta {at}, but its target has delta {asked}")
+    own = certificate.epsilon(asked) if asked is not None else math.inf
+    if difference(claimed, own) > SAME:
+        problems.append(f"it states epsilon {claimed:.6g}, but its claims give {own:.6g}")
+    if private != certificate.private:
+        problems.append(f"it says private: {str(private).lower()}, but its claims say the opposite")
+    if target and target.epsilon is not None and own > target.epsilon * (1 + SAME):
+        problems.append(f"its events spend epsilon {own:.6g}, more than the {target.epsilon:.6g} that was asked")
+    return problems

@@ -1,0 +1,107 @@
+"""The certificate in words, for a reader who knows law and not statistics; every sentence is a theorem's."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tacit.privacy.events import NotPrivate, leaves
+
+if TYPE_CHECKING:
+    from tacit.privacy.certificate import Certificate
+    from tacit.privacy.claim import Claim
+
+TITLE = "Privacy certificate"
+WHO = {
+    "record": "each record: one row of one party's data",
+    "person": "each person: all that the parties hold about them, at most one row at each party",
+    "label": "each label: the outcome recorded for one row",
+    "column": "each column: one feature of all rows at once",
+}
+CHANGE = {"replace-one": "replacing one {unit} by any other", "zero-out": "setting one {unit} to zero"}
+
+
+def private_lines(certificate: Certificate) -> list[str]:
+    """A certificate that proves something."""
+    assert certificate.target is not None
+    at = certificate.target.delta
+    stated = certificate.epsilon(at)
+    lines = [TITLE, f"This run is differentially private: epsilon = {up(stated)} at delta = {at:g}.", ""]
+    lines += [f"Who is protected: {WHO[certificate.unit]}.", f"From whom: {certificate.adversary}."]
+    lines += ["How strongly:"] + [f"  - {sentence}" for sentence in _strength(certificate, stated, at)]
+    lines += _listed("Proven", [_claim(claim, at) for claim in certificate.claims])
+    lines += _listed("Covered", certificate.covers)
+    lines += _listed("Not covered", certificate.does_not_cover)
+    lines += _listed("Assumed", certificate.assumptions or ("nothing beyond the theorems",))
+    return lines + _rest(certificate)
+
+
+def not_private_lines(certificate: Certificate) -> list[str]:
+    """A certificate that proves nothing."""
+    lines = [TITLE, "This run is NOT differentially private: epsilon is infinite.", ""]
+    lines += [f"Seen by: {certificate.adversary}."]
+    reasons = [leaf.reason for leaf in _leaves(certificate) if isinstance(leaf, NotPrivate)]
+    lines += _listed("Because", reasons) if reasons else []
+    if certificate.target is not None:
+        lines += _listed("Proven", [_claim(claim, certificate.target.delta) for claim in certificate.claims])
+    lines += _listed("Covered", certificate.covers)
+    lines += _listed("Not covered", certificate.does_not_cover)
+    return lines + _rest(certificate)
+
+
+def up(value: float, digits: int = 4) -> str:
+    """A number with a few digits, rounded up, so that what is read is never too private."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exponent = digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{value:.{digits}g}"
+    return text if float(text) >= value * (1 - 1e-12) else f"{float(text) + 10.0**-exponent:.{digits}g}"
+
+
+def _strength(certificate: Certificate, epsilon: float, delta: float) -> list[str]:
+    """The definition of (epsilon, delta), and the best guess that the whole curve allows."""
+    change = " or ".join(
+        CHANGE[how].format(unit=certificate.unit)
+        for how in sorted({claim.neighbours for claim in certificate.main_claims})
+    )
+    factor = f"e^{up(epsilon)} = {up(math.exp(epsilon))}" if epsilon < 700 else f"e^{up(epsilon)}"
+    rest = f", plus delta = {delta:g}{_one_in(delta)}" if delta else ""
+    apart = "apart from that delta, " if delta else ""
+    guess = (1 + certificate.delta(0.0)) / 2
+    return [
+        f"whatever an observer may conclude, {change} changes the probability of that conclusion "
+        f"by at most a factor {factor}{rest}",
+        f"{apart}an observer's odds change by at most a factor {factor}",
+        f"somebody who must tell two equally likely versions of the {certificate.unit} apart "
+        f"is right in at most {up(100 * guess)} % of cases, whatever else they know",
+    ]
+
+
+def _one_in(delta: float) -> str:
+    return f" (1 in {math.floor((1 + 1e-9) / delta):,})" if delta > 1e-15 else ""
+
+
+def _claim(claim: Claim, delta: float) -> str:
+    where = f" of {claim.party}" if claim.party else ""
+    strength = f"epsilon {up(claim.epsilon(delta))} at delta {delta:g}"
+    return f"{claim.unit}{where}, {claim.neighbours}: {strength}, against {claim.adversary} ({claim.theorem})"
+
+
+def _rest(certificate: Certificate) -> list[str]:
+    lines = ["What leaves each party:"]
+    lines += [f"  - {name}: {what}" for name, what in certificate.per_party.items()]
+    if certificate.theorem:
+        lines += [f"Theorem: {certificate.theorem}"]
+    if certificate.published_claim:
+        lines += [f"The paper behind the method would have said: {certificate.published_claim}"]
+    if certificate.versions:
+        lines += ["Software: " + ", ".join(f"{name} {version}" for name, version in certificate.versions.items())]
+    return lines
+
+
+def _listed(title: str, sentences: tuple[str, ...] | list[str]) -> list[str]:
+    return [f"{title}:"] + [f"  - {sentence}" for sentence in sentences or ("nothing",)]
+
+
+def _leaves(certificate: Certificate) -> list[object]:
+    return [leaf for claim in certificate.claims for event in claim.events for leaf in leaves(event)]

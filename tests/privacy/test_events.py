@@ -1,0 +1,126 @@
+"""Events and ledgers: what they refuse, and the way to JSON and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from tacit.errors import InputError
+from tacit.privacy.accountant import epsilon
+from tacit.privacy.events import (
+    BucketedResponse,
+    Composed,
+    Event,
+    GaussianRelease,
+    NotPrivate,
+    PureRelease,
+    RandomizedResponse,
+    from_record,
+    to_record,
+)
+from tacit.privacy.ledger import Ledger
+
+ALL = [
+    GaussianRelease(1.0, 2.0, 3, released="a share", party="shop", round=4, unit="record"),
+    PureRelease(0.1, 2, unit="person", neighbours="zero-out"),
+    RandomizedResponse(1.0, 4, unit="label"),
+    BucketedResponse(0.5, 1.0, 4),
+    NotPrivate("sent in clear", unit="column"),
+]
+
+
+@pytest.mark.parametrize("event", [*ALL, Composed(tuple(ALL))])
+def test_events_are_frozen_and_survive_json(event: Event) -> None:
+    assert from_record(json.loads(json.dumps(to_record(event)))) == event
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        event.party = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GaussianRelease(-1.0, 1.0), "sensitivity=-1.0"),
+        (lambda: GaussianRelease(1.0, 0.0), "NotPrivate"),
+        (lambda: GaussianRelease(1.0, -2.0), "noise=-2.0"),
+        (lambda: GaussianRelease(1.0, 1.0, 0), "count=0"),
+        (lambda: GaussianRelease(1.0, 1.0, 1.5), "count=1.5"),
+        (lambda: GaussianRelease(float("nan"), 1.0), "sensitivity=nan"),
+        (lambda: PureRelease(float("inf")), "epsilon=inf"),
+        (lambda: RandomizedResponse(1.0, 1), "symbols=1"),
+        (lambda: BucketedResponse(-0.1, 1.0), "mu=-0.1"),
+        (lambda: PureRelease(1.0, unit="row"), "unit='row' is not allowed: choose one of"),
+        (lambda: PureRelease(1.0, neighbours="add"), "neighbours='add'"),
+        (lambda: PureRelease(1.0, round=-1), "round=-1"),
+        (lambda: Composed([PureRelease(1.0)]), "tuple of events"),
+        (lambda: PureRelease(True), "epsilon=True"),
+    ],
+)
+def test_impossible_events_are_refused(make, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_a_field_of_a_record_is_named() -> None:
+    record = to_record(ALL[0])
+    for name in record:
+        with pytest.raises(InputError, match=name):
+            from_record({key: value for key, value in record.items() if key != name})
+    with pytest.raises(InputError, match="unknown field 'sampling'"):
+        from_record({**record, "sampling": 0.01})
+    with pytest.raises(InputError, match=r"event: noise=-1 is not allowed"):
+        from_record({**record, "noise": -1})
+
+
+def test_events_nested_without_end_are_refused() -> None:
+    record = to_record(PureRelease(0.1))
+    for _ in range(50):
+        record = {**to_record(Composed(())), "events": [record]}
+    with pytest.raises(InputError, match="nested more than 20 deep"):
+        from_record(record)
+
+
+def test_ledger_totals() -> None:
+    ledger = Ledger("shop")
+    for t in range(5):
+        ledger.append(GaussianRelease(1.0, 4.0, round=t))
+        assert ledger.spent(1e-5) == pytest.approx(epsilon(GaussianRelease(1.0, 4.0, t + 1), 1e-5), rel=1e-9)
+    ledger.append(RandomizedResponse(1.0, unit="label", party="shop"))
+    assert len(ledger) == 6
+    assert {event.party for event in ledger} == {"shop"}
+    totals = ledger.totals(1e-5)
+    assert set(totals) == {"label", "record"}
+    assert totals["label"] == totals["record"] == ledger.spent(1e-5, "person") > epsilon(RandomizedResponse(1.0), 1e-5)
+    assert ledger.spent(1e-5, "column") == math.inf
+    assert ledger.delta(totals["record"]) == pytest.approx(1e-5, rel=1e-6)
+    assert Ledger.from_json(ledger.to_json()) == ledger
+
+
+def test_ledger_refuses() -> None:
+    ledger = Ledger("shop", [PureRelease(0.1)])
+    with pytest.raises(InputError, match="party='bank' has its own ledger"):
+        ledger.append(PureRelease(0.1, party="bank"))
+    with pytest.raises(InputError, match="party='bank' has its own ledger"):
+        ledger.append(Composed((PureRelease(0.1, party="bank"),)))
+    with pytest.raises(InputError, match="bound every release for the same neighbours"):
+        ledger.append(Composed((PureRelease(0.1, neighbours="zero-out"),)))
+    with pytest.raises(InputError, match="not a known privacy event"):
+        ledger.append("event")  # type: ignore[arg-type]
+    with pytest.raises(AttributeError):
+        ledger.events.append(PureRelease(0.1))  # type: ignore[attr-defined]
+    assert len(ledger) == 1
+    for text, message in (("[]", "JSON object"), ("{", "not whole JSON"), ('{"format": 2}', "no field party")):
+        with pytest.raises(InputError, match=message):
+            Ledger.from_json(text)
+    with pytest.raises(InputError, match="format=2 is not known"):
+        Ledger.from_json(ledger.to_json().replace('"format": 1', '"format": 2'))
+
+
+def test_an_event_inside_a_composition_counts_by_its_own_unit() -> None:
+    hidden = Composed((RandomizedResponse(1.0, unit="label"), PureRelease(0.5, unit="column")), unit="record")
+    ledger = Ledger("shop", [hidden])
+    assert ledger.spent(0.0, "label") == math.inf  # what is bounded for a column has no bound for a label
+    assert Ledger("shop", [Composed((RandomizedResponse(1.0, unit="label"),))]).spent(0.0, "label") == 1.0
+    assert Ledger("shop", [PureRelease(0.5, unit="person")]).spent(0.0, "record") == 0.5
