@@ -1,0 +1,280 @@
+"""Private noise: cryptographic bits, the exact law of a rounded Gaussian, values and noise on one grid.
+
+`docs/proofs/grid.md` proves what is claimed here. In its letters: g is the step of the grid, r = sd / g, U a uniform
+number in (0, 1) of which as many bits are drawn as are needed, and the noise is g * round(r * Phi^-1(U)).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from mpmath import MPContext
+from scipy.special import ndtri
+
+from tacit.errors import InputError
+from tacit.privacy.keystream import KEY_BYTES, Keystream, Words, derive_key
+from tacit.types import Vector
+
+Integers = npt.NDArray[np.int64]
+Shape = int | tuple[int, ...]
+
+GRID_BITS = 24  # g is the largest power of two that is at most sd * 2^-24
+PREFIX_BITS = 52  # bits of U that the fast path sees: then the middle of U's interval is a float
+NDTRI_ERROR = 2.0**-45  # |computed r z - r z| <= NDTRI_ERROR * r * (1 + |z|); about 40 times what is measured
+FAST_REACH = 4.0  # the fast path decides for |z| up to this,
+FAST_MARGIN = 2.0**-39  # and at least this far (times r) from the border of a cell
+FARTHEST = 40  # cells beyond 40 sd are merged with the last one: they have probability below 2^-1100
+CHUNK = 2**15
+LARGEST = 2.0**62  # largest value, in steps of the grid
+SMALLEST_SD, LARGEST_SD = 1e-200, 1e200
+
+_EXACT, _EXACT_LOCK = MPContext(), threading.Lock()  # not mpmath's shared context: its precision belongs to the user
+
+
+@dataclass(frozen=True)
+class GridRelease:
+    """A value with Gaussian noise, on a grid.
+
+    Attributes
+    ----------
+    noisy : Vector
+        Value plus noise; every entry is a multiple of `step`.
+    sensitivity : float
+        L2 sensitivity of the value once it is on the grid: account with this one, at the same sd.
+    step : float
+        Step of the grid, a power of two.
+    """
+
+    noisy: Vector
+    sensitivity: float
+    step: float
+
+
+class NoiseSource:
+    """Noise from the ChaCha20 keystream of a key that the operating system draws.
+
+    Parameters
+    ----------
+    seed : int, optional
+        For tests and papers only: whoever knows it can take the noise off again.
+    stream : str
+        Sources with the same seed and different streams are independent: give each party its name.
+    """
+
+    def __init__(self, seed: int | None = None, stream: str = "") -> None:
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
+            raise InputError(f"seed={seed!r} is not allowed: it must be an integer of 0 or more, or None")
+        self._seed = None if seed is None else int(seed)
+        self._stream = stream
+        self._keys = 0
+        self._lock = threading.Lock()
+        self._renew()
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether the noise can be repeated by whoever knows the seed: then it protects nobody."""
+        return self._seed is not None
+
+    def uniform(self, size: Shape) -> Vector:
+        """Uniform numbers in (0, 1), never 0 or 1: odd multiples of 2^-53."""
+        return _middle(self._words(_count(size))).reshape(size)
+
+    def coin(self, probability: float, size: Shape) -> npt.NDArray[np.bool_]:
+        """True with this probability: exactly so from 2^-11 on, and at most 2^-64 more often below that."""
+        if not 0 <= probability <= 1:
+            raise InputError(f"probability={probability} is not allowed: it must be between 0 and 1")
+        words = self._words(_count(size)).reshape(size)
+        threshold = math.ceil(math.ldexp(float(probability), 64))
+        if threshold == 2**64:
+            return np.ones(words.shape, dtype=np.bool_)
+        return np.asarray(words < np.uint64(threshold))
+
+    def gaussian(self, size: Shape, sd: float) -> Vector:
+        """Gaussian noise rounded to multiples of `grid_step(sd)`, exactly in its law (docs/proofs/grid.md)."""
+        step = grid_step(sd)
+        return (self._steps(_count(size), sd / step).astype(np.float64) * step).reshape(size)
+
+    def release(self, value: npt.ArrayLike, sd: float, sensitivity: float) -> GridRelease:
+        """Round a value to the grid and add Gaussian noise.
+
+        Parameters
+        ----------
+        value : array
+            What is to be protected.
+        sd : float
+            Standard deviation of the noise; see `sd_for`.
+        sensitivity : float
+            L2 sensitivity of the value as it is computed, before it is on the grid.
+
+        Returns
+        -------
+        GridRelease
+            At most as informative as the Gaussian mechanism with this sd and the sensitivity that it states.
+        """
+        step = grid_step(sd)
+        array = np.asarray(value, dtype=np.float64)
+        on_grid = _to_grid(array, step)
+        total = on_grid + self._steps(array.size, sd / step).reshape(array.shape)
+        return GridRelease(total.astype(np.float64) * step, grid_sensitivity(sensitivity, sd, array.size), step)
+
+    def _steps(self, count: int, ratio: float) -> Integers:
+        """Gaussian noise of sd `ratio`, rounded to integers."""
+        steps = np.empty(count, dtype=np.int64)
+        for start in range(0, count, CHUNK):
+            part = steps[start : start + CHUNK]
+            part[:] = rounded_gaussian(self._words(part.size), ratio, self._word)
+        return steps
+
+    def _word(self) -> int:
+        return int(self._words(1)[0])
+
+    def _words(self, count: int) -> Words:
+        with self._lock:
+            forked = self._process != os.getpid() and not self.is_seeded
+            if forked or count > self._bits.room:
+                self._renew()
+            return self._bits.words(count)
+
+    def _renew(self) -> None:
+        """Take a new key: at the start, when one is used up, and in a forked child, whose noise must be its own."""
+        self._process = os.getpid()
+        self._keys += 1
+        if self._seed is None:
+            self._bits = Keystream(os.urandom(KEY_BYTES))
+        else:
+            self._bits = Keystream(derive_key(str(self._seed).encode(), "noise", self._stream, self._keys))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a NoiseSource is not copied, since two copies would add the same noise: make a new one")
+
+
+def grid_step(sd: float) -> float:
+    """Step of the grid for noise of this standard deviation: the largest power of two up to sd * 2^-24."""
+    if not SMALLEST_SD <= sd <= LARGEST_SD:
+        raise InputError(f"sd={sd} is not allowed: it must be between {SMALLEST_SD:g} and {LARGEST_SD:g}")
+    return math.ldexp(1.0, math.frexp(sd)[1] - 1 - GRID_BITS)
+
+
+def grid_sensitivity(sensitivity: float, sd: float, size: int) -> float:
+    """L2 sensitivity of a value of `size` entries after rounding to the grid: at most D + g sqrt(size), rounded up."""
+    _check_sensitivity(sensitivity)
+    return _up(sensitivity + _up(grid_step(sd) * _up(math.sqrt(size))))
+
+
+def sd_for(mu: float, sensitivity: float, size: int) -> float:
+    """Standard deviation with which `release` is mu-GDP, the rounding to the grid included."""
+    _check_sensitivity(sensitivity)
+    rest = mu - _up(math.ldexp(_up(math.sqrt(size)), -GRID_BITS))
+    if not 0 < rest < math.inf:
+        lowest = math.sqrt(size) * 2.0**-GRID_BITS
+        raise InputError(f"mu={mu} is not allowed for {size} entries: it must be finite and above {lowest:.2g}")
+    return max(_up(_up(_up(sensitivity) / rest), 8), SMALLEST_SD)
+
+
+def rounded_gaussian(words: Words, ratio: float, more: Callable[[], int]) -> Integers:
+    """round(ratio * Phi^-1(U)) where U starts with the first 52 bits of a word and goes on with bits from `more`.
+
+    Nearly every cell follows from those bits and a float; the others are settled with as many bits as they need.
+    """
+    exact = ratio * ndtri(_middle(words))
+    steps = np.rint(exact)
+    unsure = np.abs(exact - steps) > 0.5 - FAST_MARGIN * ratio
+    unsure |= np.abs(exact) > FAST_REACH * ratio
+    cells: Integers = steps.astype(np.int64)
+    for i in np.flatnonzero(unsure):
+        prefix = int(words[i]) >> (64 - PREFIX_BITS)
+        low, high = _possible_cells(prefix, ratio)
+        cells[i] = low if low == high else _settle(prefix, ratio, (low, high), more)
+    return cells
+
+
+def _possible_cells(prefix: int, ratio: float) -> tuple[int, int]:
+    """First and last cell where ratio * Phi^-1(U) can lie, given the first bits of U."""
+    ends = ndtri(np.ldexp([prefix, prefix + 1.0], -PREFIX_BITS))
+    ends = np.clip(ends, -FARTHEST, FARTHEST)
+    error = NDTRI_ERROR * ratio * (1 + np.abs(ends))
+    low, high = np.rint(ratio * ends + error * [-1.0, 1.0])
+    return int(low), int(high)
+
+
+def _settle(prefix: int, ratio: float, cells: tuple[int, int], more: Callable[[], int]) -> int:
+    """The cell of U among several, by bisection; every comparison draws bits until it is certain."""
+    low, high = cells
+    uniform = _Uniform(prefix, more)
+    while low < high:
+        middle = (low + high) // 2
+        if uniform.is_below_end(middle, ratio):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+class _Uniform:
+    """A uniform number in (0, 1) whose bits are drawn when they are needed."""
+
+    def __init__(self, prefix: int, more: Callable[[], int]) -> None:
+        self._value, self._bits, self._more = prefix, PREFIX_BITS, more
+        self._extend()
+
+    def is_below_end(self, cell: int, ratio: float) -> bool:
+        """Whether it is below Phi((cell + 1/2) / ratio), where the cell ends."""
+        while True:
+            end = _scaled_cdf(cell, ratio, self._bits)
+            if self._value + 1 < end:
+                return True
+            if self._value > end + 1:
+                return False
+            self._extend()
+
+    def _extend(self) -> None:
+        self._value, self._bits = self._value << 64 | self._more(), self._bits + 64
+
+
+def _scaled_cdf(cell: int, ratio: float, bits: int) -> int:
+    """Phi((cell + 1/2) / ratio) * 2^bits, rounded down, from 64 bits more."""
+    with _EXACT_LOCK:
+        _EXACT.prec = bits + 64
+        return int(_EXACT.floor(_EXACT.ldexp(_EXACT.ncdf((_EXACT.mpf(cell) + 0.5) / ratio), bits)))
+
+
+def _middle(words: Words) -> Vector:
+    """Middle of the interval of the uniform numbers that start with the first 52 bits of each word."""
+    odd = (words >> np.uint64(11)) | np.uint64(1)
+    return odd.astype(np.float64) * 2.0**-53
+
+
+def _to_grid(value: Vector, step: float) -> Integers:
+    """The nearest multiples of the step, counted in steps. Messages never show the value: it is private."""
+    with np.errstate(over="ignore"):  # infinity is refused below
+        steps = np.rint(np.ldexp(value, 1 - math.frexp(step)[1]))
+    bad = np.flatnonzero(~(np.abs(steps) < LARGEST))
+    if bad.size:
+        raise InputError(
+            f"entry {bad[0]} of the value is not finite or beyond 2^62 grid steps of {step:g}: clip it, or raise sd"
+        )
+    return steps.astype(np.int64)
+
+
+def _count(size: Shape) -> int:
+    count = math.prod(size) if isinstance(size, tuple) else size
+    if count < 0:
+        raise InputError(f"size={size} is not allowed: it must be 0 or more")
+    return count
+
+
+def _check_sensitivity(sensitivity: float) -> None:
+    if not 0 <= sensitivity < math.inf:
+        raise InputError(f"sensitivity={sensitivity} is not allowed: it must be finite and 0 or more")
+
+
+def _up(number: float, ulps: int = 1) -> float:
+    """A number some floats above: no rounding may make a claim smaller."""
+    return number + ulps * math.ulp(number)
