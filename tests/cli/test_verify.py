@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.privacy.conftest import make_certificate
 
 from tacit.privacy.certificate import not_private
+from tests.privacy.conftest import make_certificate
 
 
 @pytest.fixture
