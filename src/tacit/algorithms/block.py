@@ -59,6 +59,17 @@ class Block:
             product -= self.centre @ x
         return product
 
+    def predict_exactly(self, x: Vector) -> Vector:
+        """(D - 1 m') x with every product in float64, for shares whose sum over many rounds must not drift."""
+        if self.matrix.dtype == np.float64:
+            return self.predict(x)
+        if self.is_sparse:
+            product = np.asarray(self.matrix @ x, dtype=np.float64)
+        else:
+            starts = range(0, self.n, ROWS_AT_ONCE)
+            product = np.concatenate([self.matrix[i : i + ROWS_AT_ONCE].astype(np.float64) @ x for i in starts])
+        return product if self.centre is None else product - self.centre @ x
+
     def correlate(self, r: Vector) -> Vector:
         """(D - 1 m')' r, for one vector or the columns of a matrix, as float64."""
         product = np.asarray(self.matrix.T @ r.astype(self.matrix.dtype, copy=False), dtype=np.float64)

@@ -21,14 +21,20 @@ def is_certifiable(problem: Problem) -> bool:
     return problem.loss.convex and penalised and problem.regularizer.name not in ("none", "nonnegative")
 
 
-def balanced(problem: Problem, theta: Vector) -> Vector:
-    """Shrink the positive or the negative part so that the weighted sum is 0, where an intercept asks for it."""
+def balance(problem: Problem, theta: Vector) -> tuple[float, float]:
+    """Factors <= 1 of the positive and the negative part after which the weighted sum is 0, for an intercept."""
     if not problem.fit_intercept:
-        return theta
+        return 1.0, 1.0
     up, down = weighted_mean(problem, np.maximum(theta, 0.0)), weighted_mean(problem, np.maximum(-theta, 0.0))
     if up == 0.0 or down == 0.0:
-        return np.zeros_like(theta)
-    return np.asarray(theta * np.where(theta > 0, min(1.0, down / up), min(1.0, up / down)))
+        return 0.0, 0.0
+    return min(1.0, down / up), min(1.0, up / down)
+
+
+def balanced(problem: Problem, theta: Vector) -> Vector:
+    """Shrink the positive or the negative part so that the weighted sum is 0, where an intercept asks for it."""
+    up, down = balance(problem, theta)
+    return np.asarray(theta * np.where(theta > 0, up, down))
 
 
 def conjugate_terms(problem: Problem, pull: Vector) -> Arrays:

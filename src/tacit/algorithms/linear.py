@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
@@ -12,7 +13,7 @@ from tacit.types import Vector
 
 
 class CurvatureSolver:
-    """(D' W D + ridge I)^-1 by one Cholesky factorisation, for a metric W that stays for several rounds.
+    """D' W D and (D' W D + ridge I)^-1 by one Cholesky factorisation, for a metric W that stays for several rounds.
 
     W = diag(weights), or with `project` diag(weights) after removing the weighted mean, which is the curvature
     that is left once an intercept has been minimised out.
@@ -26,10 +27,14 @@ class CurvatureSolver:
         self.is_dual = outer is not None
         if outer is not None:
             self.root = np.sqrt(weights)
-            self.factor = cholesky(self.root[:, None] * self._project_outer(outer) * self.root, ridge)
+            self.gram = self.root[:, None] * self._project_outer(outer) * self.root
         else:
             self.gram = block.gram(weights, project=project)
-            self.factor = cholesky(self.gram, ridge)
+
+    @cached_property
+    def factor(self) -> tuple[Vector, bool]:
+        """Of the smaller Gram matrix plus the ridge; made when it is first needed."""
+        return cholesky(self.gram, self.ridge)
 
     def _project_outer(self, outer: Vector) -> Vector:
         if not self.project:
