@@ -21,6 +21,8 @@ from tacit.types import Vector
 
 WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
 WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
+WIDE_BLOCK = 2000  # columns of one party from which a factorisation in every round takes too long
+MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged" for smooth losses too
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,13 @@ def make_plan(
     party_names: tuple[str, ...],
     rows: int,
     input_bytes: int,
+    columns: tuple[int, ...] | None = None,
     row_weights: Vector | None = None,
     seed: int = 0,
 ) -> Plan:
     """Check every choice against every other and fill in what is left open.
+
+    `columns` says how many each party holds, where that is known: very wide blocks are left to "averaged".
 
     Raises
     ------
@@ -103,18 +108,29 @@ def make_plan(
         row_weights=row_weights,
         seed=seed,
     )
-    return Plan(problem, _choose_method(method, the_loss, regularizer), party_names, int(max_rounds))
+    return Plan(problem, _choose_method(method, problem, columns), party_names, int(max_rounds))
 
 
-def _choose_method(method: str, loss: Loss, regularizer: Regularizer) -> str:
+def _choose_method(method: str, problem: Problem, columns: tuple[int, ...] | None) -> str:
+    loss, regularizer = problem.loss, problem.regularizer
     if method == "auto":
-        return "averaged" if ALGORITHMS["memory"].refusal(loss, regularizer) else "memory"
+        return _fastest_method(problem, columns)
     if method not in ALGORITHMS:
         raise InputError(f"method={method!r} is unknown: choose one of auto, {', '.join(sorted(ALGORITHMS))}")
     reason = ALGORITHMS[method].refusal(loss, regularizer)
     if reason:
         raise InputError(f'method={method!r} does not fit: {reason}; use method="auto"')
     return method
+
+
+def _fastest_method(problem: Problem, columns: tuple[int, ...] | None) -> str:
+    """The method that needs the fewest rounds, as measured, where its work per round is bearable."""
+    if not ALGORITHMS["memory"].refusal(problem.loss, problem.regularizer):
+        return "memory"
+    wide = max(columns or (0,)) > min(problem.rows, WIDE_BLOCK)
+    if ALGORITHMS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:
+        return "averaged"
+    return "multipliers" if not problem.loss.smooth or problem.parties >= MANY_PARTIES else "averaged"
 
 
 def _check_privacy(privacy: object) -> None:

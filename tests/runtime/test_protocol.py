@@ -52,7 +52,7 @@ class Recorder:
         self.engine.close()
 
 
-@pytest.mark.parametrize("method", ["memory", "averaged", "published", "sgd"])
+@pytest.mark.parametrize("method", ["memory", "multipliers", "averaged", "published", "sgd"])
 def test_all_that_leaves_a_party_passes_one_door(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     released = []
     door = Party._release
@@ -134,7 +134,7 @@ def test_a_lying_party_is_named_and_the_run_stops(spoil, message) -> None:
     assert len(run.state.trace) == 1
 
 
-@pytest.mark.parametrize("method", ["memory", "averaged", "published", "sgd"])
+@pytest.mark.parametrize("method", ["memory", "multipliers", "averaged", "published", "sgd"])
 def test_a_run_paused_and_restored_ends_on_the_same_model(method: str) -> None:
     plan, shards, labels = problem(method, max_rounds=12, tol=0.0)
     whole = Run(plan, shards, labels).go()

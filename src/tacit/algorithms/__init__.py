@@ -2,9 +2,10 @@
 
 from tacit.algorithms.base import Algorithm
 from tacit.algorithms.memory import MEMORY
+from tacit.algorithms.multipliers import MULTIPLIERS
 from tacit.algorithms.sgd import SGD
 from tacit.algorithms.sharing import AVERAGED, PUBLISHED
 
-ALGORITHMS: dict[str, Algorithm] = {method.name: method for method in (AVERAGED, MEMORY, PUBLISHED, SGD)}
+ALGORITHMS: dict[str, Algorithm] = {method.name: method for method in (AVERAGED, MEMORY, MULTIPLIERS, PUBLISHED, SGD)}
 
 __all__ = ["ALGORITHMS", "Algorithm"]

@@ -155,6 +155,7 @@ class _Vertical(BaseEstimator):
             party_names=tuple(shard.name for shard in shards),
             rows=rows,
             input_bytes=sum(_nbytes(shard.features) for shard in shards),
+            columns=tuple(shard.features.shape[1] for shard in shards),
             row_weights=weights,
             seed=int(seed),
         )
@@ -214,10 +215,13 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
         How one X is cut; not used where X is a list with one table per party.
     fit_intercept : bool, default True
     method : str, default "auto"
-        "memory" where the loss is smooth and convex and the penalty l2, else "averaged"; "published" is the paper's
-        own iteration, with a guard; "sgd" is a baseline.
+        "auto" takes "memory" where the loss is smooth and convex and the penalty l2 or none. Else it takes
+        "multipliers" for convex losses with kinks ("hinge", "absolute") and, from ten parties on, for every convex
+        loss, unless a party has more columns than rows or more than 2000. Else it takes "averaged", which fits all.
+        "published" is the paper's own iteration, with a guard; "sgd" is a baseline.
     rho : float or "auto", default "auto"
-        Penalty parameter of "averaged" and "published"; "auto" chooses and adapts it.
+        Penalty parameter of "averaged" and "published", and the first one of "multipliers"; "auto" chooses and
+        adapts it.
     max_rounds : int, default 200
         Most exchanges of one number per row.
     tol : float, default 1e-4

@@ -1,0 +1,164 @@
+"""The party's side: its own block, its envelope, its part of the window, and the coupled block Newton step."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from tacit.algorithms.base import Problem
+from tacit.algorithms.block import Block
+from tacit.algorithms.duality import conjugate_terms, is_certifiable
+from tacit.algorithms.linear import CurvatureSolver, cholesky, solve_scaled
+from tacit.algorithms.multipliers.control import Control, Kind
+from tacit.algorithms.multipliers.outlook import SentOutlook, window_size
+from tacit.algorithms.multipliers.penalty import PenaltyEnvelope, SmoothPenalty
+from tacit.types import Arrays, Vector
+
+COUPLING_CUTOFF = 1e-6  # eigenvalues of the scaled coupling matrix below this carry no information
+FLAT, JITTER = 1e-12, 1e-9  # of the diagonal: below the first a column stays put; the second is added to the others
+
+
+class MultipliersParty:
+    """The party's side: x, its envelope, and directions proposed for it."""
+
+    def __init__(self, problem: Problem, block: Block, outlook: SentOutlook) -> None:
+        self.problem, self.block, self.outlook = problem, block, outlook
+        self.penalty = PenaltyEnvelope(problem, block)
+        d, h = block.d, window_size(problem)
+        self.coef, self.best, self.x, self.direction = (np.zeros(d) for _ in range(4))
+        self.moves, self.cross, self.curved = (np.zeros((d, h)) for _ in range(3))
+        self.metric: CurvatureSolver | None = None
+
+    def start_at(self, coef: Vector) -> Arrays:
+        """Begin from given coefficients, or the nearest that keep to the bounds."""
+        regularizer = self.problem.regularizer
+        self.x = regularizer.prox(coef, 1.0) if regularizer.constraint else coef.copy()
+        self.coef = self.best = self.x
+        return {"share": self.block.predict_exactly(self.x), "numbers": np.array([self.penalty.objective(self.x)])}
+
+    def step(self, round_: int, inbox: Arrays) -> Arrays:
+        """Take the agreed step, then say what the model is worth there or propose a direction."""
+        control = Control.unpack(inbox["control"])
+        self.outlook.read(round_, inbox)
+        if control.keep:
+            self.best = self.coef
+        if inbox["coefficients"].size:
+            self._move(inbox["coefficients"], control.slot)
+        if control.refresh:
+            self._refresh()
+        if not self.penalty.stiffness.size:
+            self.penalty.set_stiffness(control.stiffness)
+        here = self.penalty.at(self.x)
+        arrived = here.value
+        if control.kind == Kind.EVALUATE:
+            return self._evaluate(here)
+        if control.kind == Kind.MULTIPLY and not self.penalty.quadratic:
+            self.penalty.move_multiplier(here, control.growth)
+            here = self.penalty.at(self.x)
+        return self._propose(inbox, control, here, arrived)
+
+    def finish(self, inbox: Arrays) -> None:
+        """End on the best coefficients found."""
+        if not inbox["control"][0]:
+            self.coef = self.best
+
+    # --- the window -----------------------------------------------------------------------------------
+
+    def _move(self, coefficients: Vector, slot: int) -> None:
+        move = self.moves[:, : coefficients.size - 1] @ coefficients[:-1] + coefficients[-1] * self.direction
+        self.x = self.x + move
+        self.moves[:, slot] = move
+        assert self.metric is not None
+        assert self.outlook.step is not None
+        self.cross[:, slot] = self.metric.cross(self.outlook.step)
+        self.curved[:, slot] = self.metric.times(move)
+
+    def _refresh(self) -> None:
+        self._take_metric()
+        assert self.metric is not None
+        used = self.outlook.used
+        self.cross[:, :used] = self.metric.cross_columns(self.outlook.steps[:, :used])
+        self.curved[:, :used] = self.metric.times(self.moves[:, :used])
+
+    def _take_metric(self) -> None:
+        self.metric = CurvatureSolver(self.block, self.outlook.metric, 0.0, project=self.problem.fit_intercept)
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def _evaluate(self, here: SmoothPenalty) -> Arrays:
+        """The model itself: its share, its penalty, and the envelope reached."""
+        self.coef = here.model
+        numbers = np.array([self.penalty.objective(self.coef), here.value])
+        return {"share": self.block.predict_exactly(self.coef), "numbers": numbers}
+
+    def _propose(self, inbox: Arrays, control: Control, here: SmoothPenalty, arrived: float) -> Arrays:
+        """A Newton direction with the products that let the coordinator judge it."""
+        worth = 0.0
+        if self.penalty.quadratic:
+            self.coef, worth = self.x, self.penalty.objective(self.x)
+        else:
+            here = here.damped(control.damping * self.penalty.stiffness)
+        up, down = self._correlate_signs(inbox["residual"])
+        gradient = up + down + here.slope
+        factor = self._factor(here, control.stiffness)
+        newton = -np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
+        self.direction = newton
+        if inbox["gram"].size and not control.plain:
+            self.direction = newton - self._coupling(gradient, here, inbox, control.stiffness, factor)
+        tried = np.column_stack([self.moves[:, : len(inbox["gram"])], self.direction])
+        slopes = [float(gradient @ gradient), -float(gradient @ newton), -float(gradient @ self.direction)]
+        certifies = is_certifiable(self.problem)
+        return {
+            "share": self.block.predict_exactly(self.direction),
+            "linear": tried.T @ here.slope,
+            "gram": here.products(tried),
+            "numbers": np.array([worth, arrived, here.value, here.infeasibility, *slopes]),
+            **(conjugate_terms(self.problem, control.up * up + control.down * down) if certifies else {}),
+        }
+
+    def _correlate_signs(self, residual: Vector) -> tuple[Vector, Vector]:
+        """D' of the residual's positive part and of its negative part, in one pass."""
+        both = self.block.correlate(np.column_stack([np.maximum(residual, 0.0), np.minimum(residual, 0.0)]))
+        return both[:, 0], both[:, 1]
+
+    def _factor(self, here: SmoothPenalty, stiffness: float) -> tuple[Vector, bool]:
+        """Cholesky factor of sigma A + C."""
+        assert self.metric is not None
+        curvature = stiffness * self.metric.gram + np.outer(here.edge, here.edge)
+        diagonal = np.diag(curvature) + here.diagonal
+        top = float(diagonal.max(initial=0.0)) or 1.0
+        jitter = np.where(diagonal <= FLAT * top, top, JITTER * diagonal)
+        curvature[np.diag_indices_from(curvature)] = diagonal + jitter
+        return cholesky(curvature, 0.0)
+
+    def _coupling(
+        self, gradient: Vector, here: SmoothPenalty, inbox: Arrays, stiffness: float, factor: tuple[Vector, bool]
+    ) -> Vector:
+        """What this party does about the others repeating their past moves (through a Schur complement)."""
+        moves, cross, curved = (a[:, : len(inbox["gram"])] for a in (self.moves, self.cross, self.curved))
+        other = stiffness * (cross - curved)
+        solved = np.asarray(linalg.cho_solve(factor, other, check_finite=False))
+        mixed = moves.T @ cross
+        others = inbox["curvature_gram"] - stiffness * (mixed + mixed.T - moves.T @ curved)
+        reduced = others + inbox["gram"] - here.products(moves) - other.T @ solved
+        pull = moves.T @ gradient + solved.T @ gradient
+        scale = np.diag(inbox["curvature_gram"]) + np.maximum(np.diag(inbox["gram"]), 0.0)
+        return solved @ solve_scaled((reduced + reduced.T) / 2, pull, scale, COUPLING_CUTOFF)
+
+    # --- pausing --------------------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Everything needed to go on after a restart, except what the data give again."""
+        own = {name: getattr(self, name) for name in _ARRAYS}
+        return own | {"multiplier": self.penalty.multiplier, "stiffness": self.penalty.stiffness}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`; the Gram matrix is made again from the metric."""
+        for name in _ARRAYS:
+            setattr(self, name, state[name])
+        self.penalty.multiplier, self.penalty.stiffness = state["multiplier"], state["stiffness"]
+        if self.outlook.metric.size:
+            self._take_metric()
+
+
+_ARRAYS = ("coef", "best", "x", "direction", "moves", "cross", "curved")
