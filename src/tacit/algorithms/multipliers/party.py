@@ -46,13 +46,13 @@ class MultipliersParty:
             self._move(inbox["coefficients"], control.slot)
         if control.refresh:
             self._refresh()
-        if not self.penalty.stiffness.size:
+        if not self.penalty.stiffness.size and not self.penalty.quadratic:
             self.penalty.set_stiffness(control.stiffness)
         here = self.penalty.at(self.x)
         arrived = here.value
         if control.kind == Kind.EVALUATE:
             return self._evaluate(here)
-        if control.kind == Kind.MULTIPLY and not self.penalty.quadratic:
+        if control.kind == Kind.MULTIPLY:
             self.penalty.move_multiplier(here, control.growth)
             here = self.penalty.at(self.x)
         return self._propose(inbox, control, here, arrived)
