@@ -102,6 +102,9 @@ def test_float32_data_are_not_copied_to_float64(cancer) -> None:
     reference = VerticalClassifier(alpha=1e-2).fit(X, y)
     assert model.converged_
     assert model.trace_[-1].objective == pytest.approx(reference.trace_[-1].objective, rel=1e-5)
+    scores = X.astype(np.float32).astype(float) @ model.coef_[0] + model.intercept_[0]
+    loss = np.logaddexp(0, -np.where(y == 1, 1, -1) * scores).mean() + 0.5e-2 * (model.coef_**2).sum()
+    assert model.trace_[-1].objective == pytest.approx(loss, rel=1e-7)  # no drift of the summed float32 shares
 
 
 @pytest.mark.parametrize("method", ["memory", "averaged"])
