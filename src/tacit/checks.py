@@ -46,7 +46,9 @@ def check_finite(matrix: Matrix, party: str, columns: tuple[str, ...] | None = N
 
 
 def _dense(block: Any, party: str, columns: tuple[str, ...] | None) -> npt.NDArray[Any]:
-    array = block if isinstance(block, np.ndarray) else np.asarray(block)
+    if isinstance(block, np.ma.MaskedArray):
+        raise InputError(f"{party}: masked arrays are not supported: fill in what is masked")
+    array = np.asarray(block)
     if array.dtype in (np.float32, np.float64):
         return array
     if np.iscomplexobj(array):

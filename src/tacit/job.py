@@ -261,7 +261,7 @@ _SECTIONS = ("job", "model", "privacy", "party", "graph")
 def _document(path: Path) -> dict[str, Any]:
     """Parse the TOML file."""
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError as error:
         raise InputError(f"there is no job file {show(str(path))}: mend the path") from error
     except OSError as error:

@@ -11,6 +11,8 @@ import numbers
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tacit.algorithms import ALGORITHMS, Algorithm
 from tacit.algorithms.base import Problem
 from tacit.errors import InputError
@@ -95,6 +97,8 @@ def make_plan(
     _check_number("tol", tol, least=0.0)
     if isinstance(max_rounds, bool) or not isinstance(max_rounds, numbers.Integral) or max_rounds < 1:
         raise InputError(f"max_rounds={max_rounds!r} is not allowed: it must be a whole number of at least 1")
+    if not isinstance(fit_intercept, bool | np.bool_):
+        raise InputError(f"fit_intercept={fit_intercept!r} is not allowed: it must be True or False")
     problem = Problem(
         loss=the_loss,
         regularizer=regularizer,
@@ -148,7 +152,7 @@ def _check_rho(rho: float | str, loss: Loss, parties: int, rows: int, row_weight
     """Turn rho of the objective into rho times the total row weight, the unit of the algorithms."""
     if rho == "auto":
         return None
-    if isinstance(rho, str | bool) or not math.isfinite(rho) or rho <= 0:
+    if isinstance(rho, bool) or not isinstance(rho, numbers.Real) or not math.isfinite(rho) or rho <= 0:
         raise InputError(f'rho={rho!r} is not allowed: it must be positive, or "auto"')
     total = float(rows if row_weights is None else row_weights.sum())
     least = parties * loss.concavity / total  # below it a z-update has several minimisers

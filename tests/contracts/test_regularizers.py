@@ -231,7 +231,7 @@ def test_unknown_name_suggests_the_nearest_and_lists_all(wrong: str, near: str) 
     with pytest.raises(InputError) as caught:
         get_regularizer(wrong)
     message = str(caught.value)
-    assert f"regularizer={wrong!r} is unknown: did you mean {near!r}?" in message
+    assert f"penalty={wrong!r} is unknown: did you mean {near!r}?" in message
     assert all(name in message for name in REGULARIZERS)
     assert "\n" not in message
 

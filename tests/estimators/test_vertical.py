@@ -10,14 +10,14 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import HuberRegressor, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import check_estimator
 
-from tacit import InputError, VerticalClassifier, VerticalRegressor, alone, pooled
+from tacit import InputError, RunError, VerticalClassifier, VerticalRegressor, alone, pooled
 
 
 @pytest.fixture(scope="module")
@@ -309,3 +309,138 @@ def test_labels_of_any_two_kinds(cancer) -> None:
     for labels in (np.where(y == 1, "yes", "no"), y.astype(bool), np.where(y == 1, 5.5, -2.0)):
         model = VerticalClassifier().fit(X, labels)
         np.testing.assert_array_equal(model.predict(X) == model.classes_[1], reference.predict(X) == 1)
+
+
+# --- what a fit must not do ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shift", [0.0, 2e3, 1e5])
+@pytest.mark.parametrize(
+    ("loss", "penalty"), [("squared", "l2"), ("squared", "l1"), ("huber", "l1"), ("absolute", "l2")]
+)
+def test_a_large_mean_of_the_labels_changes_nothing(loss, penalty, shift) -> None:
+    """The intercept starts at the best constant, and tol is measured against what is left after it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
+    y = X @ rng.normal(size=8) + 0.1 * rng.normal(size=300)
+    model = VerticalRegressor(loss=loss, penalty=penalty, alpha=1e-3, max_rounds=1000).fit(X, y)
+    shifted = clone(model).fit(X, y + shift)
+    assert shifted.converged_
+    assert shifted.trace_[-1].objective == pytest.approx(model.trace_[-1].objective, rel=1e-3)
+    assert shifted.score(X, y + shift) > 0.99
+
+
+def test_constant_labels() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    for value in (0.1, 0.3, 1e5):
+        for loss, penalty in (("absolute", "l2"), ("absolute", "l1"), ("huber", "l1"), ("squared", "l2")):
+            model = VerticalRegressor(loss=loss, penalty=penalty, alpha=1e-3).fit(X, np.full(60, value))
+            np.testing.assert_allclose(model.predict(X), value, rtol=1e-6)
+
+
+def test_a_failed_fit_leaves_the_estimator_as_it_was(cancer) -> None:
+    X, y = cancer
+    model = VerticalClassifier().fit(X, y)
+    scores = model.decision_function(X)
+    with pytest.raises(InputError):
+        model.fit(X, np.where(y == 1, "p", "q"), sample_weight=-np.ones(len(y)))
+    with pytest.raises(InputError):
+        model.fit(np.where(X[:, :4] > 2, np.nan, X[:, :4]), y)
+    with pytest.raises(ConvergenceWarning):
+        model.set_params(max_rounds=1).fit(X + 5, y)
+    np.testing.assert_array_equal(model.decision_function(X), scores)
+    assert set(model.predict(X)) == {0, 1}
+    fresh = VerticalClassifier()
+    with pytest.raises(InputError):
+        fresh.fit(X, y, sample_weight=-np.ones(len(y)))
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+
+
+def test_column_names_are_checked_party_by_party(cancer) -> None:
+    X, y = cancer
+    frame = pd.DataFrame(X[:, :6], columns=list("abcdef"))
+    model = VerticalClassifier().fit([frame[list("abc")], frame[list("def")]], y)
+    right = model.decision_function([frame[list("abc")], frame[list("def")]])
+    np.testing.assert_allclose(model.decision_function(frame), right)
+    with pytest.raises(InputError, match="party 1: column 0 is 'c', it was 'a' when fitted"):
+        model.predict([frame[list("cba")], frame[list("def")]])
+    with pytest.raises(InputError, match="party 1 has no column 'a'"):
+        model.predict([frame[list("def")], frame[list("abc")]])
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[list("fedcba")])
+    table = VerticalClassifier().fit(frame, y)
+    with pytest.raises(InputError, match="party 1: column 0 is 'c'"):
+        table.predict([frame[list("cba")], frame[list("def")]])
+    with pytest.raises(InputError, match="two columns of the name 'a'"):
+        VerticalClassifier().fit(frame.set_axis(list("aabcde"), axis=1), y)
+
+
+def test_warm_start_after_a_change(cancer) -> None:
+    X, y = cancer
+    model = VerticalClassifier(warm_start=True, alpha=1e-2).fit(X, y)
+    regrouped = clone(model).fit(X, y).set_params(parties=3).fit(X, y)
+    np.testing.assert_allclose(regrouped.coef_, model.coef_, atol=0.02)
+    with pytest.raises(
+        InputError, match="warm_start=True goes on with the columns of the last fit: X has 4, it had 30"
+    ):
+        model.fit(X[:, :4], y)
+    for method in ("memory", "averaged", "multipliers"):
+        line = VerticalRegressor(warm_start=True, method=method, max_rounds=2000).fit(X, X[:, 0] + 5.0)
+        assert line.set_params(fit_intercept=False).fit(X, X[:, 0] + 5.0).intercept_ == 0.0
+
+
+def test_a_warm_start_never_ends_on_a_worse_model(cancer) -> None:
+    X, y = cancer
+    best = VerticalClassifier(loss="hinge", penalty="l1", alpha=1e-2, tol=1e-6, max_rounds=1000, warm_start=True).fit(
+        X, y
+    )
+    objective = best.trace_[-1].objective
+    for method in ("averaged", "multipliers"):
+        again = clone(best).set_params(method=method)
+        again.__dict__.update({k: v for k, v in best.__dict__.items() if k.endswith("_") or k.startswith("_")})
+        with pytest.warns(ConvergenceWarning):
+            again.set_params(max_rounds=1, tol=0.0).fit(X, y)
+        assert again.trace_[-1].objective <= objective * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("method", ["memory", "averaged", "multipliers"])
+def test_gaps_are_bounds_for_float32_with_large_means(method) -> None:
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(400, 6)) + 1e3).astype(np.float32)
+    y = (X.astype(float) - 1e3) @ rng.normal(size=6) + rng.normal(size=400)
+    best = VerticalRegressor(alpha=1e-2, tol=1e-12).fit(X.astype(float), y).trace_[-1].objective
+    model = VerticalRegressor(alpha=1e-2, tol=1e-6, method=method, max_rounds=500).fit(X, y)
+    assert model.converged_
+    for row in model.trace_:
+        assert row.objective - best <= row.gap + 1e-9
+        assert row.gap >= 0
+
+
+def test_sgd_on_few_rows_and_with_constraints() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = X @ [1.0, 2.0, 0.5, 1.5]
+    for penalty in ("l2", "nonnegative"):
+        with pytest.warns(ConvergenceWarning):
+            model = VerticalRegressor(method="sgd", penalty=penalty, max_rounds=200, tol=0.0).fit(X, y)
+        assert model.score(X, y) > 0.99
+    with pytest.warns(ConvergenceWarning):
+        VerticalRegressor(method="sgd", max_rounds=3, tol=0.0).fit(0 * X, y)
+
+
+def test_more_wrong_input_is_refused_in_one_line(cancer) -> None:
+    X, y = cancer
+    cases = [
+        (VerticalClassifier(rho=None), X, y, None, "rho=None is not allowed"),
+        (VerticalClassifier(fit_intercept="no"), X, y, None, "fit_intercept='no' is not allowed"),
+        (VerticalClassifier(), X, y, ["a"] * len(y), "not a number"),
+        (VerticalClassifier(), [np.ma.masked_array(X[:, :3]), X[:, 3:]], y, None, "masked arrays"),
+        (VerticalRegressor(), X, pd.date_range("2020", periods=len(y)), None, "dates"),
+    ]
+    for model, data, labels, weights, message in cases:
+        with pytest.raises(InputError, match=message) as caught:
+            model.fit(data, labels, sample_weight=weights)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(RunError, match="scale"):
+        VerticalClassifier().fit(X * 1e300, y)

@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -38,8 +40,7 @@ class Block:
         self.centre = self._mean_row(np.ones(self.n) if weights is None else weights)
 
     def _mean_row(self, weights: Vector) -> Vector:
-        sums = np.asarray(self.matrix.T @ weights.astype(self.matrix.dtype, copy=False), dtype=np.float64)
-        return np.asarray(sums / weights.sum())
+        return np.asarray(self._sum_rows(weights) / weights.sum())
 
     def take(self, rows: npt.NDArray[np.intp]) -> Block:
         """The same columns of some rows, with the same centre."""
@@ -53,29 +54,37 @@ class Block:
         return float(np.vdot(values, values)) / int(self.n)
 
     def predict(self, x: Vector) -> Vector:
-        """(D - 1 m') x, as float64."""
-        product = np.asarray(self.matrix @ x.astype(self.matrix.dtype, copy=False), dtype=np.float64)
+        """(D - 1 m') x; float32 data are multiplied in float64, so that sums over many rounds do not drift."""
+        if self._is_narrow:
+            product = np.concatenate([rows.astype(np.float64) @ x for rows in self._chunks()])
+        else:
+            product = np.asarray(self.matrix @ x, dtype=np.float64)
         if self.centre is not None:
             product -= self.centre @ x
         return product
 
-    def predict_exactly(self, x: Vector) -> Vector:
-        """(D - 1 m') x with every product in float64, for shares whose sum over many rounds must not drift."""
-        if self.matrix.dtype == np.float64:
-            return self.predict(x)
-        if self.is_sparse:
-            product = np.asarray(self.matrix @ x, dtype=np.float64)
-        else:
-            starts = range(0, self.n, ROWS_AT_ONCE)
-            product = np.concatenate([self.matrix[i : i + ROWS_AT_ONCE].astype(np.float64) @ x for i in starts])
-        return product if self.centre is None else product - self.centre @ x
-
     def correlate(self, r: Vector) -> Vector:
-        """(D - 1 m')' r, for one vector or the columns of a matrix, as float64."""
-        product = np.asarray(self.matrix.T @ r.astype(self.matrix.dtype, copy=False), dtype=np.float64)
+        """(D - 1 m')' r for one vector or the columns of a matrix, in float64."""
+        product = self._sum_rows(r)
         if self.centre is not None:
             product -= np.multiply.outer(self.centre, r.sum(axis=0))
         return product
+
+    @property
+    def _is_narrow(self) -> bool:
+        return self.matrix.dtype != np.float64 and not self.is_sparse
+
+    def _chunks(self) -> Iterator[Matrix]:
+        return (self.matrix[start : start + ROWS_AT_ONCE] for start in range(0, self.n, ROWS_AT_ONCE))
+
+    def _sum_rows(self, r: Vector) -> Vector:
+        """D' r."""
+        if not self._is_narrow:
+            return np.asarray(self.matrix.T @ r, dtype=np.float64)
+        total = np.zeros((self.d, *r.shape[1:]))
+        for i, rows in enumerate(self._chunks()):
+            total += rows.T.astype(np.float64) @ r[i * ROWS_AT_ONCE : (i + 1) * ROWS_AT_ONCE]
+        return total
 
     def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
         """(D - 1 m')' diag(weights) columns, in one pass over dense data."""
@@ -86,7 +95,7 @@ class Block:
         else:
             for start in range(0, self.n, ROWS_AT_ONCE):
                 rows = slice(start, start + ROWS_AT_ONCE)
-                product += self.matrix[rows].T @ (weights[rows, None] * columns[rows])
+                product += self.matrix[rows].T.astype(np.float64, copy=False) @ (weights[rows, None] * columns[rows])
         if self.centre is not None:
             product -= np.outer(self.centre, columns.T @ weights)
         return product

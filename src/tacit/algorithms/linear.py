@@ -92,7 +92,7 @@ def cholesky(gram: Vector, ridge: float) -> tuple[Vector, bool]:
     diagonal = np.arange(len(gram))
     jitter = 0.0
     scale = float(np.trace(gram)) / max(len(gram), 1) or 1.0
-    while True:
+    for _ in range(40):
         shifted = gram.copy()
         shifted[diagonal, diagonal] += ridge + jitter
         try:
@@ -100,6 +100,9 @@ def cholesky(gram: Vector, ridge: float) -> tuple[Vector, bool]:
             return np.asarray(factor), bool(lower)
         except linalg.LinAlgError:
             jitter = max(10 * jitter, 1e-13 * scale)
+    return np.full_like(
+        gram, np.nan
+    ), True  # values beyond all bounds: what is solved with it is refused on its way out
 
 
 def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:

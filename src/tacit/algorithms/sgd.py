@@ -13,6 +13,7 @@ import numpy as np
 
 from tacit.algorithms.base import Algorithm, Problem, Progress
 from tacit.algorithms.block import Block
+from tacit.algorithms.constant import best_constant
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers.base import Regularizer
 from tacit.types import Arrays, Vector
@@ -26,20 +27,24 @@ class SgdParty:
 
     def __init__(self, problem: Problem, block: Block) -> None:
         self.problem, self.block = problem, block
-        self.coef = np.random.default_rng(problem.seed).normal(scale=1e-2, size=block.d)
+        self.coef = self._lawful(np.random.default_rng(problem.seed).normal(scale=1e-2, size=block.d))
         self.rows: Vector = np.zeros(0)
 
     def start_at(self, coef: Vector) -> Arrays:
         """Begin from given coefficients."""
-        self.coef = coef.copy()
+        self.coef = self._lawful(coef)
         return {"share": self.block.predict(coef)}
 
+    def _lawful(self, coef: Vector) -> Vector:
+        regularizer = self.problem.regularizer
+        return regularizer.prox(coef, 1.0) if regularizer.constraint else coef.copy()
+
     def step(self, round_: int, inbox: Arrays) -> Arrays:
-        """Take the step of the last batch, predict the next one."""
+        """Take the step of the last batch, predict the next one (no rows: all of them)."""
         self._descend(inbox)
         regularizer = self.problem.regularizer
         rows = inbox["rows"].astype(np.intp)
-        chosen = self.block if rows.size == self.block.n else self.block.take(rows)
+        chosen = self.block.take(rows) if rows.size else self.block
         self.rows = inbox["rows"]
         return {
             "share": chosen.predict(self.coef),
@@ -76,7 +81,7 @@ class SgdCoordinator:
     def __init__(self, problem: Problem, labels: Vector) -> None:
         self.problem, self.labels = problem, labels
         self.weights = np.ones(labels.size) if problem.row_weights is None else problem.row_weights
-        self.intercept = 0.0
+        self.intercept = best_constant(problem, labels)
         self.epoch, self.batch = 0, 0
         self.step = 0.0
         self.derivative: Vector = np.zeros(0)
@@ -95,7 +100,7 @@ class SgdCoordinator:
         """The derivative of the last batch and the rows of the next; all rows at the end of an epoch."""
         n = self.problem.rows
         if self.batch == 0:
-            self.rows = np.arange(n, dtype=np.float64)
+            self.rows = np.zeros(0)
         else:
             order = np.random.default_rng((self.problem.seed, self.epoch)).permutation(n)
             self.rows = order[(self.batch - 1) * BATCH : self.batch * BATCH].astype(np.float64)
@@ -121,7 +126,10 @@ class SgdCoordinator:
         objective = float(self.weights @ value) / self.problem.total + float(total["penalty"][0])
         if self.epoch == 0:
             curvature = min(self.problem.loss.curvature, 1.0)
-            self.step = STEP / max(curvature * float(total["row_norm"][0]), 1e-12)
+            row_norm = float(total["row_norm"][0]) + float(
+                self.problem.fit_intercept
+            )  # the intercept is a column of ones
+            self.step = STEP / (curvature * row_norm) if row_norm > 0 else 0.0
         change = abs(self.last_objective - objective)
         self.last_objective = objective
         self.epoch, self.batch, self.derivative = self.epoch + 1, 1, np.zeros(0)

@@ -74,11 +74,15 @@ def run(options: argparse.Namespace) -> int:
     directory = RunDirectory(options.out or default_directory(job.name))
     with directory.locked(resume=options.resume):
         if directory.finished:
+            directory.check_job(job)
             return _already_finished(directory, options.quiet)
         data, begun = prepare(job)
         directory.begin(begun)
         try:
             result = _train(directory, begun, options)
+        except RunError:
+            directory.abandon()
+            raise
         except KeyboardInterrupt:
             again = command("tacit", "train", options.job, "--out", directory.path, "--resume")
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None

@@ -47,8 +47,7 @@ class _View(MetaEstimatorMixin, BaseEstimator):
             return X[self._checked(len(X))]
         if self.party is None:
             return X
-        names = column_names(X) if hasattr(X, "columns") else tuple(map(str, range(X.shape[1])))
-        layout = layout_of_table(X.shape[1], names, self.estimator.parties)
+        layout = layout_of_table(column_names(X), self.estimator.parties)
         columns = layout.columns[self._checked(len(layout.columns))]
         return X.iloc[:, columns] if hasattr(X, "iloc") else take_columns(X, columns)
 

@@ -21,6 +21,7 @@ class Layout:
 
     columns: tuple[npt.NDArray[np.int64], ...]
     names: tuple[tuple[str, ...], ...]
+    named: bool = False  # the names are the users' own, and not x0, x1, ...
 
     @property
     def party_names(self) -> tuple[str, ...]:
@@ -53,13 +54,13 @@ def layout_of_blocks(blocks: Sequence[Any]) -> Layout:
         columns.append(np.arange(start, start + block.shape[1]))
         names.append(column_names(block, start))
         start += block.shape[1]
-    return Layout(tuple(columns), tuple(names))
+    return Layout(tuple(columns), tuple(names), named=all(hasattr(block, "columns") for block in blocks))
 
 
-def layout_of_table(n_columns: int, names: tuple[str, ...], parties: Any) -> Layout:
+def layout_of_table(names: tuple[str, ...], parties: Any, *, named: bool = False) -> Layout:
     """One table, cut as `parties` says: a number, sizes, or lists of column numbers or names."""
-    columns = split_columns(n_columns, _by_number(parties, names))
-    return Layout(tuple(columns), tuple(tuple(names[j] for j in part) for part in columns))
+    columns = split_columns(len(names), _by_number(parties, names))
+    return Layout(tuple(columns), tuple(tuple(names[j] for j in part) for part in columns), named)
 
 
 def shards_of_blocks(blocks: Sequence[Any], layout: Layout) -> list[Shard]:
@@ -70,9 +71,21 @@ def shards_of_blocks(blocks: Sequence[Any], layout: Layout) -> list[Shard]:
     for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
         if block.shape[1] != len(columns) and columns:
             raise InputError(f"{name} has {block.shape[1]} columns: it had {len(columns)} when the model was fitted")
+        if layout.named and hasattr(block, "columns"):
+            _check_names(name, column_names(block), columns)
         shards.append(Shard(name, check_matrix(block, name, columns), columns))
     _check_rows(shards)
     return shards
+
+
+def _check_names(party: str, found: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    """Refuse columns of other names, or in another order, than the model was fitted with."""
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise InputError(f"{party} has no column {missing[0]!r}: give the columns that the model was fitted with")
+    for at, (name, other) in enumerate(zip(wanted, found, strict=True)):
+        if name != other:
+            raise InputError(f"{party}: column {at} is {other!r}, it was {name!r} when fitted: keep the columns' order")
 
 
 def shards_of_table(X: Matrix, layout: Layout) -> list[Shard]:

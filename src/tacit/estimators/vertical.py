@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections import Counter
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -81,9 +82,29 @@ class _Vertical(BaseEstimator):
 
     # --- fitting --------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, encode: Any, sample_weight: Any) -> RunResult:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train; a fit that fails leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame; or a list with one of these per party
+        y : array of labels: two kinds for a classifier, numbers for a regressor
+        sample_weight : array or None
+        """
+        before = dict(self.__dict__)
+        try:
+            result = self._fit(X, y, sample_weight)
+            if not result.converged:
+                warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> RunResult:
         shards, layout, labels = self._take_in(X, y)
-        encoded = encode(labels)
+        encoded = self._encode(labels)
         rows = shards[0].features.shape[0]
         if len(encoded) != rows:
             raise InputError(f"y has {len(encoded)} labels for {rows} rows: give one label for each row")
@@ -92,21 +113,31 @@ class _Vertical(BaseEstimator):
         plan.problem.loss.check_labels(encoded)
         run = Run(plan, shards, encoded)
         if self.warm_start and hasattr(self, "coef_by_party_"):
-            run.start_from(Start(self.coef_by_party_, float(np.ravel(self.intercept_)[0])))
+            run.start_from(self._last_model(layout))
         with progress(plan, visible=bool(self.verbose)) as observe:
             result = run.go(observe)
         self._keep(result, layout)
         return result
+
+    def _last_model(self, layout: Layout) -> Start:
+        """The coefficients of the last fit, regrouped where the columns are dealt to other parties now."""
+        if layout.n_columns != self._joint.size:
+            raise InputError(
+                f"warm_start=True goes on with the columns of the last fit: X has {layout.n_columns}, "
+                f"it had {self._joint.size}; set warm_start=False"
+            )
+        return Start([self._joint[columns] for columns in layout.columns], float(np.ravel(self.intercept_)[0]))
 
     def _take_in(self, X: Any, y: Any) -> tuple[list[Shard], Layout, npt.NDArray[Any]]:
         if is_block_list(X):
             layout = layout_of_blocks(X)
             self.n_features_in_ = layout.n_columns
             self.__dict__.pop("feature_names_in_", None)
+            if layout.named:
+                self.feature_names_in_ = np.array([name for names in layout.names for name in names], dtype=object)
             labels = column_or_1d(y, warn=True)
             return shards_of_blocks(X, layout), layout, labels
-        names = column_names(X) if hasattr(X, "columns") else None
-        X = _named_numbers(X, names)
+        names = _checked_names(X)
         X, labels = validate_data(
             self,
             X,
@@ -116,15 +147,17 @@ class _Vertical(BaseEstimator):
             ensure_all_finite=False,
             y_numeric=False,
         )
-        names = names or column_names(X)
-        layout = layout_of_table(X.shape[1], names, self.parties)
+        layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
         return shards_of_table(X, layout), layout, column_or_1d(labels, warn=True)
 
     def _weights(self, sample_weight: Any, shard: Shard) -> Vector | None:
         if sample_weight is None:
             return None
         rows = shard.features.shape[0]
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        try:
+            weights = np.asarray(sample_weight, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError("sample_weight has an entry that is not a number: give one number for each row") from error
         weights = np.full(rows, weights) if weights.ndim == 0 else weights
         if weights.shape != (rows,):
             raise InputError(f"sample_weight has shape {weights.shape}: give one number for each of the {rows} rows")
@@ -172,17 +205,22 @@ class _Vertical(BaseEstimator):
         self.trace_ = result.trace
         self.certificate_ = result.certificate
         self.traffic_ = result.traffic
-        if not result.converged:
-            warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=4)
+        self._set_model(result)
+
+    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        raise NotImplementedError
+
+    def _set_model(self, result: RunResult) -> None:
+        raise NotImplementedError
 
     # --- predicting -----------------------------------------------------------------------------------
 
     def _scores(self, X: Any) -> Vector:
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_by_party_")
         if is_block_list(X):
             shards = shards_of_blocks(X, self._layout)
         else:
-            X = _named_numbers(X, column_names(X) if hasattr(X, "columns") else None)
+            _checked_names(X)
             X = validate_data(
                 self,
                 X,
@@ -265,19 +303,9 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VerticalClassifier:
-        """Train.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame; or a list with one of these per party
-        y : array of two kinds of labels
-        sample_weight : array or None
-        """
-        result = self._fit(X, y, self._encode, sample_weight)
+    def _set_model(self, result: RunResult) -> None:
         self.coef_ = self._joint[None, :]
         self.intercept_ = np.array([result.intercept])
-        return self
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         encoded, self.classes_ = encode_binary(labels)
@@ -350,27 +378,25 @@ warm_start
             random_state, verbose, warm_start,
         )  # fmt: skip
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VerticalRegressor:
-        """Train.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame; or a list with one of these per party
-        y : array of numbers
-        sample_weight : array or None
-        """
-        result = self._fit(X, y, _real_labels, sample_weight)
+    def _set_model(self, result: RunResult) -> None:
         self.coef_ = self._joint
         self.intercept_ = result.intercept
-        return self
+
+    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        return _real_labels(labels)
 
     def predict(self, X: Any) -> Vector:
         """Prediction for each row."""
         scores = self._scores(X)
-        return np.exp(scores) if get_loss(self.loss).task == "counts" else scores
+        if get_loss(self.loss).task != "counts":
+            return scores
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(scores))
 
 
 def _real_labels(labels: npt.NDArray[Any]) -> Vector:
+    if labels.dtype.kind in "mM":
+        raise InputError("the labels are dates or durations: give numbers")
     try:
         numbers = np.asarray(labels, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -387,13 +413,18 @@ def _nbytes(matrix: Any) -> int:
     return int(matrix.size * matrix.itemsize)
 
 
-def _named_numbers(X: Any, names: tuple[str, ...] | None) -> Any:
-    """Let a frame with a column that is no number be refused by that column's name."""
-    if names is not None:
-        for name in names:
-            if name in X and getattr(X[name].dtype, "kind", "f") in "OUSMmV":
-                check_matrix(np.asarray(X[name])[:, None], "X", (name,))
-    return X
+def _checked_names(X: Any) -> tuple[str, ...] | None:
+    """Names of a frame's columns, none of them twice and each a column of numbers; None for what is no frame."""
+    if not hasattr(X, "columns"):
+        return None
+    names = column_names(X)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InputError(f"X has two columns of the name {twice[0]!r}: rename one")
+    for name, own in zip(names, X.columns, strict=True):
+        if getattr(X[own].dtype, "kind", "f") in "OUSMmV":
+            check_matrix(np.asarray(X[own])[:, None], "X", (name,))
+    return names
 
 
 def _why_not(result: RunResult) -> str:

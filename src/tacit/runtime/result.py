@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
@@ -13,6 +16,8 @@ from tacit.runtime.loop import LoopState, Observer, begin, run_loop, traffic
 from tacit.runtime.party import Party
 from tacit.runtime.threads import fitting_threads
 from tacit.types import Arrays, Shard, Trace, Vector
+
+QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # what overflows is refused by name
 
 
 @dataclass(frozen=True)
@@ -64,9 +69,9 @@ class Run:
         self.plan, self.shards = plan, shards
         make_shared = plan.algorithm.shared
         self.shared = make_shared(plan.problem) if make_shared else None
-        with fitting_threads(shards):
+        with fitting_threads(shards), np.errstate(**QUIET):
             self.parties = [Party(shard, plan, self.shared) for shard in shards]
-        self.coordinator = Coordinator(plan, labels)
+            self.coordinator = Coordinator(plan, labels)
         self.engine = InProcess(self.parties)
         self.state = LoopState()
 
@@ -79,12 +84,13 @@ class Run:
             for p, c in zip(self.parties, start.coefs, strict=True)
             if p.block.centre is not None
         )
-        begin(self.coordinator, self.engine, start.intercept + centring)
+        intercept = start.intercept + centring if self.plan.problem.fit_intercept else 0.0
+        begin(self.coordinator, self.engine, intercept)
 
     def go(self, observe: Observer | None = None, checkpoint: Callable[[Run], None] | None = None) -> RunResult:
         """Run to the end."""
         keep = None if checkpoint is None else lambda _: checkpoint(self)
-        with fitting_threads(self.shards):
+        with fitting_threads(self.shards), np.errstate(**QUIET):
             state = run_loop(self.plan, self.coordinator, self.engine, self.state, observe, keep)
         self.engine.close()
         models = tuple(PartyModel(p.name, p.columns, p.coef, p.offset) for p in self.parties)

@@ -208,18 +208,30 @@ class RunDirectory:
         saved = read_json(self.path / PLAN)
         if saved.get("format") != FORMAT:
             raise damaged(self.path / PLAN, f"its format is {show(saved.get('format'))}, not {FORMAT}")
+        self.check_job(begun.job)
+        wanted = begun.record()
+        found = _first_difference(_section(saved, "plan"), wanted["plan"])
+        self._refuse(found or _data_difference(_section(saved, "data"), wanted["data"]))
+
+    def check_job(self, job: Job) -> None:
+        """Refuse to go on with another job than the run began with."""
         try:
-            job = read_job(self.path / JOB)
+            saved = read_job(self.path / JOB)
         except InputError as error:
             raise damaged(self.path / JOB, str(error)) from error
-        found = _first_difference(_job_values(job), _job_values(begun.job))
-        wanted = begun.record()
-        found = found or _first_difference(_section(saved, "plan"), wanted["plan"])
-        found = found or _data_difference(_section(saved, "data"), wanted["data"])
-        if found:
+        self._refuse(_first_difference(_job_values(saved), _job_values(job)))
+
+    def _refuse(self, difference: str) -> None:
+        if difference:
             raise InputError(
-                f"cannot go on with the run in {show_path(self.path)}: {found}; undo that, or choose another --out"
+                f"cannot go on with the run in {show_path(self.path)}: {difference}; undo that, or choose another --out"
             )
+
+    def abandon(self) -> None:
+        """Forget a run that failed before anything was saved, so that a mended job can be trained here."""
+        if not self.checkpoint.exists():
+            for name in (PLAN, JOB):
+                (self.path / name).unlink(missing_ok=True)
 
     def restore(self, run: Run) -> bool:
         """Bring `run` to the last checkpoint; False where there is none."""

@@ -29,7 +29,7 @@ class MemoryParty:
     def start_at(self, coef: Vector) -> Arrays:
         """Begin from given coefficients; the share of them is what the coordinator starts from."""
         self.coef = coef.copy()
-        return {"share": self.block.predict_exactly(coef), "coef_norm2": np.array([coef @ coef])}
+        return {"share": self.block.predict(coef)}
 
     def step(self, round_: int, inbox: Arrays) -> Arrays:
         """One round: take the agreed step, then propose a direction."""
@@ -98,7 +98,7 @@ class MemoryParty:
     def _release(self, gradient: Vector, newton: Vector, used: int, slot: int) -> Arrays:
         p, moves = self.direction, self.moves[:, :used]
         return {
-            "share": self.block.predict_exactly(p),
+            "share": self.block.predict(p),
             "move_dot_newest": moves.T @ self.moves[:, slot] if used else np.zeros(0),
             "move_dot_direction": moves.T @ p,
             "move_dot_coef": moves.T @ self.coef,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.algorithms.base import Problem
+from tacit.algorithms.constant import best_constant, negligible_objective
 from tacit.types import Vector
 
 
@@ -14,9 +15,10 @@ class Predictions:
     def __init__(self, problem: Problem, labels: Vector) -> None:
         self.problem, self.labels, self.weights = problem, labels, problem.row_weights
         self.total = problem.total
-        nothing = np.zeros(labels.size)
-        self.scale = 1e-3 * self.loss_at(nothing)  # objectives below a thousandth of predicting nothing count as zero
-        self.place(nothing, 0.0)
+        self.scale = 0.0
+        start = best_constant(problem, labels)
+        self.place(np.full(labels.size, start), start)
+        self.scale = negligible_objective(problem, labels, self.intercept)
 
     def place(self, z: Vector, intercept: float) -> None:
         """Put z somewhere, and b to its minimiser."""

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tacit.algorithms.base import Problem, Progress
+from tacit.algorithms.constant import best_constant, constant_loss, negligible_objective
 from tacit.algorithms.duality import balance, is_certifiable, lower_bound
 from tacit.algorithms.memory.window import Window
 from tacit.algorithms.multipliers.control import Control, Kind
@@ -32,16 +33,17 @@ class MultipliersCoordinator:
         self.loss = LossEnvelope(problem, labels)
         self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
         self.damping = Damping()
-        self.z, self.intercept, self.coefficients = np.zeros(labels.size), 0.0, np.zeros(0)
+        start = best_constant(problem, labels)
+        self.z, self.intercept, self.coefficients = np.full(labels.size, start), start, np.zeros(0)
         self.here = self.loss.at(self.z)
         self.quadratic = problem.regularizer.form == "quadratic"
         self.round, self.steps, self.growth, self.grown = 0, 0, 1.0, 1.0
         self.precise, self.plain, self.primal, self.dual = False, False, 1.0, math.inf
-        nothing = problem.loss.total(self.z, labels, problem.row_weights) / self.total
-        self.scale = 1e-3 * nothing  # objectives below a thousandth of predicting nothing count as zero
+        nothing = constant_loss(problem, labels, start)
+        self.scale = negligible_objective(problem, labels, start)
         feasible = math.isfinite(problem.regularizer.value(np.zeros(1)))
         self.kind = Kind.STEP if feasible else Kind.EVALUATE
-        self.best_objective, self.best_intercept, self.keep = nothing if feasible else math.inf, 0.0, False
+        self.best_objective, self.best_intercept, self.keep = nothing if feasible else math.inf, start, False
 
     def start_at(self, total: Arrays, intercept: float) -> None:
         """Begin from coefficients the parties already hold."""
@@ -165,7 +167,7 @@ class MultipliersCoordinator:
         """Best objective so far minus the dual value: a true bound by weak duality."""
         if not is_certifiable(self.problem):
             return math.inf
-        return self.best_objective - lower_bound(self.problem, self.labels, self._theta, total)
+        return max(0.0, self.best_objective - lower_bound(self.problem, self.labels, self._theta, total))
 
     def _progress(self, gap: float, estimate: float) -> Progress:
         """The certified gap decides; where it is missing or lags (none, x >= 0, l1 alone) also an estimate of it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.algorithms.base import Problem
+from tacit.algorithms.constant import label_spread
 from tacit.types import Vector
 
 FLOOR = 1e-3  # of the metric, where the loss is flat
@@ -26,7 +27,7 @@ class LossEnvelope:
 
     def __init__(self, problem: Problem, labels: Vector) -> None:
         self.loss, self.labels, self.weights = problem.loss, labels, problem.row_weights
-        spread = 1.0 if problem.loss.task == "classification" else float(np.std(labels)) or 1.0
+        spread = 1.0 if problem.loss.task == "classification" else label_spread(labels)
         self.stiffness = problem.rho or (1.0 if problem.loss.smooth else problem.loss.lipschitz / spread)
         self.multiplier = np.zeros(labels.size)
 
@@ -45,7 +46,7 @@ class LossEnvelope:
             return SmoothLoss(loss.total(z, labels, self.weights), *loss.slopes(z, labels))
         centre = z + self.multiplier / stiffness
         nearest = loss.prox(centre, labels, 1 / stiffness)
-        slope = stiffness * (centre - nearest)
+        slope = np.clip(stiffness * (centre - nearest), -loss.lipschitz, loss.lipschitz)
         value = loss.total(nearest, labels, self.weights)
         value += self.sum(slope * slope - self.multiplier**2) / (2 * stiffness)
         size = np.abs(slope)

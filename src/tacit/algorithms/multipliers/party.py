@@ -34,7 +34,7 @@ class MultipliersParty:
         regularizer = self.problem.regularizer
         self.x = regularizer.prox(coef, 1.0) if regularizer.constraint else coef.copy()
         self.coef = self.best = self.x
-        return {"share": self.block.predict_exactly(self.x), "numbers": np.array([self.penalty.objective(self.x)])}
+        return {"share": self.block.predict(self.x), "numbers": np.array([self.penalty.objective(self.x)])}
 
     def step(self, round_: int, inbox: Arrays) -> Arrays:
         """Take the agreed step, then say what the model is worth there or propose a direction."""
@@ -89,7 +89,7 @@ class MultipliersParty:
         """The model itself: its share, its penalty, and the envelope reached."""
         self.coef = here.model
         numbers = np.array([self.penalty.objective(self.coef), here.value])
-        return {"share": self.block.predict_exactly(self.coef), "numbers": numbers}
+        return {"share": self.block.predict(self.coef), "numbers": numbers}
 
     def _propose(self, inbox: Arrays, control: Control, here: SmoothPenalty, arrived: float) -> Arrays:
         """A Newton direction with the products that let the coordinator judge it."""
@@ -109,7 +109,7 @@ class MultipliersParty:
         slopes = [float(gradient @ gradient), -float(gradient @ newton), -float(gradient @ self.direction)]
         certifies = is_certifiable(self.problem)
         return {
-            "share": self.block.predict_exactly(self.direction),
+            "share": self.block.predict(self.direction),
             "linear": tried.T @ here.slope,
             "gram": here.products(tried),
             "numbers": np.array([worth, arrived, here.value, here.infeasibility, *slopes]),

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tacit.algorithms.base import Problem, Progress
+from tacit.algorithms.constant import best_constant, constant_loss, negligible_objective
 from tacit.algorithms.duality import balanced, is_certifiable, lower_bound, weighted_mean
 from tacit.algorithms.sharing.acceleration import Acceleration
 from tacit.algorithms.sharing.form import Form, default_rho
@@ -28,16 +29,18 @@ class SharingCoordinator:
         self.rho = problem.rho or default_rho(problem.loss, labels, form.copies)
         if form.published and problem.rho is None:
             self.rho *= 2.5 * problem.parties  # it diverges once the parties' corrections add up past the residual
-        n = labels.size
-        self.w, self.a, self.z = np.zeros(n), np.zeros(n), np.zeros(n)
+        n, start = labels.size, best_constant(problem, labels)
+        self.z = np.full(n, start)
+        self.w, self.a = self.z.copy(), self.z / form.copies
         self.last_z = self.z
         self.acceleration = Acceleration(n, form.window)
-        self.base_intercept = self.intercept = self.best_intercept = 0.0
+        self.base_intercept = self.intercept = self.best_intercept = start
         self.best_objective = self.best_residual = self.last_residual = math.inf
         self.first_stationarity = 0.0
         self.keep = False
         self.round, self.growing, self.next_rho_check = 0, 0, 10
-        self.scale = 1e-3 * problem.loss.total(self.z, labels, problem.row_weights) / self.total
+        self.scale = negligible_objective(problem, labels, start)
+        self.constant_loss = constant_loss(problem, labels, start) + self.scale
         self._theta: Vector | None = None
 
     # --- the protocol ---------------------------------------------------------------------------------
@@ -48,6 +51,7 @@ class SharingCoordinator:
         self.a = z / self.copies
         self.base_intercept = self.intercept = self.best_intercept = intercept
         self.w = z + self.problem.loss.grad(z, self.labels) * self.copies / self.rho
+        self._judge(z, float(total["numbers"][0]))
 
     def broadcast(self) -> Arrays:
         """The z-update at w, then q."""
@@ -124,21 +128,17 @@ class SharingCoordinator:
 
     def _measure(self, total: Arrays, predictions: Vector) -> Progress:
         penalty, stationarity = (float(v) for v in total["numbers"])
-        loss = self.problem.loss.total(predictions, self.labels, self.problem.row_weights) / self.total
-        objective = loss + penalty
-        self.keep = objective < self.best_objective
-        if self.keep:
-            self.best_objective, self.best_intercept = objective, self.intercept
+        objective = self._judge(predictions, penalty)
         primal, dual, violation = self._residuals(predictions)
         gap = math.inf
         if self._theta is not None:
-            gap = self.best_objective - lower_bound(self.problem, self.labels, self._theta, total)
+            gap = max(0.0, self.best_objective - lower_bound(self.problem, self.labels, self._theta, total))
         grew = max(primal, dual) > self.last_residual
         self.last_residual = max(primal, dual)
         stationarity += violation * (1 + (self.rho / self.total) ** 2)
         self.first_stationarity = self.first_stationarity or stationarity
         return Progress(
-            objective=objective,
+            objective=self.best_objective,
             gap=gap,
             primal=primal,
             dual=dual,
@@ -148,10 +148,19 @@ class SharingCoordinator:
             note=self._divergence(objective, grew) if self.form.published else "",
         )
 
+    def _judge(self, predictions: Vector, penalty: float) -> float:
+        """Objective of the model with these predictions; the best one is what the run would end on."""
+        loss = self.problem.loss.total(predictions, self.labels, self.problem.row_weights) / self.total
+        objective = loss + penalty
+        self.keep = objective < self.best_objective
+        if self.keep:
+            self.best_objective, self.best_intercept = objective, self.intercept
+        return objective
+
     def _done(self, gap: float, stationarity: float) -> bool:
         """The certified gap decides; where there is none, the residuals; for a loss that is not convex, V."""
         if not self.problem.loss.convex:
-            return stationarity <= self.tol**2 * self.first_stationarity
+            return stationarity <= self.tol**2 * max(self.first_stationarity, self.constant_loss**2)
         if not is_certifiable(self.problem):
             return self.last_residual <= 0.1 * self.tol
         return gap <= self.tol * max(self.best_objective, self.scale)
@@ -169,7 +178,7 @@ class SharingCoordinator:
         self.best_residual = min(self.best_residual, self.last_residual)
         self.growing = self.growing + 1 if grew else 0
         grown = self.last_residual >= DIVERGED * self.best_residual or self.growing >= GROWING_ROUNDS
-        if objective < DIVERGED * (1e3 * self.scale) and not grown:  # 1e3 * scale: the loss of predicting nothing
+        if objective < DIVERGED * self.constant_loss and not grown:
             return ""
         return (
             f"the published form diverges at rho={self.rho / self.total:.3g}: every party corrects the whole residual "

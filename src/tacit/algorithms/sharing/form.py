@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.algorithms.base import Problem
+from tacit.algorithms.constant import label_spread
 from tacit.problem.losses.base import Loss
 from tacit.types import Vector
 
@@ -37,7 +38,7 @@ def published_form(problem: Problem) -> Form:
 
 def default_rho(loss: Loss, labels: Vector, copies: int) -> float:
     """Start for rho from the curvature of the loss, or from slope over spread of the labels where it has none."""
-    spread = float(np.std(labels)) or 1.0
+    spread = label_spread(labels)
     if loss.concavity > 0:
         return 2.0 * copies * loss.concavity  # the z-update must have one minimiser
     if math.isfinite(loss.curvature):

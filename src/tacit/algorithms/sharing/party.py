@@ -22,11 +22,14 @@ class SharingParty:
         self.best = np.zeros(block.d)
         self.results, self.residuals = (np.zeros((block.d, form.window)) for _ in range(2))
         self.start = np.zeros(block.d)
+        self.certificate = 0.0  # of the last x-update: how far its optimality condition is from holding
 
     def start_at(self, coef: Vector) -> Arrays:
         """Begin from given coefficients."""
+        if self.problem.regularizer.constraint:
+            coef = self.problem.regularizer.prox(coef, 1.0)
         self.coef, self.start, self.best = coef.copy(), coef.copy(), coef.copy()
-        return {"share": self.block.predict(coef)}
+        return {"share": self.block.predict(coef), "numbers": np.array([self._penalty()])}
 
     def step(self, round_: int, inbox: Arrays) -> Arrays:
         """Answer q with the share of the new coefficients."""
@@ -37,7 +40,7 @@ class SharingParty:
         base = self.results[:, : mixture.size] @ mixture if mixture.size else self.start
         pull = self.solver.correlate(inbox["q"])
         weight = self.problem.alpha * self.total / rho
-        self.coef, certificate = self.solver.solve(base, inbox["q"], pull, weight)
+        self.coef, self.certificate = self.solver.solve(base, inbox["q"], pull, weight)
         result = relaxation * self.coef + (1 - relaxation) * base
         products = self._store(int(slot), result, result - base)
         return {
@@ -45,7 +48,6 @@ class SharingParty:
             "products": products,
             "numbers": np.array([self._penalty(), self._stationarity(base, rho * pull) ** 2]),
             **(conjugate_terms(self.problem, self.solver.correlate(inbox["dual"])) if "dual" in inbox else {}),
-            "max_certificate": np.array([certificate]),
         }
 
     def _store(self, slot: int, result: Vector, residual: Vector) -> Vector:

@@ -31,7 +31,7 @@ def get_regularizer(regularizer: str | Regularizer) -> Regularizer:
     """
     if isinstance(regularizer, Regularizer):
         return regularizer
-    return find("regularizer", regularizer, REGULARIZERS)()
+    return find("penalty", regularizer, REGULARIZERS)()
 
 
 __all__ = [

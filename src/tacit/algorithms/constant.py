@@ -1,0 +1,53 @@
+"""The best prediction that looks at no feature: where an intercept starts, and what objectives are compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import optimize
+
+from tacit.algorithms.base import Problem
+from tacit.types import Vector
+
+WIDEST_SCORE = 40.0  # of a classifier: beyond it the loss of a right answer is rounding
+
+
+def best_constant(problem: Problem, labels: Vector) -> float:
+    """Minimiser of the loss over one constant prediction; 0 without an intercept or where the loss is not convex."""
+    if not problem.fit_intercept or not problem.loss.convex:
+        return 0.0
+    low, high = _bracket(problem, labels)
+    if not low < high:
+        return low
+
+    def loss(constant: float) -> float:
+        return problem.loss.total(np.full(labels.size, constant), labels, problem.row_weights)
+
+    found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9 * (high - low)})
+    return min((low, float(found.x), high, min(max(0.0, low), high)), key=loss)
+
+
+def constant_loss(problem: Problem, labels: Vector, constant: float) -> float:
+    """Mean loss of that prediction."""
+    return problem.loss.total(np.full(labels.size, constant), labels, problem.row_weights) / problem.total
+
+
+def negligible_objective(problem: Problem, labels: Vector, constant: float) -> float:
+    """Below this an objective counts as zero: a thousandth of that of the best constant, or rounding of the labels."""
+    rounding = 1e-10 * float(np.abs(labels).max(initial=0.0))
+    at_best = constant_loss(problem, labels, constant)
+    return max(1e-3 * at_best, constant_loss(problem, labels, constant + rounding) - at_best, 1e-300)
+
+
+def label_spread(labels: Vector) -> float:
+    """Standard deviation of the labels; 1 where they differ by rounding only."""
+    spread = float(np.std(labels))
+    return spread if spread > 1e-12 * float(np.abs(labels).max(initial=0.0)) else 1.0
+
+
+def _bracket(problem: Problem, labels: Vector) -> tuple[float, float]:
+    if problem.loss.task == "classification":
+        return -WIDEST_SCORE, WIDEST_SCORE
+    low, high = float(labels.min()), float(labels.max())
+    if problem.loss.task == "counts":
+        return -WIDEST_SCORE, float(np.log(max(high, 1e-12))) + 1.0
+    return low, high
