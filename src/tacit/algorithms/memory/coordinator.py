@@ -14,7 +14,8 @@ from tacit.algorithms.memory.window import Window
 from tacit.types import Arrays, Vector
 
 REFRESH_ROUNDS = frozenset({1, 2, 5, 12, 30, 75, 190, 475})
-UNCERTIFIED = 5.0  # without a penalty the gap is only estimated: this many times half the block Newton decrement
+UNCERTIFIED = 5.0  # without a penalty the gap is only estimated: this many times half the block Newton decrement,
+STILL, STILL_ROUNDS = 0.1, 5  # and the objective must not have fallen by this part of the bar in so many rounds
 
 
 class MemoryCoordinator:
@@ -28,6 +29,7 @@ class MemoryCoordinator:
         self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
         self.coefficients: Vector = np.zeros(0)
         self.round, self.plain = 0, False
+        self.past: Vector = np.full(STILL_ROUNDS, np.inf)  # the last objectives
 
     @property
     def intercept(self) -> float:
@@ -92,8 +94,11 @@ class MemoryCoordinator:
         """The duality gap ||grad||^2 / (2 alpha) at the broadcast point bounds the gap now: the objective fell."""
         gap = gradient2 / (2 * self.alpha) if self.alpha > 0 else math.inf
         bar = self.problem.tol * max(objective, self.predictions.scale)
-        estimate = gap if self.alpha > 0 else UNCERTIFIED * decrement / 2
-        return Progress(objective=objective, gap=gap, dual=math.sqrt(gradient2), done=estimate <= bar)
+        done = gap <= bar
+        if self.alpha <= 0:
+            done = UNCERTIFIED * decrement / 2 <= bar and self.past[0] - objective <= STILL * bar
+        self.past = np.append(self.past[1:], objective)
+        return Progress(objective=objective, gap=gap, dual=math.sqrt(gradient2), done=bool(done))
 
     def state(self) -> Arrays:
         """Everything needed to go on after a restart."""
@@ -101,6 +106,7 @@ class MemoryCoordinator:
         return self.window.state() | {
             "z": self.predictions.z,
             "coefficients": self.coefficients,
+            "past": self.past,
             "numbers": np.array(numbers, dtype=np.float64),
         }
 
@@ -108,6 +114,6 @@ class MemoryCoordinator:
         """Go on from `state`."""
         round_, plain, intercept, scale = (float(value) for value in state["numbers"])
         self.round, self.plain = int(round_), bool(plain)
-        self.coefficients = state["coefficients"]
+        self.coefficients, self.past = state["coefficients"], state["past"]
         self.window.restore(state)
         self.predictions.restore(state["z"], intercept, scale)

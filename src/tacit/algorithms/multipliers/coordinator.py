@@ -22,7 +22,7 @@ LEAST_STEPS, MOST_STEPS = 2, 20  # between two moves of the multipliers
 PRECISE = 0.1  # multipliers move once the Newton decrement is below this part of the infeasibility
 NEGLIGIBLE = 1e-2  # ... or below this part of what the tolerance allows
 GROWTH, MOST_GROWTH = 1.5, 1e3  # of the stiffnesses: at a move, and over the run
-ESTIMATED = 3.0  # times the estimated gap must be within tol where no bound is useful (6 times tol was left at worst)
+ESTIMATED = 10.0  # times the estimated gap must be within tol where no bound is useful
 
 
 class MultipliersCoordinator:

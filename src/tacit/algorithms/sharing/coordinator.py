@@ -15,6 +15,7 @@ from tacit.types import Arrays, Vector
 
 RELAXATION = 1.7  # of the first rounds; acceleration takes over after them
 PLAIN_ROUNDS = 5
+STILL, STILL_ROUNDS = 0.1, 20  # without a certificate the best objective must not have fallen by this part of the bar
 CHECK_EVERY = 5  # rounds between two certificates, which need a second vector in the broadcast
 RHO_SLACK, RHO_CHANGE = 5.0, 10.0
 DIVERGED, GROWING_ROUNDS = 1e3, 25  # the published form is stopped when its residual grows so far or so long
@@ -37,6 +38,7 @@ class SharingCoordinator:
         self.base_intercept = self.intercept = self.best_intercept = start
         self.best_objective = self.best_residual = self.last_residual = math.inf
         self.first_stationarity = 0.0
+        self.past: Vector = np.full(STILL_ROUNDS, np.inf)  # the last best objectives
         self.keep = False
         self.round, self.growing, self.next_rho_check = 0, 0, 10
         self.scale = negligible_objective(problem, labels, start)
@@ -161,9 +163,11 @@ class SharingCoordinator:
         """The certified gap decides; where there is none, the residuals; for a loss that is not convex, V."""
         if not self.problem.loss.convex:
             return stationarity <= self.tol**2 * max(self.first_stationarity, self.constant_loss**2)
-        if not is_certifiable(self.problem):
-            return self.last_residual <= 0.1 * self.tol
-        return gap <= self.tol * max(self.best_objective, self.scale)
+        bar = self.tol * max(self.best_objective, self.scale)
+        if is_certifiable(self.problem):
+            return gap <= bar
+        fallen, self.past = float(self.past[0]) - self.best_objective, np.append(self.past[1:], self.best_objective)
+        return self.last_residual <= 0.1 * self.tol and fallen <= STILL * bar
 
     def _residuals(self, predictions: Vector) -> tuple[float, float, float]:
         """Relative primal and dual residual, and the squared violation of z = sum of shares at the round's start."""
@@ -198,13 +202,13 @@ class SharingCoordinator:
     def state(self) -> Arrays:
         """Everything needed to go on after a restart."""
         numbers = np.array([float(getattr(self, name)) for name in _NUMBERS])
-        own = {"numbers": numbers, "w": self.w, "a": self.a, "last_z": self.last_z}
+        own = {"numbers": numbers, "w": self.w, "a": self.a, "last_z": self.last_z, "past": self.past}
         return self.acceleration.state() | own
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
         self.acceleration.restore(state)
-        self.w, self.a, self.last_z = state["w"], state["a"], state["last_z"]
+        self.w, self.a, self.last_z, self.past = (state[name] for name in ("w", "a", "last_z", "past"))
         for name, value in zip(_NUMBERS, state["numbers"], strict=True):
             setattr(self, name, type(getattr(self, name))(value))
 
