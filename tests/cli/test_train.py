@@ -309,3 +309,37 @@ def test_two_processes_do_not_train_into_one_directory(files: Any, refused: Any)
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=30)
+
+
+# --- after the end, and after a failure ----------------------------------------------------------------
+
+
+def test_a_changed_job_is_refused_on_a_finished_run(files: Any, tacit: Any, refused: Any) -> None:
+    out = files.folder / "run"
+    assert tacit("train", files.write(), "--out", out).code == 0
+    assert "nothing to do" in tacit("train", files.write(), "--out", out, "--resume").out
+    files.model = 'loss = "logistic"\nalpha = 5.0'
+    assert "model.alpha is 5.0, it began with 0.01" in refused("train", files.write(), "--out", out, "--resume")
+
+
+def test_a_run_that_failed_at_once_leaves_its_directory_free(files: Any, tacit: Any) -> None:
+    out = files.folder / "run"
+    good = files.shop["s0"]
+    files.shop["s0"] = [value * 1e300 for value in good]
+    failed = tacit("train", files.write(), "--out", out)
+    assert failed.code == 1
+    assert failed.err.count("\n") == 1  # no warnings of numpy beside the one line
+    assert "scale" in failed.err
+    files.shop["s0"] = good
+    assert tacit("train", files.write(), "--out", out).code == 0
+
+
+def test_a_byte_order_mark_is_no_error(files: Any, tacit: Any) -> None:
+    path = files.write()
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert tacit("train", path, "--out", files.folder / "run").code == 0
+
+
+def test_penalty_is_called_as_in_the_job_file(files: Any, refused: Any) -> None:
+    files.model = 'penalty = "l3"'
+    assert "penalty='l3' is unknown" in refused("train", files.write(), "--out", files.folder / "run")
