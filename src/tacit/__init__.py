@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from tacit.errors import InputError, RunError, TacitError
     from tacit.estimators.baselines import alone, pooled
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
+    from tacit.privacy.request import Privacy
 
 _HOMES = {
     "InputError": "tacit.errors",
+    "Privacy": "tacit.privacy.request",
     "RunError": "tacit.errors",
     "TacitError": "tacit.errors",
     "VerticalClassifier": "tacit.estimators.vertical",
@@ -23,6 +25,7 @@ _HOMES = {
 
 __all__ = [
     "InputError",
+    "Privacy",
     "RunError",
     "TacitError",
     "VerticalClassifier",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from tacit.algorithms.block import Block
 from tacit.problem.losses.base import Loss
@@ -151,3 +154,57 @@ class Algorithm:
     party: Callable[[Problem, Block, Any], PartySide]
     coordinator: Callable[[Problem, Vector], CoordinatorSide]
     shared: Callable[[Problem], Any] | None = None
+
+
+class Release(Protocol):
+    """How a private value becomes a released one; an algorithm knows the names of its releases, not their noise."""
+
+    def add(self, name: str, value: npt.ArrayLike) -> Vector:
+        """The value with noise."""
+
+    def respond(self, name: str, symbols: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Each symbol, or one drawn anew."""
+
+    def uniform(self, size: int) -> Vector:
+        """Uniform numbers in (0, 1), for rounding at random."""
+
+
+@dataclass(frozen=True)
+class PrivateAlgorithm:
+    """An algorithm whose sides release noisy values only.
+
+    Attributes
+    ----------
+    name : str
+    party : callable
+        (problem, block, settings, release) -> the party's side; what it returns may leave as it is.
+    coordinator : callable
+        (problem, labels, settings, own block or None, release) -> the coordinator's side.
+    gathers : bool
+        True where the coordinator takes the answers by party, and holds the rows of the party with the labels itself;
+        False where it takes their sum.
+    """
+
+    name: str
+    party: Callable[[Problem, Block, Any, Release], PartySide]
+    coordinator: Callable[[Problem, Vector, Any, Block | None, Release], Any]
+    gathers: bool = False
+
+
+class GatheringSide(Protocol):
+    """A coordinator's side that takes in the answers one by one, and is itself the party that holds the labels."""
+
+    def broadcast(self) -> Arrays:
+        """What goes to every party next."""
+
+    def gather(self, answers: Mapping[str, Arrays]) -> Progress:
+        """Take in the parties' answers."""
+
+    def closing(self) -> Arrays:
+        """The last broadcast."""
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""

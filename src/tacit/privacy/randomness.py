@@ -65,13 +65,16 @@ class NoiseSource:
     seed : int, optional
         For tests and papers only: whoever knows it can take the noise off again.
     stream : str
-        Sources with the same seed and different streams are independent: give each party its name.
+        Sources with the same seed or key and different streams are independent: give each party its name.
+    key : bytes, optional
+        A secret of 32 bytes to draw from, where the same noise must be drawn again after a crash.
     """
 
-    def __init__(self, seed: int | None = None, stream: str = "") -> None:
+    def __init__(self, seed: int | None = None, stream: str = "", key: bytes | None = None) -> None:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0):
             raise InputError(f"seed={seed!r} is not allowed: it must be an integer of 0 or more, or None")
         self._seed = None if seed is None else int(seed)
+        self._secret = key if seed is None else str(self._seed).encode()
         self._stream = stream
         self._keys = 0
         self._lock = threading.Lock()
@@ -137,7 +140,7 @@ class NoiseSource:
 
     def _words(self, count: int) -> Words:
         with self._lock:
-            forked = self._process != os.getpid() and not self.is_seeded
+            forked = self._process != os.getpid() and self._secret is None
             if forked or count > self._bits.room:
                 self._renew()
             return self._bits.words(count)
@@ -146,10 +149,10 @@ class NoiseSource:
         """Take a new key: at the start, when one is used up, and in a forked child, whose noise must be its own."""
         self._process = os.getpid()
         self._keys += 1
-        if self._seed is None:
+        if self._secret is None:
             self._bits = Keystream(os.urandom(KEY_BYTES))
         else:
-            self._bits = Keystream(derive_key(str(self._seed).encode(), "noise", self._stream, self._keys))
+            self._bits = Keystream(derive_key(self._secret, "noise", self._stream, self._keys))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a NoiseSource is not copied, since two copies would add the same noise: make a new one")

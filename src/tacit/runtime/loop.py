@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +43,8 @@ def run_loop(
     """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up."""
     clock = time.perf_counter() - state.seconds
     down = up = 0
-    while not state.converged and not state.note and state.rounds < plan.max_rounds:
+    most = plan.max_rounds if plan.private is None else plan.private.rounds
+    while not state.converged and not state.note and state.rounds < most:
         state.exchange += 1
         message = coordinator.broadcast(state.exchange)
         answers = engine.exchange(message)
@@ -53,7 +55,7 @@ def run_loop(
         if progress is None:
             continue
         state.rounds += 1
-        _record(state, progress, down, up)
+        _record(plan, state, progress, down, up)
         down = up = 0
         if observe:
             observe(state.trace[-1])
@@ -78,9 +80,10 @@ def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
     }
 
 
-def _record(state: LoopState, progress: Progress, down: int, up: int) -> None:
+def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int) -> None:
     state.converged, state.note = progress.done, progress.note
-    if not abs(progress.objective) < float("inf"):
+    unknown = plan.private is not None and math.isnan(progress.objective)  # nobody may see the joint objective
+    if not abs(progress.objective) < float("inf") and not unknown:
         raise RunError(
             f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
             "(say, standard deviation 1) or raise alpha"
@@ -97,8 +100,15 @@ def _record(state: LoopState, progress: Progress, down: int, up: int) -> None:
             seconds=state.seconds,
             bytes_down=down,
             bytes_up=up,
+            epsilon=_spent(plan),
         )
     )
+
+
+def _spent(plan: Plan) -> float:
+    """Epsilon of the planned run: its noise is calibrated to the whole, so that no part of it is claimed for less."""
+    target = plan.certificate().target
+    return math.inf if target is None else plan.certificate().epsilon(target.delta)
 
 
 __all__ = ["LoopState", "Message", "begin", "run_loop", "traffic"]

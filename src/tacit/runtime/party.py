@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tacit.algorithms.base import Algorithm, PartySide
 from tacit.algorithms.block import Block
 from tacit.errors import RunError
 from tacit.plan import Plan
+from tacit.privacy.releases import Releaser
 from tacit.types import Arrays, Message, Shard, Vector
 
 
@@ -19,10 +21,19 @@ class Party:
         self.name = shard.name
         self.columns = shard.columns
         self.block = Block(shard.features)
-        if plan.problem.fit_intercept:
+        if plan.problem.fit_intercept and isinstance(plan.algorithm, Algorithm):  # means of the data are data
             self.block.set_centre(plan.problem.row_weights)
-        self.side = plan.algorithm.party(plan.problem, self.block, shared)
+        self.releaser: Releaser | None = None
+        self.side = self._make_side(plan, shared)
         self._start: Vector | None = None
+
+    def _make_side(self, plan: Plan, shared: Any) -> PartySide:
+        algorithm, private = plan.algorithm, plan.private
+        if isinstance(algorithm, Algorithm):
+            return algorithm.party(plan.problem, self.block, shared)
+        assert private is not None
+        self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
+        return algorithm.party(plan.problem, self.block, private.settings, self.releaser)
 
     def start_from(self, coef: Vector) -> None:
         """Begin the next run from these coefficients instead of zero."""
@@ -30,6 +41,8 @@ class Party:
 
     def answer(self, message: Message) -> Message:
         """Answer one message of the coordinator."""
+        if self.releaser is not None:
+            self.releaser.begin(message)
         if message.kind == "finish":
             self.side.finish(dict(message.arrays))
             return self._release(message, {})
@@ -47,6 +60,16 @@ class Party:
                     "scale the party's columns to moderate size (say, standard deviation 1)"
                 )
         return Message(sender=self.name, round=message.round, arrays=arrays, kind=message.kind)
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+        return {**self.side.state(), **({} if self.releaser is None else self.releaser.state())}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        if self.releaser is not None:
+            self.releaser.restore(state)
+        self.side.restore(state)
 
     @property
     def coef(self) -> Vector:

@@ -17,7 +17,7 @@ from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.problem.losses import LOSSES
 from tacit.runtime.files import damaged, read_json, show_path
-from tacit.runtime.result import PartyModel
+from tacit.runtime.model import PartyModel
 from tacit.runtime.store import FORMAT, JOINT, MODEL, PLAN, RESULT
 from tacit.types import Shard, Vector
 

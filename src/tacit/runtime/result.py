@@ -8,26 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from tacit.algorithms.base import Algorithm
+from tacit.algorithms.block import Block
+from tacit.errors import InputError
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.engines.in_process import InProcess
 from tacit.runtime.loop import LoopState, Observer, begin, run_loop, traffic
+from tacit.runtime.model import PartyModel
 from tacit.runtime.party import Party
 from tacit.runtime.threads import fitting_threads
 from tacit.types import Arrays, Shard, Trace, Vector
 
 QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # what overflows is refused by name
-
-
-@dataclass(frozen=True)
-class PartyModel:
-    """One party's part of the model: its score of a row is row . coef - offset."""
-
-    name: str
-    columns: tuple[str, ...]
-    coef: Vector
-    offset: float
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class RunResult:
     @property
     def intercept(self) -> float:
         """Intercept of the joint linear model."""
-        return self.constant - sum(party.offset for party in self.parties)
+        return self.constant - sum(party.linear_offset for party in self.parties)
 
     @property
     def traffic(self) -> dict[str, int]:
@@ -67,16 +61,21 @@ class Run:
 
     def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector) -> None:
         self.plan, self.shards = plan, shards
-        make_shared = plan.algorithm.shared
+        make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
         self.shared = make_shared(plan.problem) if make_shared else None
+        asked = [shard for shard in shards if shard.name in plan.asked_parties]
+        self.holder = next((shard for shard in shards if shard.name not in plan.asked_parties), None)
         with fitting_threads(shards), np.errstate(**QUIET):
-            self.parties = [Party(shard, plan, self.shared) for shard in shards]
-            self.coordinator = Coordinator(plan, labels)
+            self.parties = [Party(shard, plan, self.shared) for shard in asked]
+            own = None if self.holder is None else Block(self.holder.features)
+            self.coordinator = Coordinator(plan, labels, own)
         self.engine = InProcess(self.parties)
         self.state = LoopState()
 
     def start_from(self, start: Start) -> None:
         """Warm start."""
+        if self.plan.private is not None:
+            raise InputError("warm_start=True is not available with privacy: a start must not depend on the data")
         for party, coef in zip(self.parties, start.coefs, strict=True):
             party.start_from(coef)
         centring = sum(
@@ -93,11 +92,10 @@ class Run:
         with fitting_threads(self.shards), np.errstate(**QUIET):
             state = run_loop(self.plan, self.coordinator, self.engine, self.state, observe, keep)
         self.engine.close()
-        models = tuple(PartyModel(p.name, p.columns, p.coef, p.offset) for p in self.parties)
         return RunResult(
             plan=self.plan,
-            parties=models,
-            constant=self.coordinator.side.intercept,
+            parties=self._models(),
+            constant=float(self.coordinator.side.intercept),
             trace=state.trace,
             certificate=self.plan.certificate(),
             converged=state.converged,
@@ -105,10 +103,17 @@ class Run:
             seconds=state.seconds,
         )
 
+    def _models(self) -> tuple[PartyModel, ...]:
+        """Every party's part, in the order of the plan."""
+        if self.holder is None:
+            return tuple(PartyModel(p.name, p.columns, p.coef, p.offset) for p in self.parties)
+        parts = self.coordinator.side.parts()
+        return tuple(PartyModel(shard.name, shard.columns, **parts[shard.name]) for shard in self.shards)
+
     def snapshot(self) -> dict[str, Arrays]:
         """Everything needed to go on later, by who holds it."""
-        states = {f"party:{party.name}": party.side.state() for party in self.parties}
-        states["coordinator"] = self.coordinator.side.state()
+        states = {f"party:{party.name}": party.state() for party in self.parties}
+        states["coordinator"] = self.coordinator.state()
         if self.shared is not None:
             states["shared"] = self.shared.state()
         return states
@@ -118,6 +123,6 @@ class Run:
         if self.shared is not None:
             self.shared.restore(states["shared"])
         for party in self.parties:
-            party.side.restore(states[f"party:{party.name}"])
-        self.coordinator.side.restore(states["coordinator"])
+            party.restore(states[f"party:{party.name}"])
+        self.coordinator.restore(states["coordinator"])
         self.state = state

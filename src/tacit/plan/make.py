@@ -1,8 +1,4 @@
-"""The plan of a run: every choice checked together, before any row is looked at.
-
-The only place that knows losses, regularizers, algorithms and privacy at once. It refuses pairs that do not work,
-fills in what the user left open, and states what will travel and what will be claimed.
-"""
+"""Plan and make_plan: every choice of a run checked against every other."""
 
 from __future__ import annotations
 
@@ -14,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms import ALGORITHMS, Algorithm
-from tacit.algorithms.base import Problem
+from tacit.algorithms.base import PrivateAlgorithm, Problem
 from tacit.errors import InputError
+from tacit.plan.private import PrivatePlan, Sizes, plan_privacy
 from tacit.privacy.certificate import Certificate, not_private
 from tacit.problem.losses import Loss, get_loss
 from tacit.problem.regularizers import Regularizer, get_regularizer
@@ -35,14 +32,26 @@ class Plan:
     method: str
     party_names: tuple[str, ...]
     max_rounds: int
+    private: PrivatePlan | None = None
 
     @property
-    def algorithm(self) -> Algorithm:
-        """The method's two sides."""
+    def algorithm(self) -> Algorithm | PrivateAlgorithm:
+        """The two sides of the run."""
+        if self.private is not None and self.private.algorithm is not None:
+            return self.private.algorithm
         return ALGORITHMS[self.method]
+
+    @property
+    def asked_parties(self) -> tuple[str, ...]:
+        """The parties to which messages go: all but the one that is itself the coordinator's side."""
+        gathers = isinstance(self.algorithm, PrivateAlgorithm) and self.algorithm.gathers
+        holder = self.private.holder if self.private is not None and gathers else None
+        return tuple(name for name in self.party_names if name != holder)
 
     def certificate(self) -> Certificate:
         """The claim of the whole run."""
+        if self.private is not None:
+            return self.private.certificate
         return not_private(self.party_names, self.problem.rows)
 
     def record(self) -> dict[str, Any]:
@@ -60,6 +69,7 @@ class Plan:
             "rows": p.rows,
             "parties": list(self.party_names),
             "window": p.max_window,
+            "privacy": None if self.private is None else self.private.record(),
         }
 
 
@@ -80,17 +90,18 @@ def make_plan(
     columns: tuple[int, ...] | None = None,
     row_weights: Vector | None = None,
     seed: int = 0,
+    holder: str | None = None,
 ) -> Plan:
     """Check every choice against every other and fill in what is left open.
 
     `columns` says how many each party holds, where that is known: very wide blocks are left to "averaged".
+    `holder` is the party with the labels, the first one where it is not said.
 
     Raises
     ------
     InputError
         With one line that names the value and the way out.
     """
-    _check_privacy(privacy)
     the_loss = get_loss(loss)
     regularizer = get_regularizer("none" if penalty is None else penalty)
     _check_number("alpha", alpha, least=0.0)
@@ -112,7 +123,9 @@ def make_plan(
         row_weights=row_weights,
         seed=seed,
     )
-    return Plan(problem, _choose_method(method, problem, columns), party_names, int(max_rounds))
+    chosen = _choose_method(method, problem, columns)
+    sizes = Sizes(party_names, holder or party_names[0], rows, columns or (0,) * len(party_names), int(max_rounds))
+    return Plan(problem, chosen, party_names, int(max_rounds), plan_privacy(privacy, problem, sizes))
 
 
 def _choose_method(method: str, problem: Problem, columns: tuple[int, ...] | None) -> str:
@@ -135,11 +148,6 @@ def _fastest_method(problem: Problem, columns: tuple[int, ...] | None) -> str:
     if ALGORITHMS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:
         return "averaged"
     return "multipliers" if not problem.loss.smooth or problem.parties >= MANY_PARTIES else "averaged"
-
-
-def _check_privacy(privacy: object) -> None:
-    if privacy is not None:
-        raise InputError("privacy is not available in this version: give privacy=None, and the certificate says so")
 
 
 def _check_number(name: str, value: object, least: float) -> None:

@@ -1,0 +1,109 @@
+"""Rows made fit for private sums: scaled down to a public norm, centred, scaled down again; never copied.
+
+| symbol | meaning |
+|---|---|
+| D | a party's rows, dense or CSR |
+| b | the public bound on the norm of a row |
+| m, c | centre and radius, in units of the columns |
+| p | min(1, b / |row|), one for each row |
+| f | min(1, c / |p row - m|), one for each row |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.algorithms.block import ROWS_AT_ONCE, Block
+from tacit.types import Matrix, Vector
+
+TOO_LONG = 1 + 1e-12  # rows are scaled so that rounding cannot make them longer than their bound
+
+
+@dataclass(frozen=True)
+class RowClip:
+    """How a row is clipped: to a norm, then, where there is a centre, to a radius around it."""
+
+    norm: float
+    centre: Vector | None = None
+    radius: float = np.inf
+
+    def apply(self, features: Matrix | Block) -> ClippedRows:
+        """The rows after clipping."""
+        return ClippedRows(features if isinstance(features, Block) else Block(features), self)
+
+
+class ClippedRows:
+    """The matrix with rows f (p row - m), by its products."""
+
+    def __init__(self, block: Block, clip: RowClip) -> None:
+        assert block.centre is None, "rows are centred by their clip alone"
+        self.block, self.clip = block, clip
+        squares = self._squares = _squared_norms(block)
+        self.shrink = clip.norm / np.maximum(clip.norm, TOO_LONG * np.sqrt(squares))
+        self.factor = np.ones(block.n)
+        if clip.centre is not None:
+            centre, size = clip.centre, float(clip.centre @ clip.centre)
+            away = self.shrink**2 * squares - 2 * self.shrink * block.predict(centre) + size
+            # what rounding may have taken off a difference of large numbers is put back
+            away = np.sqrt(np.maximum(away, 0.0) + 1e-14 * (self.shrink**2 * squares + size))
+            self.factor = clip.radius / np.maximum(clip.radius, TOO_LONG * away)
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return int(self.block.n)
+
+    @property
+    def d(self) -> int:
+        """Columns."""
+        return int(self.block.d)
+
+    def predict(self, x: Vector) -> Vector:
+        """The rows times x."""
+        product = self.shrink * self.block.predict(x)
+        if self.clip.centre is not None:
+            product -= self.clip.centre @ x
+        return np.asarray(self.factor * product)
+
+    def correlate(self, r: Vector) -> Vector:
+        """The transposed rows times r."""
+        weighted = self.factor * r
+        product = np.zeros(self.d)
+        for rows, part in self._chunks():
+            product += part.correlate(self.shrink[rows] * weighted[rows])
+        if self.clip.centre is not None:
+            product -= self.clip.centre * weighted.sum()
+        return product
+
+    def gram(self, weights: Vector) -> Vector:
+        """The transposed rows times diag(weights) times the rows."""
+        inner = weights * self.factor**2
+        gram, cross = np.zeros((self.d, self.d)), np.zeros(self.d)
+        for rows, part in self._chunks():
+            gram += part.gram(inner[rows] * self.shrink[rows] ** 2)
+            cross += part.correlate(inner[rows] * self.shrink[rows])
+        if self.clip.centre is not None:
+            both = np.outer(self.clip.centre, cross)
+            gram += inner.sum() * np.outer(self.clip.centre, self.clip.centre) - both - both.T
+        return gram
+
+    def squares(self) -> Vector:
+        """Squared norm of each row before it is centred."""
+        return np.asarray(self.shrink**2 * self._squares)
+
+    def _chunks(self) -> Iterator[tuple[slice, Block]]:
+        """Some rows at a time: sums of sums, whose rounding the proof bounds (docs/proofs/gram.md, section 7)."""
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            yield rows, Block(self.block.matrix[rows])
+
+
+def _squared_norms(block: Block) -> Vector:
+    matrix = block.matrix
+    if block.is_sparse:
+        return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel()
+    norms: Vector = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
+    return norms

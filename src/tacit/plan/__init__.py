@@ -1,0 +1,18 @@
+"""The plan of a run: every choice checked together, before any row is looked at.
+
+The only layer that knows losses, regularizers, algorithms and privacy at once. It refuses pairs that do not work,
+fills in what the user left open, and states what will travel and what will be claimed.
+
+| file | holds |
+|---|---|
+| make.py | `Plan` and `make_plan`: the checks that every run needs |
+| private.py | `PrivatePlan`: what privacy adds, and which mechanism answers which request |
+| gram.py, shares.py, published.py | one mechanism each: its noise, its claims, its certificate |
+"""
+
+from __future__ import annotations
+
+from tacit.plan.make import Plan, make_plan
+from tacit.plan.private import PrivatePlan
+
+__all__ = ["Plan", "PrivatePlan", "make_plan"]

@@ -1,0 +1,114 @@
+"""What privacy adds to a plan: planned releases, and the certificate that they earn, from the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tacit.algorithms.base import PrivateAlgorithm, Problem
+from tacit.errors import InputError
+from tacit.privacy.certificate import Certificate
+from tacit.privacy.releases import Planned
+from tacit.privacy.request import Privacy
+
+COORDINATOR = "coordinator"  # whose planned releases are those of the side that holds the labels
+LABELS = "labels"  # the name of the planned release of the labels, randomized once
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The public numbers of a run: who takes part, who holds the labels, and how much each holds."""
+
+    parties: tuple[str, ...]
+    holder: str
+    rows: int
+    columns: tuple[int, ...]
+    max_rounds: int
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The parties without the labels."""
+        return tuple(name for name in self.parties if name != self.holder)
+
+    def columns_of(self, party: str) -> int:
+        """How many columns a party holds."""
+        return self.columns[self.parties.index(party)]
+
+
+@dataclass(frozen=True)
+class PrivatePlan:
+    """A mechanism with its numbers, what it may release, and what is claimed.
+
+    Attributes
+    ----------
+    privacy : Privacy
+        What was asked.
+    mechanism : str
+        What answers it.
+    algorithm : PrivateAlgorithm or None
+        Its sides; None where an ordinary algorithm runs on randomized labels.
+    settings : object
+        Public numbers that every side of the algorithm uses.
+    releases : mapping of str to planned releases
+        By party, and under "coordinator" for the side that holds the labels.
+    certificate : Certificate
+        What the planned run proves.
+    holder : str
+        The party that holds the labels.
+    rounds : int
+        Exchanges, fixed beforehand.
+    noise : mapping of str to float
+        Standard deviations by what they are added to, for people.
+    outlook : tuple of str
+        What the sizes say about the use of the run, in plain sentences.
+    """
+
+    privacy: Privacy
+    mechanism: str
+    algorithm: PrivateAlgorithm | None
+    settings: Any
+    releases: Mapping[str, tuple[Planned, ...]]
+    certificate: Certificate
+    holder: str
+    rounds: int
+    noise: Mapping[str, float]
+    outlook: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "mechanism": self.mechanism,
+            "holder": self.holder,
+            "rounds": self.rounds,
+            "noise": dict(self.noise),
+            "asked": self.privacy.record(),
+        }
+
+
+Planner = Callable[[Privacy, Problem, Sizes], PrivatePlan]
+
+
+def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan | None:
+    """The plan of what was asked, or None where nothing was.
+
+    Raises
+    ------
+    InputError
+        Where it cannot be proven: with the reason and the way out.
+    """
+    if privacy is None:
+        return None
+    if not isinstance(privacy, Privacy):
+        raise InputError(f"privacy={privacy!r} is not allowed: give tacit.Privacy(...), or None")
+    if problem.row_weights is not None:
+        raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
+    mechanism = "gram" if privacy.mechanism == "auto" else privacy.mechanism
+    planners = _planners()
+    if mechanism not in planners:
+        raise InputError(f"mechanism={mechanism!r} is not available in this version: leave it out")
+    return planners[mechanism](privacy, problem, sizes)
+
+
+def _planners() -> dict[str, Planner]:
+    return {}

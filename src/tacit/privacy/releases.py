@@ -1,0 +1,124 @@
+"""From a private value to a released one: planned releases only, each as often as planned, each with its noise."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.errors import RunError
+from tacit.privacy.keystream import KEY_BYTES, derive_key
+from tacit.privacy.randomness import NoiseSource
+from tacit.types import Arrays, Message, Vector
+
+Symbols = npt.NDArray[np.int64]
+KEY, USED = "releases.key", "releases.used"
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A planned release: Gaussian noise of deviation `sd` on a vector, at most `times` times."""
+
+    name: str
+    sd: float
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class AllowedResponse:
+    """A planned randomized response of every row, once: one of `symbols` symbols (a power of two) with `epsilon`."""
+
+    name: str
+    epsilon: float
+    symbols: int = 2
+    times: int = 1
+
+    @property
+    def redraw(self) -> float:
+        """Probability with which a symbol is drawn anew, uniformly: k q with q = 1 / (e^epsilon + k - 1)."""
+        return self.symbols / (math.exp(min(self.epsilon, 700.0)) + self.symbols - 1)
+
+
+Planned = Allowed | AllowedResponse
+
+
+class Releaser:
+    """Adds the planned noise, and refuses a release that was not planned.
+
+    Noise is drawn from a secret key and from the message that is answered. A run that goes on after a crash answers
+    the same message with the same noise, so that nothing more is given away; another message gets independent noise.
+
+    Parameters
+    ----------
+    planned : sequence of Allowed and AllowedResponse
+    owner : str
+        The party, for messages; with `seed`, also the name of its stream.
+    seed : int or None
+        Repeatable noise, for tests and papers only.
+    """
+
+    def __init__(self, planned: Sequence[Planned], owner: str, seed: int | None = None) -> None:
+        self.owner = owner
+        self._planned = {one.name: one for one in planned}
+        self._used = dict.fromkeys(self._planned, 0)
+        self._key = os.urandom(KEY_BYTES) if seed is None else derive_key(str(seed).encode(), "releases", owner)
+        self._source = NoiseSource(key=self._key, stream="start")
+
+    def begin(self, message: Message) -> None:
+        """Draw the noise of the next releases for this message."""
+        self._source = NoiseSource(key=self._key, stream=f"{message.kind} {message.round} {digest(message)}")
+
+    def add(self, name: str, value: npt.ArrayLike) -> Vector:
+        """The value on a grid, with the noise planned under this name."""
+        planned = self._claim(name, Allowed)
+        assert isinstance(planned, Allowed)
+        return self._source.release(value, planned.sd, 0.0).noisy
+
+    def respond(self, name: str, symbols: npt.ArrayLike) -> Symbols:
+        """Each symbol 0 .. k-1 kept, or drawn anew with the planned probability."""
+        planned = self._claim(name, AllowedResponse)
+        assert isinstance(planned, AllowedResponse)
+        truth = np.asarray(symbols, dtype=np.int64)
+        if truth.size and not 0 <= truth.min() <= truth.max() < planned.symbols:
+            raise RunError(f"{self.owner}: {name} has a symbol outside 0 .. {planned.symbols - 1}")
+        anew = self._source.coin(planned.redraw, truth.shape)
+        drawn = np.floor(self._source.uniform(truth.shape) * planned.symbols).astype(np.int64)
+        return np.where(anew, drawn, truth)
+
+    def uniform(self, size: int) -> Vector:
+        """Uniform numbers in (0, 1), to round a value at random before it is released."""
+        return self._source.uniform(size)
+
+    def _claim(self, name: str, kind: type) -> Planned:
+        planned = self._planned.get(name)
+        if planned is None or not isinstance(planned, kind):
+            raise RunError(f"{self.owner}: {name} was not planned as a release, so it does not leave")
+        if self._used[name] >= planned.times:
+            raise RunError(f"{self.owner}: {name} was released {planned.times} times as planned: not once more")
+        self._used[name] += 1
+        return planned
+
+    def state(self) -> Arrays:
+        """What a run that goes on needs: the key is as secret as the data."""
+        used = np.array([self._used[name] for name in sorted(self._used)], dtype=np.float64)
+        return {KEY: np.frombuffer(self._key, np.uint8).astype(np.float64), USED: used}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`, in which there may be more."""
+        self._key = state[KEY].astype(np.uint8).tobytes()
+        self._used = {name: int(count) for name, count in zip(sorted(self._planned), state[USED], strict=True)}
+
+
+def digest(message: Message) -> str:
+    """A fingerprint of what a message carries."""
+    total = hashlib.sha256()
+    for name in sorted(message.arrays):
+        array = np.ascontiguousarray(message.arrays[name])
+        total.update(f"{name} {array.dtype} {array.shape} ".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()

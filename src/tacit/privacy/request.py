@@ -1,0 +1,121 @@
+"""What a user asks for: how private the whole run must be, for whom, and from whom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from tacit.errors import InputError
+from tacit.privacy.events import NEIGHBOURS
+from tacit.privacy.fields import show
+
+MECHANISMS = ("auto", "gram", "shares", "published", "published-inverse")
+ASKED_UNITS = ("record", "person")
+PROTECT = ("others", "everyone")
+PREDICTIONS = ("anyone", "label-holder")
+ACCOUNTANTS = ("gdp", "pld")
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """The privacy asked of a whole run; the noise is calibrated backwards from it.
+
+    Attributes
+    ----------
+    epsilon : float or None, default 2.0
+        Of the whole run, at `delta`. None adds no noise to what depends on rows: give `label_epsilon` then.
+    delta : float, default 1e-5
+    unit : {"record", "person"}, default "record"
+        "record": one row of one party. "person": the rows of one person at all parties whose rows are protected.
+    label_epsilon : float or None, default None
+        Each label is randomized once with this epsilon, and the true labels are not used again.
+    row_norm : float or mapping of party to float, default 1.0
+        Rows are scaled down to this norm where they are longer. It must not be taken from the data.
+    accountant : {"gdp", "pld"}, default "gdp"
+        "gdp" is exact for Gaussian noise; "pld" asks dp-accounting, which rounds a little upwards.
+    protect : {"others", "everyone"}, default "others"
+        "others": the rows of the parties without the labels. "everyone": all rows and the labels.
+    mechanism : {"auto", "gram", "shares", "published", "published-inverse"}, default "auto"
+        "auto" is "gram": noise on sums over all rows. "shares" puts noise on every row's share, and covers training
+        messages only. The published ones are the paper's; their certificate proves nothing.
+    predictions : {"anyone", "label-holder"}, default "anyone"
+        Who may see predictions. Where only the label holder does, it may use its own exact fit in them.
+    neighbours : {"replace-one", "zero-out"}, default "replace-one"
+        What may change about a row.
+    coef_norm : float, default 1.0
+        Largest norm of a party's coefficients, for mechanism "shares".
+    refit : bool, default False
+        Mechanism "gram": let the label holder fit its own columns once more beside the others' noisy scores.
+    noise_seed : int or None, default None
+        Repeatable noise, for tests and papers only: whoever knows it can take the noise off again.
+    """
+
+    epsilon: float | None = 2.0
+    delta: float = 1e-5
+    unit: str = "record"
+    label_epsilon: float | None = None
+    row_norm: float | Mapping[str, float] = 1.0
+    accountant: str = "gdp"
+    protect: str = "others"
+    mechanism: str = "auto"
+    predictions: str = "anyone"
+    neighbours: str = "replace-one"
+    coef_norm: float = 1.0
+    refit: bool = False
+    noise_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("unit", ASKED_UNITS),
+            ("accountant", ACCOUNTANTS),
+            ("protect", PROTECT),
+            ("mechanism", MECHANISMS),
+            ("predictions", PREDICTIONS),
+            ("neighbours", NEIGHBOURS),
+        ):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name}={show(getattr(self, name))} is unknown: choose one of {', '.join(allowed)}")
+        if self.epsilon is not None:
+            _check_positive("epsilon", self.epsilon)
+        if self.label_epsilon is not None:
+            _check_positive("label_epsilon", self.label_epsilon)
+        if self.epsilon is None and self.label_epsilon is None:
+            raise InputError("epsilon=None asks for nothing: give epsilon, label_epsilon, or privacy=None")
+        _check_positive("delta", self.delta)
+        if self.delta >= 1:
+            raise InputError(f"delta={self.delta!r} is not allowed: it must be below 1, and should be far below 1/rows")
+        _check_positive("coef_norm", self.coef_norm)
+        for value in self.row_norm.values() if isinstance(self.row_norm, Mapping) else (self.row_norm,):
+            _check_positive("row_norm", value)
+        if not isinstance(self.refit, bool):
+            raise InputError(f"refit={show(self.refit)} is not allowed: it must be True or False")
+        seed = self.noise_seed
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+            raise InputError(f"noise_seed={show(seed)} is not allowed: it must be a whole number from 0, or None")
+
+    def norm_of(self, party: str) -> float:
+        """Largest norm of a row of this party."""
+        if not isinstance(self.row_norm, Mapping):
+            return float(self.row_norm)
+        if party not in self.row_norm:
+            raise InputError(f"row_norm says nothing about party {show(party)}: give a number for it")
+        return float(self.row_norm[party])
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if isinstance(self.row_norm, Mapping):
+            values["row_norm"] = {name: float(value) for name, value in self.row_norm.items()}
+        return values
+
+
+def _check_positive(name: str, value: object) -> None:
+    ok = isinstance(value, int | float) or hasattr(value, "__float__")
+    if not ok or isinstance(value, str | bool) or not 0 < float(value) < math.inf:  # type: ignore[arg-type]
+        raise InputError(f"{name}={show(value)} is not allowed: it must be a finite number above 0")
+
+
+SEEDED = "the noise was made from a seed (noise_seed): whoever knows it can take the noise off, so nobody is protected"
+"""The sentence that marks the certificate of a run with repeatable noise."""

@@ -1,0 +1,46 @@
+"""One party's part of a model, and how it scores a row: linear, or clipped as in training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.algorithms.rows import RowClip
+from tacit.types import Matrix, Vector
+
+BEND_AT = 4.0  # a bent score changes its slope at plus and minus this
+
+
+@dataclass(frozen=True)
+class PartyModel:
+    """One party's part of the model.
+
+    Its score of a row is s = row . coef - offset, scaled down with the row where `clip` is given, and then
+    s + bend * (s clipped to -4 .. 4).
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    coef: Vector
+    offset: float
+    clip: RowClip | None = None
+    bend: float = 0.0
+
+    def score(self, features: Matrix) -> Vector:
+        """One number for each row."""
+        if self.clip is None:
+            score = np.asarray(features @ self.coef, dtype=np.float64) - self.offset
+        else:
+            score = self.clip.apply(features).predict(self.coef)
+        return score + self.bend * np.clip(score, -BEND_AT, BEND_AT) if self.bend else score
+
+    @property
+    def linear_coef(self) -> Vector:
+        """Coefficients for rows whose score is neither clipped nor bent off."""
+        return self.coef * (1.0 + self.bend)
+
+    @property
+    def linear_offset(self) -> float:
+        """What is taken off such a row's score."""
+        return self.offset * (1.0 + self.bend)
