@@ -151,8 +151,8 @@ def unbounded_reason(loss: Loss, regularizer: Regularizer, alpha: float) -> str:
     elif regularizer.l1 > 0:
         what += " without a squared part"
     return (
-        f"{what} does not fit randomized labels: their {loss.name.split()[0]} loss has no lower bound, so that a column "
-        'can run away; use penalty="l2" or "elastic_net" with alpha above 0, "ball" or "box"'
+        f"{what} does not fit loss={loss.name!r}: it has no lower bound, so that a coefficient may grow for ever; "
+        'use penalty="l2" or "elastic_net" with alpha above 0, "ball" or "box"'
     )
 
 
