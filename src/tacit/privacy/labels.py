@@ -19,7 +19,7 @@ from tacit.privacy.randomness import NoiseSource
 from tacit.types import Vector
 
 _DIGITS = Context(prec=60)
-_ERROR = Decimal("1e-50")  # relative, of 1 / (1 + e^eps) at 60 digits: far above the true one
+_RAISE = Decimal("1." + 49 * "0" + "1")  # by 1e-50, far above the relative error of 60 digits
 _LARGEST = 700  # from here on q is below 2^-64, the least probability of a coin
 
 
@@ -74,7 +74,7 @@ def label_noise(epsilon: float) -> float:
 def _flip_probability(epsilon: float) -> float:
     """A float that is at least 1 / (1 + e^epsilon), and at most 1/2."""
     size = Decimal(min(positive(epsilon, "epsilon"), _LARGEST))
-    exact = _DIGITS.multiply(_DIGITS.divide(1, _DIGITS.add(1, _DIGITS.exp(size))), 1 + _ERROR)
+    exact = _DIGITS.multiply(_DIGITS.divide(1, _DIGITS.add(1, _DIGITS.exp(size))), _RAISE)
     near = float(exact)
     return min(near if Decimal(near) >= exact else math.nextafter(near, 1.0), 0.5)
 

@@ -158,7 +158,8 @@ def unbounded_reason(loss: Loss, regularizer: Regularizer, alpha: float) -> str:
 
 def _refusal(loss: Loss, epsilon: object) -> str:
     """Why there is no modified loss; empty where there is one."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, numbers.Real) or not LEAST_EPSILON <= epsilon < math.inf:
+    is_number = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
+    if not is_number or not LEAST_EPSILON <= float(epsilon) < math.inf:  # type: ignore[arg-type]
         return f"label epsilon={epsilon!r} is not allowed: it must be finite and at least {LEAST_EPSILON:g}"
     if type(loss) in _MIRRORS:
         return ""
