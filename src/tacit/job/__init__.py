@@ -3,6 +3,7 @@
 | file | holds |
 |---|---|
 | file.py | `Job`, its sections and keys, read and written |
+| privacy.py | the section [privacy] |
 | values.py | the kinds of value |
 | parties.py | what the parties must be |
 | write.py | values as TOML |

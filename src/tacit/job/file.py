@@ -2,6 +2,8 @@
 
 [job]      name, split, engine, rounds, tol, seed
 [model]    loss, penalty, alpha, fit_intercept, method, rho
+[privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
+           coef_norm, refit, noise_seed; without the section nothing is protected, and the certificate says so
 [[party]]  name, data, id, label, features
 """
 
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,11 @@ from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.wording import listing, nearest, one_line, show
 from tacit.errors import InputError
 from tacit.job.parties import check_parties, check_party
+from tacit.job.privacy import KEYS as PRIVACY_KEYS
+from tacit.job.privacy import make_privacy, values_of
 from tacit.job.values import NAMES, NUMBER, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
 from tacit.job.write import assignment
+from tacit.privacy.request import Privacy
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class Job:
         Tolerance of the stopping rule.
     seed : int or None
         Seed of starts, never of private noise.
+    privacy : Privacy or None
+        What the whole run must guarantee; None where the file has no section [privacy].
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
     """
@@ -68,7 +75,13 @@ class Job:
     rounds: int = 200
     tol: float = 1e-4
     seed: int | None = None
+    privacy: Privacy | None = None
     folder: Path = Path(".")
+
+    @property
+    def holder(self) -> str:
+        """The party that holds the labels."""
+        return next(party.name for party in self.parties if party.label is not None)
 
     def to_toml(self, folder: str | os.PathLike[str] | None = None) -> str:
         """Return the job as TOML, with the defaults spelled out.
@@ -88,6 +101,9 @@ class Job:
         lines += [assignment(key, getattr(self, key)) for key in _KEYS["job"]]
         lines += ["", "[model]"]
         lines += [assignment(key, getattr(self.model, key)) for key in _KEYS["model"]]
+        if self.privacy is not None:
+            lines += ["", "[privacy]"]
+            lines += [assignment(key, value) for key, value in values_of(self.privacy).items()]
         for party in self.parties:
             values = {key: getattr(party, key) for key in _KEYS["party"]}
             if folder is not None:
@@ -168,6 +184,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "method": TEXT,
         "rho": POSITIVE_OR_AUTO,
     },
+    "privacy": PRIVACY_KEYS,
     "party": {
         "name": TEXT,
         "data": TEXT,
@@ -204,12 +221,19 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
             raise InputError(f"unknown section {show(name)}{nearest(name, _SECTIONS)}: allowed are {allowed}")
     top = _section(document.get("job", {}), "job")
     _check_split(top.get("split", "features"))
-    _check_privacy(document)
     if "graph" in document:
         raise InputError('[graph] is not used with split = "features": remove it')
     model = Model(**_section(document.get("model", {}), "model"))
     parties = _parties(document.get("party", []))
-    return Job(**{"name": path.stem, **top}, model=model, parties=parties, folder=path.parent)
+    privacy = _privacy(document, parties)
+    return Job(**{"name": path.stem, **top}, model=model, privacy=privacy, parties=parties, folder=path.parent)
+
+
+def _privacy(document: Mapping[str, Any], parties: Sequence[PartySpec]) -> Privacy | None:
+    """Read what the run must guarantee; None without the section."""
+    if "privacy" not in document:
+        return None
+    return make_privacy(_section(document["privacy"], "privacy"), [party.name for party in parties])
 
 
 def _section(values: Any, section: str, number: int | None = None) -> dict[str, Any]:
@@ -237,15 +261,6 @@ def _check_split(split: str) -> None:
         raise InputError('job.split = "samples" is not available yet: this version trains split = "features"')
     if split != "features":
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features"')
-
-
-def _check_privacy(document: Mapping[str, Any]) -> None:
-    """Refuse a request for privacy, which must never be dropped in silence."""
-    if "privacy" in document:
-        raise InputError(
-            "privacy is not available in this version: remove [privacy] to train without it, "
-            "and the certificate will say so"
-        )
 
 
 def _parties(values: Any) -> tuple[PartySpec, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,16 @@ def whole_number(least: int, most: int, allowed: str = "") -> Kind:
         return int(value)
 
     return Kind(allowed or f"a whole number from {least} to {most}", parse)
+
+
+def one_of(choices: Sequence[str]) -> Kind:
+    """One of some words."""
+
+    def parse(value: Any) -> str:
+        _need(isinstance(value, str) and value in choices)
+        return str(value)
+
+    return Kind("one of " + ", ".join(f'"{choice}"' for choice in choices), parse)
 
 
 def _need(condition: bool) -> None:
@@ -62,6 +72,14 @@ def _positive(value: Any) -> float:
     return number
 
 
+def _positive_by_name(value: Any) -> float | dict[str, float]:
+    """Parse a number above 0, or a table of such numbers by name."""
+    if not isinstance(value, dict):
+        return _positive(value)
+    _need(len(value) > 0)
+    return {name: _positive(number) for name, number in value.items()}
+
+
 def _names(value: Any) -> tuple[str, ...]:
     """Parse a list of different names."""
     _need(isinstance(value, list) and len(value) > 0)
@@ -73,5 +91,10 @@ def _names(value: Any) -> tuple[str, ...]:
 TEXT = Kind("text in quotes, not empty", _text)
 TRUTH = Kind("true or false", _truth)
 NUMBER = Kind("a number, 0 or above", _number)
+POSITIVE = Kind("a number above 0", _positive)
+POSITIVE_OR_NONE = Kind('a number above 0, or "none"', lambda value: None if value == "none" else _positive(value))
+POSITIVE_BY_NAME = Kind(
+    "a number above 0, or a table with one for each party, such as { bank = 1.0, shop = 2.0 }", _positive_by_name
+)
 POSITIVE_OR_AUTO = Kind('a number above 0, or "auto"', lambda value: value if value == "auto" else _positive(value))
 NAMES = Kind("a list of column names in quotes, none twice, not empty", _names)

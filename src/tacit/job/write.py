@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -16,6 +17,8 @@ def literal(value: Any) -> str:
         return '"' + "".join(_escaped(character) for character in value) + '"'
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{literal(key)} = {literal(item)}" for key, item in value.items()) + " }"
     if isinstance(value, tuple):
         return "[" + ", ".join(literal(item) for item in value) + "]"
     return repr(value)
