@@ -77,6 +77,11 @@ class PrivatePlan:
     noise: Mapping[str, float]
     outlook: tuple[str, ...] = ()
 
+    @property
+    def predictions_for(self) -> str | None:
+        """The only party that may see predictions; None where anyone may."""
+        return self.holder if getattr(self.settings, "own_exact", False) else None
+
     def record(self) -> dict[str, Any]:
         """As plain values."""
         return {
