@@ -31,6 +31,7 @@ from tacit.algorithms.gram.settings import (
 )
 from tacit.algorithms.gram.targets import ABSOLUTE_CLIP, RESIDUAL_CLIP, symbol_slope
 from tacit.errors import InputError
+from tacit.plan.gram_cost import payload, seconds
 from tacit.plan.gram_words import certificate, outlook
 from tacit.plan.private import COORDINATOR, LABELS, PrivatePlan, Sizes
 from tacit.privacy import accountant, curves
@@ -94,6 +95,8 @@ def plan_gram(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
         rounds=2 if privacy.refit or settings.checks else 1,
         noise=_noise(settings),
         outlook=outlook(settings, sizes),
+        traffic=payload(settings, sizes),
+        seconds=seconds(settings, sizes),
     )
 
 
