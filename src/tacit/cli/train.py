@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     _check_interval(options.checkpoint_every)
     job = read_job(options.job)
     job = replace(job, engine=options.engine or job.engine)
-    _check_engine(job.engine)
+    check_engine(job.engine)
     directory = RunDirectory(options.out or default_directory(job.name))
     with directory.locked(resume=options.resume):
         if directory.finished:
@@ -117,7 +117,8 @@ def prepare(job: Job) -> tuple[JobData, Begun]:
     loss = get_loss(job.model.loss)  # before files that may be large are read
     data = load_job_data(job)
     labels = encode_labels(data.labels, loss, job.holder)
-    plan = _plan(job, data)
+    columns = tuple(shard.features.shape[1] for shard in data.shards)
+    plan = plan_job(job, len(data.labels), columns, sum(_nbytes(shard.features) for shard in data.shards))
     plan.problem.loss.check_labels(labels.values)
     return data, Begun(job, plan, data.shards, labels)
 
@@ -143,7 +144,8 @@ def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
         ) from error
 
 
-def _plan(job: Job, data: JobData) -> Plan:
+def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) -> Plan:
+    """The plan of a job, from its sizes."""
     from sklearn.utils import check_random_state
 
     from tacit.plan import make_plan
@@ -159,10 +161,10 @@ def _plan(job: Job, data: JobData) -> Plan:
         max_rounds=job.rounds,
         tol=job.tol,
         privacy=job.privacy,
-        party_names=tuple(shard.name for shard in data.shards),
-        rows=len(data.labels),
-        input_bytes=sum(_nbytes(shard.features) for shard in data.shards),
-        columns=tuple(shard.features.shape[1] for shard in data.shards),
+        party_names=tuple(spec.name for spec in job.parties),
+        rows=rows,
+        input_bytes=input_bytes,
+        columns=columns,
         holder=job.holder,
         seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
     )
@@ -174,7 +176,8 @@ def _nbytes(matrix: Any) -> int:
     return int(matrix.nbytes)
 
 
-def _check_engine(engine: str) -> None:
+def check_engine(engine: str) -> None:
+    """Refuse an engine that is not there."""
     from tacit.data.wording import nearest, show
 
     if engine not in ENGINES:
@@ -233,10 +236,11 @@ def _already_finished(directory: RunDirectory, quiet: bool) -> int:
 
 def summary(data: JobData, begun: Begun, result: RunResult, directory: Path) -> list[str]:
     """How the run went, where everything is, and what to do next."""
+    from tacit.data.wording import plural
     from tacit.runtime.store import result_record
 
     record = result_record(result, begun)
-    rounds = f"{record['rounds']} rounds, {duration(result.seconds)}"
+    rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
         ("job", begun.job.name),
         ("rows", _rows(data, begun)),

@@ -33,6 +33,7 @@ MECHANISMS = {
     "published": "the sharing paper's noise, as published: its certificate proves nothing",
     "published-inverse": "the sharing paper's noise, with the inverse that its text describes: nothing is proven",
 }
+UNITS = {"gram": ("these are deviations of sums over all rows, each row scaled to norm 1 at most",)}
 
 
 def record(plan: Plan) -> dict[str, Any]:
@@ -42,6 +43,8 @@ def record(plan: Plan) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "private": certificate.private,
+        "epsilon": _plain(math.inf if at is None else certificate.epsilon(at)),
+        "delta": at,
         "mechanism": None if private is None else private.mechanism,
         "in_words": mechanism_words(plan),
         "method": plan.method if private is None or private.algorithm is None else None,
@@ -97,14 +100,17 @@ def _release(planned: Planned) -> dict[str, Any]:
     return {"release": planned.name, "times": planned.times, "epsilon": planned.epsilon, "symbols": planned.symbols}
 
 
+def _plain(value: float) -> float | str:
+    return value if math.isfinite(value) else "infinity"
+
+
 def _claim(claim: Any, delta: float) -> dict[str, Any]:
-    epsilon = claim.epsilon(delta)
     return {
         "unit": claim.unit,
         "party": claim.party,
         "neighbours": claim.neighbours,
         "adversary": claim.adversary,
-        "epsilon": epsilon if math.isfinite(epsilon) else "infinity",
+        "epsilon": _plain(claim.epsilon(delta)),
         "delta": delta,
         "theorem": claim.theorem,
     }
@@ -138,7 +144,7 @@ def lines(plan: Plan) -> list[str]:
     if found["seconds"] is not None:
         guess = duration(float(f"{found['seconds']:.1g}"))
         said += _one("time", f"about {guess}, roughly: it depends on the machine and on the data")
-    said += _many("noise", [_noise_words(item) for item in found["noise"]])
+    said += _many("noise", [*(_noise_words(item) for item in found["noise"]), *UNITS.get(found["mechanism"], ())])
     said += _one("claim", _headline(found))
     said += _many("proven", [claim_words(claim) for claim in found["claims"]])
     said += _many("covered", found["covers"]) if found["claims"] else []
@@ -182,13 +188,13 @@ def _noise_words(item: Mapping[str, Any]) -> str:
         how = f"one of {item['symbols']} symbols for each row, randomized with epsilon {up(item['epsilon'])}"
         return f"{item['party']}: {item['release']}, {how}"
     times = "" if item["times"] == 1 else f", {item['times']} times"
-    return f"{item['party']}: {item['release']}{times}, deviation {item['deviation']:.4g} (rows count as norm 1)"
+    return f"{item['party']}: {item['release']}{times}, deviation {item['deviation']:.4g}"
 
 
 def _headline(found: Mapping[str, Any]) -> str:
     if not found["private"]:
         return "NOT differentially private: nothing is claimed, and epsilon is infinite"
-    return "differentially private, over the whole run and at the same noise as planned above"
+    return f"differentially private, over the whole run: epsilon = {_epsilon(found)} at delta = {found['delta']:g}"
 
 
 def strengths(plan: Plan) -> str:

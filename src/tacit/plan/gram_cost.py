@@ -10,7 +10,7 @@ FIT_NUMBERS = 3  # radius, spread and freedom
 BIT_MIDDLES = 2  # where one bit is sent for each row, two scores describe the label holder's own
 # Seconds, as measured on one core of about 3 GHz with 2,000 to 200,000 rows and 20 to 400 columns: a run took between
 # half and twice as long.
-START, PER_ROW, PER_VALUE, PER_PRODUCT, PER_CUBE = 0.05, 6e-6, 2.8e-7, 2e-10, 1e-8
+START, PER_ROW, PER_VALUE, PER_PRODUCT, PER_CUBE = 0.3, 6e-6, 2.8e-7, 2e-10, 1e-8
 RANDOMIZED_LABELS, HOLDER_WITH_NOISE = 1.4, 0.4  # against the label holder's own exact fits
 
 
