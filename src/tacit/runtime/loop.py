@@ -42,7 +42,7 @@ def run_loop(
 ) -> LoopState:
     """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up."""
     clock = time.perf_counter() - state.seconds
-    down = up = 0
+    down, up, spent = 0, 0, _spent(plan)
     most = plan.max_rounds if plan.private is None else plan.private.rounds
     while not state.converged and not state.note and state.rounds < most:
         state.exchange += 1
@@ -55,7 +55,7 @@ def run_loop(
         if progress is None:
             continue
         state.rounds += 1
-        _record(plan, state, progress, down, up)
+        _record(plan, state, progress, down, up, spent)
         down = up = 0
         if observe:
             observe(state.trace[-1])
@@ -80,7 +80,7 @@ def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
     }
 
 
-def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int) -> None:
+def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int, spent: float) -> None:
     state.converged, state.note = progress.done, progress.note
     unknown = plan.private is not None and math.isnan(progress.objective)  # nobody may see the joint objective
     if not abs(progress.objective) < float("inf") and not unknown:
@@ -100,7 +100,7 @@ def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int
             seconds=state.seconds,
             bytes_down=down,
             bytes_up=up,
-            epsilon=_spent(plan),
+            epsilon=spent,
         )
     )
 
