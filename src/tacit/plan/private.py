@@ -111,4 +111,6 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
 
 
 def _planners() -> dict[str, Planner]:
-    return {}
+    from tacit.plan.published import plan_published, plan_published_inverse
+
+    return {"published": plan_published, "published-inverse": plan_published_inverse}
