@@ -1,4 +1,4 @@
-"""Plans of the sharing paper's private mechanism: noise as the paper computes it, and a certificate that proves nothing.
+"""Plans of the sharing paper's private mechanism: the paper's own noise, and a certificate that proves nothing.
 
 How epsilon and delta are read: as `Privacy` means them, for the whole run, and by the paper's own Corollary 1. Half of
 delta is its delta', the other half is split evenly between the rounds; its formula, inverted numerically, gives the
@@ -55,33 +55,44 @@ def _plan(privacy: Privacy, problem: Problem, sizes: Sizes, *, inverse: bool) ->
     blocks = problem.parties + problem.fit_intercept
     rho = problem.rho or max(blocks, LEAST_BLOCKS) * problem.loss.curvature
     rounds = min(sizes.max_rounds, MOST_ROUNDS)
-    assert privacy.epsilon is not None
-    one = corollary1_round_epsilon(privacy.epsilon, rounds, privacy.delta / 2)
-    delta = privacy.delta / 2 / rounds
     weight, curvature = problem.alpha * problem.total, problem.regularizer.l2
     bounds = {
         name: lemma1_bound(sizes.columns_of(name), rho, weight, curvature, blocks, privacy.coef_norm)
         for name in sizes.parties
     }
-    sigmas = {name: theorem3_sigma(bound, one, delta) for name, bound in bounds.items()}
-    said = (
-        f"each of {rounds} rounds is ({one:.4g}, {delta:.4g})-differentially private for one column "
-        f"(Theorem {3 if inverse else 1}, from Lemma 1's C = {_by_party(bounds)}, with noise sigma = "
-        f"{_by_party(sigmas)}), and the run ({corollary1_epsilon(one, rounds, privacy.delta / 2):.4g}, "
-        f"{privacy.delta:.4g}) (Corollary 1), if every row has norm 1 (here: at most {row_norm:g}) and x, y and z have "
-        f"norms of at most {privacy.coef_norm:g} (here: x alone)"
-    )
+    assert privacy.epsilon is not None
+    one = corollary1_round_epsilon(privacy.epsilon, rounds, privacy.delta / 2)
+    sigmas = {name: theorem3_sigma(bound, one, privacy.delta / 2 / rounds) for name, bound in bounds.items()}
+    settings = PublishedSettings(rho, privacy.coef_norm, row_norm, inverse)
     return PrivatePlan(
         privacy=privacy,
         mechanism=algorithm.name,
         algorithm=algorithm,
-        settings=PublishedSettings(rho, privacy.coef_norm, row_norm, inverse),
+        settings=settings,
         releases={name: (Allowed(NOISY, sigma, rounds),) for name, sigma in sigmas.items()},
-        certificate=_certificate(privacy, sizes, rounds, said),
+        certificate=_certificate(privacy, sizes, rounds, _said(privacy, settings, rounds, one, bounds, sigmas)),
         holder=sizes.holder,
         rounds=rounds,
         noise={f"{NOISY} of {name}": sigma for name, sigma in sigmas.items()},
         outlook=('This mechanism protects nobody, whatever its noise; mechanism="gram" is proven.',),
+    )
+
+
+def _said(
+    privacy: Privacy,
+    settings: PublishedSettings,
+    rounds: int,
+    one: float,
+    bounds: dict[str, float],
+    sigmas: dict[str, float],
+) -> str:
+    """What the paper would have said; its theorem has number 1 in the shorter version and 3 in the longer one."""
+    return (
+        f"each of {rounds} rounds is ({one:.4g}, {privacy.delta / 2 / rounds:.4g})-differentially private for one "
+        f"column (Theorem {3 if settings.inverse else 1}, from Lemma 1's C = {_by_party(bounds)}, with noise sigma = "
+        f"{_by_party(sigmas)}), and the run ({corollary1_epsilon(one, rounds, privacy.delta / 2):.4g}, "
+        f"{privacy.delta:.4g}) (Corollary 1), if every row has norm 1 (here: at most {settings.row_norm:g}) and x, y "
+        f"and z have norms of at most {settings.radius:g} (here: x alone)"
     )
 
 
@@ -98,7 +109,8 @@ def _check(privacy: Privacy, problem: Problem, sizes: Sizes) -> float:
         raise InputError(f"{name} needs a loss with a Lipschitz derivative (Assumption 1.1), not {problem.loss.name!r}")
     if problem.regularizer.form != "quadratic":
         raise InputError(
-            f'{name} needs a penalty with a second derivative (Assumption 2.2), not {problem.regularizer.name!r}: use "l2"'
+            f"{name} needs a penalty with a second derivative (Assumption 2.2), not {problem.regularizer.name!r}: "
+            'use penalty="l2"'
         )
     if min(sizes.columns) < 1:
         raise InputError(f"{name} needs the number of columns of every party: give columns")
@@ -114,7 +126,7 @@ def _certificate(privacy: Privacy, sizes: Sizes, rounds: int, said: str) -> Cert
     for unit in ("column", "record"):
         for party in sizes.parties:
             reason = COLUMN_SPACE if sizes.columns_of(party) < sizes.rows else FALSE_BOUND
-            claims.append(_claim(privacy, unit, party, f"{party}: {reason}", f"{rounds} noisy shares"))
+            claims.append(_claim(privacy, unit, party, f"each {unit} of {party}: {reason}", f"{rounds} noisy shares"))
     claims.append(_claim(privacy, "label", sizes.holder, LABELS, f"the dual variable, in {rounds} rounds"))
     seeded = () if privacy.noise_seed is None else (SEEDED,)
     return Certificate(

@@ -5,10 +5,9 @@ The paper exists in two versions that differ in the law of xi:
 | name | text | law of xi |
 |---|---|---|
 | "published" | the shorter version, eqs. (7) to (10) | N(0, sigma^2 I): noise on the coefficients |
-| "published-inverse" | the longer version, eq. (16) | N(0, sigma^2 (D'D)^-1), so that D xi is N(0, sigma^2) in every direction of \
-the column space of D |
+| "published-inverse" | the longer version, eq. (16) | N(0, sigma^2 (D'D)^-1): the share gets N(0, sigma^2 P) |
 
-Why neither is differentially private: docs/proofs/published.md.
+P projects on the column space of D. Why neither is differentially private: docs/proofs/published.md.
 
 | symbol | meaning | held by |
 |---|---|---|
