@@ -26,10 +26,10 @@ def unit_rows(rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
 
 
 def neighbour_of(features: np.ndarray, unit: str, rng: np.random.Generator) -> np.ndarray:
-    """One column moved by a tenth of its norm, or one row replaced; no row becomes longer than 1."""
+    """One column shortened entry by entry, or one row replaced; no row becomes longer than 1."""
     other = features.copy()
     if unit == "row":
-        other[3] = unit_rows(rng, 1)[0]
+        other[3] = unit_rows(rng, 1, features.shape[1])[0]
     else:
         other[:, 2] *= rng.uniform(0.8, 1.0, size=len(other))
     return other
