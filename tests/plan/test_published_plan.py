@@ -125,11 +125,10 @@ def test_the_messages_of_a_run_give_the_data_and_the_labels_away(mechanism: str)
     shards, labels = data()
     for party, shard in enumerate(shards):
         sent = [answers[party].arrays["share"] for answers in made.engine.up[:-1]]
-        rows = made.parties[party].clip.apply(shard.features)
-        true = rows.predict(np.eye(shard.features.shape[1])[0])
+        rows = made.parties[party].side.clip.apply(shard.features)
         used = np.column_stack([rows.predict(one) for one in np.eye(shard.features.shape[1])])
         other = used.copy()
-        other[:, 0] = true[::-1]
+        other[:, 0] *= 0.5 + np.arange(ROWS) % 2
         assert column_space_attack(sent, other, used).chosen == 1
         assert column_space_attack(sent, other, used).certain
     broadcasts = [message.arrays for message in made.engine.down[:-1]]
@@ -151,7 +150,7 @@ def test_only_the_noisy_share_leaves() -> None:
 @pytest.mark.parametrize("mechanism", BOTH)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_a_paused_run_goes_on_as_if_nothing_had_been(mechanism: str, fit_intercept: bool) -> None:
-    made, whole = run(mechanism, fit_intercept=fit_intercept)
+    _, whole = run(mechanism, fit_intercept=fit_intercept)
     shards, labels = data()
     plan = plan_for(Privacy(mechanism=mechanism, epsilon=1.0, noise_seed=3), fit_intercept=fit_intercept)
     first = Run(plan, shards, labels)
@@ -206,9 +205,3 @@ def test_a_warm_start_is_refused() -> None:
     made = Run(plan_for(Privacy(mechanism="published")), shards, labels)
     with pytest.raises(Exception, match="starts at zero"):
         made.parties[0].answer(Message("coordinator", 0, {}, kind="start"))
-
-
-def test_a_diverging_run_stops_and_says_why() -> None:
-    made, result = run("published", rho=1e-7, privacy={"coef_norm": 1e6, "epsilon": 1e9})
-    assert "diverges at rho=" in result.note
-    assert len(result.trace) < 19
