@@ -101,6 +101,14 @@ def test_rows_are_scaled_down_and_never_up() -> None:
     assert np.allclose(lengths, np.minimum(np.linspace(0.5, 2.0, ROWS), 1.0), rtol=1e-9)
 
 
+def z_update(label: float, dual: float, share: float, rho: float) -> float:
+    """The paper's z-update of one row, by a general solver."""
+    found = optimize.minimize_scalar(
+        lambda z: np.logaddexp(0, -label * z) - dual * z + rho / 2 * (share - z) ** 2, tol=1e-12
+    )
+    return float(found.x)
+
+
 def test_the_coordinator_follows_the_papers_equations() -> None:
     rng, rho = np.random.default_rng(5), 0.6
     labels = np.where(rng.random(ROWS) < 0.5, -1.0, 1.0)
@@ -110,14 +118,7 @@ def test_the_coordinator_follows_the_papers_equations() -> None:
         side.broadcast()
         share = rng.normal(size=ROWS)
         side.combine({"share": share})
-        z = np.array(
-            [
-                optimize.minimize_scalar(
-                    lambda z, i=i: np.logaddexp(0, -labels[i] * z) - y[i] * z + rho / 2 * (share[i] - z) ** 2
-                ).x
-                for i in range(ROWS)
-            ]
-        )
+        z = np.array([z_update(label, dual, at, rho) for label, dual, at in zip(labels, y, share, strict=True)])
         y = y + rho * (share - z)
         sent = side.broadcast()
         assert np.allclose(sent["residual"], share - z, atol=1e-6)
@@ -144,3 +145,24 @@ def test_without_noise_the_iteration_finds_the_optimum(fit_intercept: bool) -> N
     best = optimize.minimize(objective, np.zeros(2 * COLUMNS + 1), method="BFGS", options={"gtol": 1e-8})
     found = np.concatenate([*(party.coef for party in parties), [side.intercept]])
     assert objective(found) == pytest.approx(best.fun, rel=1e-8)
+
+
+def test_parties_that_correct_the_same_residual_diverge_and_are_stopped() -> None:
+    labels = np.where(np.arange(ROWS) % 3 > 0, 1.0, -1.0)
+    asked, settings = problem(parties=8), PublishedSettings(0.05, 1e9, 2.0, False)
+    side = PublishedCoordinator(asked, labels, settings)
+    parties = [PublishedParty(asked, Block(rows(9)), settings, Fixed(np.zeros(COLUMNS))) for _ in range(8)]
+    note = ""
+    for round_ in range(200):
+        inbox = side.broadcast()
+        note = note or side.combine({"share": sum(party.step(round_, inbox)["share"] for party in parties)}).note
+    assert note.startswith("the published mechanism diverges at rho=0.00167: every party corrects")
+
+
+def test_noise_alone_is_not_called_divergence() -> None:
+    rng = np.random.default_rng(10)
+    labels = np.where(rng.random(ROWS) < 0.5, -1.0, 1.0)
+    side = PublishedCoordinator(problem(), labels, PublishedSettings(0.5, 1.0, 1.0, False))
+    for _ in range(19):
+        side.broadcast()
+        assert side.combine({"share": 1e6 * rng.normal(size=ROWS)}).note == ""
