@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import optimize
@@ -149,7 +151,10 @@ def test_without_noise_the_iteration_finds_the_optimum(fit_intercept: bool) -> N
 
 def test_parties_that_correct_the_same_residual_diverge_and_are_stopped() -> None:
     labels = np.where(np.arange(ROWS) % 3 > 0, 1.0, -1.0)
-    asked, settings = problem(parties=8), PublishedSettings(0.05, 1e9, 2.0, False)
+    asked, settings = (
+        replace(problem(parties=8), alpha=1e-6, loss=get_loss("squared")),
+        PublishedSettings(0.05, 1e12, 2.0, False),
+    )
     side = PublishedCoordinator(asked, labels, settings)
     parties = [PublishedParty(asked, Block(rows(9)), settings, Fixed(np.zeros(COLUMNS))) for _ in range(8)]
     note = ""
