@@ -76,12 +76,12 @@ def test_the_noise_has_the_covariance_that_the_paper_writes(inverse: bool) -> No
     party = PublishedParty(problem(), Block(features), PublishedSettings(1.0, 1.0, 2.0, inverse), Gaussian(0))
     inbox = {"residual": np.ones(ROWS), "dual": np.zeros(ROWS)}
     draws = []
-    for _ in range(20000):
+    for _ in range(8000):
         party.coef = np.zeros(COLUMNS)
         party.step(1, inbox)
         draws.append(party.coef - party.exact)
     wanted = np.linalg.inv(features.T @ features) if inverse else np.eye(COLUMNS)
-    assert np.allclose(np.cov(np.array(draws).T), wanted, atol=0.05 * wanted.max())
+    assert np.allclose(np.cov(np.array(draws).T), wanted, atol=0.08 * wanted.max())
 
 
 def test_dependent_columns_get_noise_in_the_column_space_alone() -> None:
@@ -135,7 +135,7 @@ def test_without_noise_the_iteration_finds_the_optimum(fit_intercept: bool) -> N
     asked, settings = problem(fit_intercept=fit_intercept), PublishedSettings(0.8, 1e6, 2.0, False)
     side = PublishedCoordinator(asked, labels, settings)
     parties = [PublishedParty(asked, Block(rows(seed)), settings, Fixed(np.zeros(COLUMNS))) for seed in (7, 8)]
-    for round_ in range(3000):
+    for round_ in range(1500):
         inbox = side.broadcast()
         progress = side.combine({"share": sum(party.step(round_, inbox)["share"] for party in parties)})
         assert not progress.note
@@ -160,7 +160,9 @@ def test_parties_that_correct_the_same_residual_diverge_and_are_stopped() -> Non
     note = ""
     for round_ in range(200):
         inbox = side.broadcast()
-        note = note or side.combine({"share": sum(party.step(round_, inbox)["share"] for party in parties)}).note
+        note = side.combine({"share": sum(party.step(round_, inbox)["share"] for party in parties)}).note
+        if note:
+            break
     assert note.startswith("the published mechanism diverges at rho=0.00167: every party corrects")
 
 
