@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tacit.audit.column_space import column_space_attack
-from tacit.errors import InputError
+from tacit.errors import InputError, RunError
 from tacit.plan import Plan, make_plan
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.published import corollary1_epsilon, lemma1_bound, theorem3_sigma
@@ -104,10 +104,15 @@ def test_the_run_ends_and_its_certificate_proves_nothing(mechanism: str) -> None
     assert Certificate.from_json(certificate.to_json()) == certificate
 
 
-def test_the_versions_are_told_apart_by_their_theorem() -> None:
-    said = [plan_for(Privacy(mechanism=name)).certificate().published_claim for name in BOTH]
-    assert "Theorem 1," in said[0]
-    assert "Theorem 3," in said[1]
+def test_the_versions_are_told_apart_by_their_noise_and_theorem() -> None:
+    plain, inverse = (plan_for(Privacy(mechanism=name)).private for name in BOTH)
+    assert plain is not None
+    assert inverse is not None
+    assert (plain.mechanism, plain.algorithm.name, plain.settings.inverse) == ("published", "published", False)
+    assert inverse.mechanism == inverse.algorithm.name == "published-inverse"
+    assert inverse.settings.inverse
+    assert "Theorem 1," in plain.certificate.published_claim
+    assert "Theorem 3," in inverse.certificate.published_claim
 
 
 def test_a_party_with_as_many_columns_as_rows_gets_the_reason_that_is_true() -> None:
@@ -225,5 +230,5 @@ def test_what_the_paper_says_nothing_about_is_refused(
 def test_a_warm_start_is_refused() -> None:
     shards, labels = data()
     made = Run(plan_for(Privacy(mechanism="published")), shards, labels)
-    with pytest.raises(Exception, match="starts at zero"):
+    with pytest.raises(RunError, match="starts at zero"):
         made.parties[0].answer(Message("coordinator", 0, {}, kind="start"))
