@@ -17,7 +17,6 @@ from scipy import stats
 
 from tacit.errors import InputError, RunError
 from tacit.privacy.aggregation import FixedPoint, MaskingParty, explain_collusion, fingerprint, unmask_sum
-
 from tacit.privacy.randomness import NoiseSource, grid_step
 from tacit.types import Vector, Words
 

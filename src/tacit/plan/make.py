@@ -145,8 +145,8 @@ def _check_secure(secure: object, party_names: tuple[str, ...], private: Private
         return
     if private is not None and private.algorithm is not None and private.algorithm.gathers:
         raise InputError(
-            f"secure_aggregation=True does not fit mechanism={private.mechanism!r}, which reads every party's answer by "
-            "itself and needs no sum: leave secure_aggregation out, or choose another mechanism"
+            f"secure_aggregation=True does not fit mechanism={private.mechanism!r}, which reads every party's answer "
+            "by itself and needs no sum: leave secure_aggregation out, or choose another mechanism"
         )
     if len(party_names) < LEAST_MASKED:
         raise InputError(

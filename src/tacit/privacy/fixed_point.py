@@ -1,4 +1,4 @@
-"""Numbers in steps of a fixed size, counted modulo 2^64 or a power of it: what masks can hide, and cancel in, exactly."""
+"""Numbers in steps of a fixed size, counted modulo a power of 2^64: what masks hide completely, and cancel in."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ BROADCASTS = (
 )
 ASSUMED = (
     "masks: everybody follows the protocol, though they may keep and study all they see",
-    "masks: the public keys that the coordinator passes on are genuine (compare their fingerprint over another channel)",
+    "masks: the public keys that the coordinator passes on are genuine (compare fingerprints over another channel)",
     "masks: each party runs where only it can look; whoever runs several in one process sees what they hold",
     "masks: X25519, HKDF-SHA256 and ChaCha20 are what they are believed to be",
 )
