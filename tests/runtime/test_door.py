@@ -1,4 +1,4 @@
-"""Nothing leaves a party except through `Party._release`: every byte that an engine carries is recorded and compared."""
+"""Nothing leaves a party except through `Party._release`: every byte that an engine carries is compared."""
 
 from __future__ import annotations
 
