@@ -19,7 +19,7 @@ START = [sys.executable, "-m", "tacit.cli.main", "train"]
 
 def three_parties(files: Any, *, secure: bool, name: str = "credit") -> Path:
     """The job of the fixture with a third party, whose columns are nobody's yet."""
-    files.job = f"rounds = 40\ntol = 1e-15\nsecure_aggregation = {'true' if secure else 'false'}"
+    files.job = f"rounds = 200\ntol = 1e-15\nsecure_aggregation = {'true' if secure else 'false'}"
     files.model = 'loss = "hinge"\nmethod = "averaged"\nalpha = 0.01'
     path = files.write()
     more = np.random.RandomState(3).normal(size=(files.rows, 2))

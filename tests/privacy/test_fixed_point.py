@@ -69,6 +69,13 @@ def test_the_number_of_words_is_checked(words: int) -> None:
         FixedPoint(0, 1.0, words)
 
 
+def test_powers_that_no_float_holds_are_refused() -> None:
+    for scale_bits in (-600, 600):
+        with pytest.raises(InputError, match=f"scale_bits={scale_bits} is not allowed: at most 552 either way"):
+            FixedPoint(scale_bits, 1.0, 8)
+    FixedPoint(-552, 1.0, 8).decode_sum(FixedPoint(-552, 1.0, 8).encode([1.0], "ann"), 1)
+
+
 def test_more_words_make_room() -> None:
     with pytest.raises(InputError, match="can overflow 64 bits"):
         FixedPoint(60, 2.0**50)

@@ -38,12 +38,13 @@ class FixedPoint:
     words: int = 1
 
     def __post_init__(self) -> None:
-        if abs(self.scale_bits) > MOST_BITS:
-            raise InputError(f"scale_bits={self.scale_bits} is not allowed: at most {MOST_BITS} either way")
-        if not 0 < self.bound < math.inf:
-            raise InputError(f"bound={self.bound} is not allowed: it must be positive and finite")
         if not 1 <= self.words <= MOST_WORDS:
             raise InputError(f"words={self.words} is not allowed: it must be from 1 to {MOST_WORDS}")
+        most = MOST_BITS - WORD_BITS * (self.words - 1)
+        if abs(self.scale_bits) > most:
+            raise InputError(f"scale_bits={self.scale_bits} is not allowed: at most {most} either way")
+        if not 0 < self.bound < math.inf:
+            raise InputError(f"bound={self.bound} is not allowed: it must be positive and finite")
         self.check_room(("one party",))
 
     @property
@@ -67,7 +68,8 @@ class FixedPoint:
         bad = np.flatnonzero(~(np.abs(array) <= self.bound))
         if bad.size:
             raise RunError(f"{party}: entry {bad[0]} is NaN or beyond the public bound {self.bound:g}: clip it first")
-        steps = np.rint(np.ldexp(array, self.scale_bits))
+        steps = array * math.ldexp(1.0, self.scale_bits)
+        np.rint(steps, out=steps)
         if self.words == 1:
             return steps.astype(np.int64).view(np.uint64)
         return _signed_words(steps, self.words)
@@ -82,8 +84,9 @@ class FixedPoint:
             )
         value = np.zeros(size.shape[1:])
         for place in range(self.words):  # from the lowest, so that the roundings stay small
-            value += np.ldexp(size[place].astype(np.float64), WORD_BITS * place - self.scale_bits)
-        return np.where(negative, -value, value)
+            value += size[place] * math.ldexp(1.0, WORD_BITS * place - self.scale_bits)
+        np.negative(value, out=value, where=negative)
+        return value
 
     def add(self, total: Words, other: Words) -> None:
         """Add `other` to `total` in place, modulo 2^(64 words)."""
@@ -111,9 +114,8 @@ class FixedPoint:
         """Which entries are negative, and the absolute values in words, lowest first."""
         words = total[None] if self.words == 1 else total
         negative = words[-1] >> np.uint64(WORD_BITS - 1) > 0
-        size = np.where(negative, ~words, words)
-        for place in range(self.words):  # the 1 of the two's complement, carried on through words that are zero now
-            size[place] += negative if place == 0 else negative & np.all(size[:place] == 0, axis=0)
+        size = words.copy()
+        _negate(size, negative)
         return negative, size
 
     def _exceeds(self, size: Words, largest: int) -> bool:
@@ -133,13 +135,20 @@ def _signed_words(steps: Vector, count: int) -> Words:
     """Whole numbers as `count` words each, in two's complement; every operation is exact."""
     left = np.abs(steps)
     words = np.empty((count, *steps.shape), dtype=np.uint64)
-    for place in reversed(range(count)):
-        part = np.floor(np.ldexp(left, -WORD_BITS * place))
-        left = left - np.ldexp(part, WORD_BITS * place)
-        words[place] = part.astype(np.uint64)
-    negative, carry = steps < 0, steps < 0
-    np.invert(words, out=words, where=negative)
-    for place in range(count):
-        words[place] += carry
-        carry = carry & (words[place] == 0)
+    for place in reversed(range(1, count)):
+        part = np.floor(left * 2.0 ** (-WORD_BITS * place))
+        words[place] = part
+        part *= 2.0 ** (WORD_BITS * place)
+        left -= part
+    words[0] = left
+    _negate(words, steps < 0)
     return words
+
+
+def _negate(words: Words, where: npt.NDArray[np.bool_]) -> None:
+    """Negate some numbers in place, in two's complement: every bit turned over, plus 1."""
+    np.bitwise_xor(words, np.where(where, np.uint64(2**WORD_BITS - 1), np.uint64(0)), out=words)
+    carry = where
+    for word in words:
+        word += carry
+        carry = carry & (word == 0)
