@@ -17,16 +17,16 @@ import pytest
 START = [sys.executable, "-m", "tacit.cli.main", "train"]
 
 
-def three_parties(files: Any, *, secure: bool, name: str = "credit") -> Path:
+def three_parties(files: Any, *, secure: bool, rounds: int = 40) -> Path:
     """The job of the fixture with a third party, whose columns are nobody's yet."""
-    files.job = f"rounds = 200\ntol = 1e-15\nsecure_aggregation = {'true' if secure else 'false'}"
+    files.job = f"rounds = {rounds}\ntol = 1e-15\nsecure_aggregation = {'true' if secure else 'false'}"
     files.model = 'loss = "hinge"\nmethod = "averaged"\nalpha = 0.01'
     path = files.write()
     more = np.random.RandomState(3).normal(size=(files.rows, 2))
     lines = ["customer,t0,t1", *(f"c{i:04d},{a},{b}" for i, (a, b) in enumerate(more))]
     (files.folder / "phone.csv").write_text("\n".join(lines) + "\n")
     path.write_text(path.read_text() + '[[party]]\nname = "phone"\ndata = "phone.csv"\nid = "customer"\n')
-    return path.rename(path.with_name(f"{name}.toml"))
+    return path
 
 
 def model(run: Path) -> list[float]:
@@ -59,7 +59,7 @@ def test_two_parties_are_refused(files: Any, refused: Any) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_a_killed_run_under_masks_goes_on_to_the_same_model(files: Any, tacit: Any) -> None:
-    job, whole, broken = three_parties(files, secure=True), files.folder / "whole", files.folder / "broken"
+    job, whole, broken = three_parties(files, secure=True, rounds=200), files.folder / "whole", files.folder / "broken"
     assert tacit("train", job, "--out", whole).code == 0
     words = [*START, str(job), "--out", str(broken), "--checkpoint-every", "0"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
