@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.algorithms.base import Algorithm, PartySide
 from tacit.algorithms.block import Block
+from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
@@ -109,3 +110,8 @@ class Party:
     def offset(self) -> float:
         """What centring takes off every score of this party."""
         return 0.0 if self.block.centre is None else float(self.block.centre @ self.side.coef)
+
+    @property
+    def clip(self) -> RowClip | None:
+        """How the party's model clips a row before it scores it; None where it does not."""
+        return getattr(self.side, "clip", None)
