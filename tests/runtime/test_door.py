@@ -1,10 +1,11 @@
-"""Nothing leaves a party except through `Party._release`: every byte that an engine carries is compared."""
+"""Nothing leaves except through the one door: every byte that an engine carries is compared."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,17 +13,21 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 import tacit
+from tacit import Privacy
 from tacit.plan import Plan, make_plan
+from tacit.runtime import door as door_module
 from tacit.runtime.masking import point_of
 from tacit.runtime.result import Run, Start
 from tacit.types import Message, Shard
-from tests.runtime.recording import record, watch_door
+from tests.runtime.recording import Carried, record, watch_door
 
 METHODS = ["memory", "multipliers", "averaged", "published", "sgd"]
 SOURCE = Path(tacit.__file__).parent
 
 
-def problem(method: str, *, secure: bool = False) -> tuple[Plan, list[Shard], np.ndarray]:
+def problem(
+    method: str, *, secure: bool = False, privacy: Privacy | None = None
+) -> tuple[Plan, list[Shard], np.ndarray]:
     X, y = load_breast_cancer(return_X_y=True)
     X, labels = scale(X), np.where(y == 1, 1.0, -1.0)
     shards = [Shard("bank", X[:, :10]), Shard("phone", X[:, 10:17]), Shard("shop", X[:, 17:])]
@@ -35,8 +40,9 @@ def problem(method: str, *, secure: bool = False) -> tuple[Plan, list[Shard], np
         fit_intercept=True,
         method=method,
         rho="auto",
-        privacy=None,
+        privacy=privacy,
         party_names=tuple(shard.name for shard in shards),
+        columns=tuple(shard.features.shape[1] for shard in shards),
         rows=len(labels),
         input_bytes=X.nbytes,
         secure_aggregation=secure,
@@ -70,6 +76,41 @@ def test_the_engine_carries_exactly_what_passed_the_door(
         bare = [{name: array.tobytes() for name, array in arrays.items()} for arrays in door.bare]
         sent = [{name: content for name, _, _, content in answer.arrays} for answer in engine.up]
         assert bare == sent
+
+
+PRIVATE = {
+    "gram": Privacy(epsilon=1.0),
+    "gram with labels": Privacy(epsilon=1.0, label_epsilon=1.0),
+    "gram, everyone": Privacy(epsilon=4.0, protect="everyone"),
+    "gram, refit": Privacy(epsilon=1.0, refit=True),
+    "labels": Privacy(epsilon=None, label_epsilon=2.0),
+    "published": Privacy(epsilon=1.0, mechanism="published"),
+    "published-inverse": Privacy(epsilon=1.0, mechanism="published-inverse"),
+}
+
+
+@pytest.mark.parametrize("asked", PRIVATE.values(), ids=PRIVATE)
+def test_private_runs_send_what_passed_the_door_and_release_what_was_planned(
+    asked: Privacy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both ways, to the byte; and what a protected party sends was computed from its planned releases alone."""
+    left: list[Carried] = []
+    leave = door_module.leave
+
+    def watched(*parts: Any, **named: Any) -> Message:
+        left.append(Carried.of(leave(*parts, **named)))
+        return leave(*parts, **named)
+
+    monkeypatch.setattr(door_module, "leave", watched)
+    plan, shards, labels = problem("auto", privacy=asked)
+    run = Run(plan, shards, labels)
+    engine = record(run)
+    run.go()
+    assert plan.private is not None
+    assert sorted(map(str, engine.down + engine.up)) == sorted(map(str, left))
+    for party in run.parties:
+        if party.releaser is not None:
+            assert party.releaser.used == {one.name: one.times for one in plan.private.releases[party.name]}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -123,14 +164,13 @@ def attributes(tree: ast.AST, base: str) -> set[str]:
     }
 
 
-def test_messages_are_made_at_the_door_and_at_the_coordinator_only() -> None:
-    assert {file for file, tree in trees() if "Message" in calls(tree)} == {
-        "runtime/party.py",
-        "runtime/coordinator.py",
-    }
+def test_messages_are_made_at_the_door_only() -> None:
+    assert {file for file, tree in trees() if "Message" in calls(tree)} == {"runtime/door.py"}
+    leaving = {file for file, tree in trees() if "door.leave" in calls(tree) or ".leave" in calls(tree)}
+    assert leaving == {"runtime/party.py", "runtime/coordinator.py"}
     tree = next(tree for file, tree in trees() if file == "runtime/party.py")
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    assert [function.name for function in functions if "Message" in calls(function)] == ["_release"]
+    assert [function.name for function in functions if ".leave" in calls(function)] == ["_release"]
     answer = next(function for function in functions if function.name == "answer")
     returned = [node.value for node in ast.walk(answer) if isinstance(node, ast.Return)]
     assert returned
@@ -153,7 +193,7 @@ def test_only_a_party_makes_and_calls_its_side() -> None:
 
 def test_what_a_run_takes_from_its_parties_is_their_model_and_their_state() -> None:
     """The model is the party's own result, the state goes to its checkpoint; blocks and masks are nobody's business."""
-    plain = {"name", "columns", "coef", "offset"}
+    plain = {"name", "columns", "coef", "offset", "clip", "bend", "is_linear", "linear_coef"}
     for file, tree in trees():
         if not file.startswith("runtime/") or file in ("runtime/party.py", "runtime/masking.py"):
             continue

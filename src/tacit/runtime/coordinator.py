@@ -13,6 +13,7 @@ from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.plan.private import COORDINATOR, LABELS
 from tacit.privacy.releases import Releaser
+from tacit.runtime import door
 from tacit.runtime.masking import MASKED_KINDS, unmask
 from tacit.types import Arrays, Message, Vector, Words
 
@@ -50,7 +51,7 @@ class Coordinator:
 
     def ask_start(self) -> Message:
         """Ask every party for the share of the coefficients it starts from."""
-        return Message(NAME, 0, {}, kind="start")
+        return door.leave(NAME, 0, {}, kind="start")
 
     def take_start(self, answers: Sequence[Message], intercept: float) -> None:
         """Begin from what the parties answered; they centre their columns, which moves the intercept."""
@@ -60,17 +61,17 @@ class Coordinator:
 
     def ask_keys(self, round_: int) -> Message:
         """Ask every party for its public key."""
-        return Message(NAME, round_, {}, kind="keys")
+        return door.leave(NAME, round_, {}, kind="keys")
 
     def pass_keys(self, round_: int, answers: Sequence[Message]) -> Message:
         """All public keys to every party."""
         self._check_all(round_, answers)
         keys = [cast("Words", answer.arrays["key"]) for answer in answers]
-        return Message(NAME, round_, {"keys": np.stack(keys)}, kind="agree")
+        return door.leave(NAME, round_, {"keys": np.stack(keys)}, kind="agree")
 
     def broadcast(self, round_: int) -> Message:
         """The next broadcast."""
-        return Message(NAME, round_, self.side.broadcast())
+        return door.leave(NAME, round_, self.side.broadcast())
 
     def combine(self, round_: int, answers: Sequence[Message]) -> Progress | None:
         """Check and sum the answers, then advance."""
@@ -97,7 +98,7 @@ class Coordinator:
 
     def closing(self, round_: int) -> Message:
         """The last broadcast."""
-        return Message(NAME, round_, self.side.closing(), kind="finish")
+        return door.leave(NAME, round_, self.side.closing(), kind="finish")
 
     def _total(self, round_: int, answers: Sequence[Message]) -> Arrays:
         """Sum over the parties, name by name (least or largest where the name says min_ or max_)."""

@@ -13,6 +13,7 @@ from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
+from tacit.runtime import door
 from tacit.runtime.masking import MASKED_KINDS, Masks
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
@@ -73,7 +74,7 @@ class Party:
         return {}
 
     def _release(self, message: Message, arrays: Mapping[str, Vector | Words]) -> Message:
-        """The one door: whatever leaves a party passes here, and goes under masks here where the run has them."""
+        """Whatever leaves a party passes here, goes under masks where the run has them, and out by the one door."""
         for name, array in arrays.items():
             if not np.all(np.isfinite(array)):
                 raise RunError(
@@ -82,7 +83,7 @@ class Party:
                 )
         if self._masks is not None and message.kind in MASKED_KINDS:
             arrays = self._masks.hide(message.round, arrays)
-        return Message(sender=self.name, round=message.round, arrays=arrays, kind=message.kind)
+        return door.leave(self.name, message.round, arrays, message.kind)
 
     def state(self) -> Arrays:
         """Arrays from which `restore` goes on."""
