@@ -111,4 +111,6 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
 
 
 def _planners() -> dict[str, Planner]:
-    return {}
+    from tacit.plan.shares import plan_shares  # here, since a planner builds the PrivatePlan above
+
+    return {"shares": plan_shares}

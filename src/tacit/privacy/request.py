@@ -45,7 +45,7 @@ class Privacy:
     neighbours : {"replace-one", "zero-out"}, default "replace-one"
         What may change about a row.
     coef_norm : float, default 1.0
-        Largest norm of a party's coefficients, for mechanism "shares".
+        Mechanism "shares": largest norm of the coefficients whose shares a party releases.
     refit : bool, default False
         Mechanism "gram": let the label holder fit its own columns once more beside the others' noisy scores.
     noise_seed : int or None, default None

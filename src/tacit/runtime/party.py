@@ -8,6 +8,7 @@ import numpy as np
 
 from tacit.algorithms.base import Algorithm, PartySide
 from tacit.algorithms.block import Block
+from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
@@ -75,6 +76,11 @@ class Party:
     def coef(self) -> Vector:
         """The party's coefficients: they stay with it."""
         return self.side.coef
+
+    @property
+    def clip(self) -> RowClip | None:
+        """How rows are clipped before they are scored, where the party's side clips them."""
+        return getattr(self.side, "clip", None)
 
     @property
     def offset(self) -> float:
