@@ -276,7 +276,7 @@ def test_the_solve_agrees_with_an_outside_solver(n: int, d: int, radius: float, 
     assert theirs <= ours * (1 + 1e-6)
     # the outside solver stops at a gap of its own, which bounds how far its share may be from the exact one
     apart = np.linalg.norm(solution.share - clipped @ exact)
-    assert apart <= solution.distance + np.sqrt(2 * max(theirs - ours, 0.0)) + 1e-9
+    assert apart <= solution.distance + np.sqrt(2 * (max(theirs - ours, 0.0) + 1e-14 * theirs))
 
 
 def _objective(D: np.ndarray, v: np.ndarray, x: np.ndarray) -> float:

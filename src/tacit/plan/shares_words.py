@@ -32,7 +32,7 @@ def certificate(
         adversary=OUTSIDERS if privacy.unit == "person" else INSIDERS,
         covers=_covers(privacy, bool(label)),
         does_not_cover=_does_not_cover(privacy, bool(label)),
-        per_party={name: said for name in sizes.parties},
+        per_party=dict.fromkeys(sizes.parties, said),
         theorem=THEOREM,
         claims=tuple(claims),
         target=Target(privacy.epsilon, privacy.delta),

@@ -27,7 +27,7 @@ class SharesParty:
         self.problem, self.settings, self.release = problem, settings, release
         if share_rounding(block.n, block.d) > ROUNDING_SLACK:
             raise RunError(
-                f"{block.n} rows of {block.d} columns are too many for mechanism='shares': rounding is not bounded there"
+                f"{block.n} rows of {block.d} columns are too many for mechanism='shares': rounding is not bounded"
             )
         self.clip = RowClip(settings.row_norm)
         self.solver = BallRidge(self.clip.apply(block))
