@@ -11,6 +11,7 @@ import pytest
 from tacit.algorithms.base import Problem
 from tacit.algorithms.shares import SharesParty
 from tacit.algorithms.shares.settings import sensitivity
+from tacit.data.datasets import load_a9a
 from tacit.errors import InputError, RunError
 from tacit.plan import Plan, make_plan
 from tacit.plan import shares as planner
@@ -23,6 +24,7 @@ from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import get_regularizer
 from tacit.runtime.result import Run, RunResult
 from tacit.types import Shard
+from tests.conftest import real_data
 
 NAMES = ("bank", "phone", "shop")
 
@@ -90,6 +92,15 @@ def test_the_certificate_counts_exactly_what_may_be_released() -> None:
         (allowed,) = private.releases[name]
         assert (gaussian[name].noise, gaussian[name].count) == (allowed.sd, allowed.times)
     assert private.releases["coordinator"][0].epsilon == claim.events[-1].epsilon == 0.3
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "most", "rounds"), [(0.5, 50, 1), (8.0, 50, 3), (8.0, 2, 2), (1e9, 50, 30), (1e9, 9, 9)]
+)
+def test_rounds_are_fixed_from_public_numbers(epsilon: float, most: int, rounds: int) -> None:
+    private = plan_for(epsilon=epsilon, max_rounds=most).private
+    assert private is not None
+    assert private.rounds == private.releases["bank"][0].times == rounds
 
 
 def test_a_person_costs_more_noise_than_a_record_and_a_label_beside_it_more_still() -> None:
@@ -173,10 +184,10 @@ def test_a_run_makes_the_planned_releases_with_the_planned_noise(monkeypatch: py
         return answer
 
     monkeypatch.setattr(SharesParty, "step", watched)
-    plan = plan_for(epsilon=1.0)
+    plan = plan_for(epsilon=8.0)
     result = finish(plan)
     assert plan.private is not None
-    assert len(released) == 3 * plan.private.rounds == 3 * len(result.trace)
+    assert len(released) == 3 * plan.private.rounds == 3 * len(result.trace) == 9
     noise = np.concatenate([r - v for r, v in zip(released, values, strict=True)])
     sd = plan.private.releases["bank"][0].sd
     assert np.std(noise) == pytest.approx(sd, rel=0.05)
@@ -194,7 +205,7 @@ def test_one_release_more_than_planned_is_refused() -> None:
 
 @pytest.mark.parametrize("seed", [None, 7])
 def test_a_run_that_was_killed_repeats_its_noise_and_ends_on_the_same_model(seed: int | None) -> None:
-    plan, (shards, labels) = plan_for(epsilon=1.0, noise_seed=seed), some_data()
+    plan, (shards, labels) = plan_for(epsilon=8.0, noise_seed=seed), some_data()
     kept, heard = [], []
 
     def keep(run: Run) -> None:
@@ -294,6 +305,16 @@ def test_the_joint_model_beats_a_constant_and_every_party_alone_where_rows_are_m
     alone = [_alone(block[train], y[train], block[test], y[test]) for block in blocks]
     together = _alone(X[train], y[train], X[test], y[test])
     assert together < found < min(alone) < constant
+
+
+def test_on_a9a_it_beats_the_label_holder_alone_at_moderate_epsilon() -> None:
+    data = real_data(load_a9a)
+    y, truth = (np.where(labels > 0, 1.0, -1.0) for labels in (data.y_train, data.y_test))
+    names, cuts = ("left", "right"), (slice(0, 66), slice(66, None))
+    plan = plan_for(rows=y.size, names=names, epsilon=4.0, noise_seed=0, alpha=1e-4)
+    result = Run(plan, [Shard(n, data.X_train[:, c]) for n, c in zip(names, cuts, strict=True)], y).go()
+    found = log_loss(result, [Shard(n, data.X_test[:, c]) for n, c in zip(names, cuts, strict=True)], truth)
+    assert 0.3239 < found < 0.3494  # joint without noise, and the label holder alone
 
 
 def _alone(train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray) -> float:

@@ -22,6 +22,7 @@ from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import Privacy
 
 NOISY_ROUNDS = 3  # where noise exceeds the shares, more rounds add more noise than they take off the gap (measured)
+LARGE_NOISE = 0.07  # variance that the noise of a single round leaves in a score, from which one round is best
 CLEAR_ROUNDS = 30
 CLEAR_NOISE = 0.25  # of b: below it the coordinator uses the loss itself
 MOST_TRIES = 1000
@@ -98,7 +99,9 @@ def _rounds_and_noise(privacy: Privacy, sizes: Sizes, bound: float) -> tuple[int
     sd = _noise(privacy, sizes, bound, rounds)
     if not _is_noisy(sd, bound, sizes):
         return rounds, sd
-    rounds = min(sizes.max_rounds, NOISY_ROUNDS)
+    once = _noise(privacy, sizes, bound, 1)
+    left = once**2 * sum(sizes.columns) / sizes.rows
+    rounds = 1 if left > LARGE_NOISE else min(sizes.max_rounds, NOISY_ROUNDS)
     return rounds, _noise(privacy, sizes, bound, rounds)
 
 

@@ -51,4 +51,4 @@ def share_rounding(rows: int, columns: int) -> float:
 def slope_rounding(rows: int, columns: int, ridge: float) -> float:
     """How far rounding can move the computed slope of the objective, in units of b; `ridge` with its multiplier."""
     terms = ROWS_AT_ONCE + rows / ROWS_AT_ONCE + columns + 32
-    return 4.0 * UNIT * (rows * terms + ridge)
+    return 4.0 * UNIT * (rows * terms + (columns + 32) * ridge)
