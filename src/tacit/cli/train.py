@@ -167,6 +167,7 @@ def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) ->
         columns=columns,
         holder=job.holder,
         seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
+        secure_aggregation=job.secure_aggregation,
     )
 
 

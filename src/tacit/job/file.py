@@ -1,6 +1,6 @@
 """The job file: its sections and keys, read and written.
 
-[job]      name, split, engine, rounds, tol, seed
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation
 [model]    loss, penalty, alpha, fit_intercept, method, rho
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
            coef_norm, refit, noise_seed; without the section nothing is protected, and the certificate says so
@@ -63,6 +63,8 @@ class Job:
         Seed of starts, never of private noise.
     privacy : Privacy or None
         What the whole run must guarantee; None where the file has no section [privacy].
+    secure_aggregation : bool
+        Whether the parties' numbers travel under masks, so that only their sum can be read.
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
     """
@@ -76,6 +78,7 @@ class Job:
     tol: float = 1e-4
     seed: int | None = None
     privacy: Privacy | None = None
+    secure_aggregation: bool = False
     folder: Path = Path(".")
 
     @property
@@ -175,6 +178,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "rounds": whole_number(1, 10**9, "a whole number from 1 to a billion"),
         "tol": NUMBER,
         "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
+        "secure_aggregation": TRUTH,
     },
     "model": {
         "loss": TEXT,
