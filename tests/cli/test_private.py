@@ -32,6 +32,10 @@ FORMS = {
     "everyone for the label holder": 'epsilon = 4\nprotect = "everyone"\npredictions = "label-holder"',
     "refit": "epsilon = 3\nrefit = true",
     "labels alone": 'epsilon = "none"\nlabel_epsilon = 2',
+    "noisy shares": 'epsilon = 8\nmechanism = "shares"',
+    "noisy shares and labels": 'epsilon = 8\nlabel_epsilon = 2\nmechanism = "shares"\nunit = "person"',
+    "as published": 'epsilon = 8\nmechanism = "published"',
+    "as published, longer version": 'epsilon = 8\nmechanism = "published-inverse"',
     "by person": 'epsilon = 3\nunit = "person"\nrow_norm = { bank = 1.0, shop = 3.0 }',
 }
 KEPT = {name for name in FORMS if name.endswith("for the label holder")}
@@ -109,6 +113,8 @@ def test_the_label_holder_is_the_party_with_the_label(files: Any, tacit: Any) ->
         ("shop", "clip", {"norm": "1", "centre": [0.0] * 4, "radius": 1.0}),
         ("shop", "clip", {"norm": 1.0, "centre": [0.0, 0.0, 0.0, None], "radius": 1.0}),
         ("shop", "clip", {"norm": 1.0, "centre": None, "radius": 1.0}),
+        ("shop", "clip", {"norm": 0.0, "centre": None, "radius": None}),
+        ("shop", "clip", {"norm": 1.0, "centre": [0.0] * 4, "radius": None}),
         ("bank", "bend", "much"),
         ("bank", "bend", None),
         ("joint", "predictions_for", "nobody"),
@@ -136,7 +142,7 @@ def test_the_summary_says_what_is_protected_and_whether_it_was_worth_it(files: A
     assert "mechanism  private sharing in Gram space" in answer.out
     assert "worth it?  log loss on new rows: bank alone" in answer.out
     assert "rounds     2 rounds, " in answer.out
-    for absent in ("nan", "NOT", "objective", "optimum"):
+    for absent in ("nan", "infinity", "NOT", "objective", "optimum"):
         assert absent not in answer.out
     result = json.loads((run / "result.json").read_text())
     assert result["objective"] == "nan"
@@ -159,6 +165,18 @@ def test_randomized_labels_alone_have_a_stopping_rule(files: Any, tacit: Any) ->
     assert answer.err.startswith("tacit: not converged: ")
     assert "NOT converged" in answer.out
     assert "protects   each label of bank, epsilon 2\n" in answer.out
+
+
+def test_what_was_published_is_said_to_protect_nobody(files: Any, tacit: Any) -> None:
+    files.privacy = FORMS["as published"]
+    run, answer = train(files, tacit)
+    assert "This run is NOT differentially private: epsilon is infinite." in answer.out
+    assert "\nprotects" not in answer.out
+    assert "protects nobody" in " ".join(answer.out.split())
+    assert tacit("verify", run).code == 0
+    plan = tacit("plan", files.folder / "credit.toml").out
+    assert "NOT differentially private" in plan
+    assert "proven  " not in plan
 
 
 def test_certificates_name_the_software(files: Any, tacit: Any) -> None:
@@ -243,14 +261,15 @@ def test_a_run_that_goes_on_repeats_its_noise_and_draws_no_new(files: Any, tacit
     assert outlooks[0] == outlooks[1]
 
 
-def test_a_seeded_run_that_goes_on_is_the_run_that_was_never_stopped(files: Any, tacit: Any) -> None:
-    files.privacy = "epsilon = 3\nlabel_epsilon = 2\nnoise_seed = 9"
+@pytest.mark.parametrize("name", FORMS)
+def test_a_seeded_run_that_goes_on_is_the_run_that_was_never_stopped(files: Any, tacit: Any, name: str) -> None:
+    files.privacy = FORMS[name] + "\nnoise_seed = 9"
     job = files.write()
     begin(job, files.folder / "broken")
     assert tacit("train", job, "--out", files.folder / "broken", "--resume").code == 0
     assert tacit("train", job, "--out", files.folder / "whole").code == 0
-    for name in ("bank", "shop", "joint"):
-        texts = [(files.folder / run / "model" / f"{name}.json").read_text() for run in ("broken", "whole")]
+    for part in ("bank", "shop", "joint"):
+        texts = [(files.folder / run / "model" / f"{part}.json").read_text() for run in ("broken", "whole")]
         assert texts[0] == texts[1]
 
 

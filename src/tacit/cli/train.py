@@ -271,7 +271,7 @@ def _privacy(result: RunResult) -> list[tuple[str, str]]:
         return said
     from tacit.plan.describe import mechanism_words, strengths
 
-    said += _wrapped("protects", strengths(result.plan)) if result.certificate.claims else []
+    said += _wrapped("protects", strengths(result.plan))
     said += _wrapped("mechanism", mechanism_words(result.plan))
     for number, text in enumerate(result.outlook):
         said += _wrapped("" if number else "worth it?", text)

@@ -21,17 +21,25 @@ if TYPE_CHECKING:
     from tacit.privacy.request import Privacy
 
 FORMAT = 1
+INFINITE = "infinity"  # in JSON, which has no word for it
 WIDTH = 100
 NUMBER = 8  # bytes of what travels for a row
 # Vectors of one number per row in a round, to a party and back, as measured; besides them only a few sums travel.
-VECTORS = {"memory": (1.0, 1.0), "averaged": (1.2, 1.0), "multipliers": (2.5, 1.0), "sgd": (2.0, 2.0)}
-ONE_VECTOR = (1.2, 1.0)
+VECTORS = {
+    "memory": (1.0, 1.0),
+    "averaged": (1.2, 1.0),
+    "multipliers": (2.5, 1.0),
+    "published": (1.2, 1.0),
+    "sgd": (2.0, 2.0),
+}
+PRIVATE_VECTORS = {"shares": (1.0, 1.0), "published": (2.0, 1.0), "published-inverse": (2.0, 1.0)}
+MASKED = 2  # a masked number is twice as long
 MECHANISMS = {
     "gram": "private sharing in Gram space: each protected party fits once, with noise on sums over all its rows",
     "labels": "ordinary training on labels that were randomized once; the rows are not protected",
     "shares": "noise on every row's share, in every round",
     "published": "the sharing paper's noise, as published: its certificate proves nothing",
-    "published-inverse": "the sharing paper's noise, with the inverse that its text describes: nothing is proven",
+    "published-inverse": "the noise of the sharing paper's longer version: its certificate proves nothing",
 }
 UNITS = {"gram": ("these are deviations of sums over all rows, each row scaled to norm 1 at most",)}
 
@@ -50,6 +58,7 @@ def record(plan: Plan) -> dict[str, Any]:
         "method": plan.method if private is None or private.algorithm is None else None,
         "rows": plan.problem.rows,
         "parties": list(plan.party_names),
+        "secure_aggregation": plan.secure,
         "rounds": {"most": plan.most_rounds, "fixed": plan.fixed_rounds},
         "noise": [] if private is None else _noise(private),
         "claims": [] if at is None else [_claim(claim, at) for claim in certificate.claims],
@@ -65,10 +74,11 @@ def record(plan: Plan) -> dict[str, Any]:
 
 def mechanism_words(plan: Plan) -> str:
     """Mechanism and form in words."""
+    masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
     if plan.private is None:
-        return f"none: method {plan.method}, without noise"
+        return "; ".join([f"none: method {plan.method}, without noise", *masks])
     privacy, name = plan.private.privacy, plan.private.mechanism
-    return "; ".join((MECHANISMS.get(name, name), *_form(privacy, plan.private.holder)))
+    return "; ".join([MECHANISMS[name], *_form(privacy, plan.private.holder), *masks])
 
 
 def _form(privacy: Privacy, holder: str) -> list[str]:
@@ -101,7 +111,7 @@ def _release(planned: Planned) -> dict[str, Any]:
 
 
 def _plain(value: float) -> float | str:
-    return value if math.isfinite(value) else "infinity"
+    return value if math.isfinite(value) else INFINITE
 
 
 def _claim(claim: Any, delta: float) -> dict[str, Any]:
@@ -122,11 +132,18 @@ def traffic(plan: Plan) -> dict[str, Any]:
     if known:
         parties = {name: {"bytes_down": down, "bytes_up": back} for name, (down, back) in known.items()}
         return {"of": "run", "exact": True, "parties": parties, **_total(parties)}
-    down, back = VECTORS.get(plan.method, ONE_VECTOR) if plan.private is None else ONE_VECTOR
+    down, back = _vectors(plan)
     times = plan.most_rounds if plan.fixed_rounds else 1
     size = NUMBER * plan.problem.rows * times
     parties = {name: {"bytes_down": int(down * size), "bytes_up": int(back * size)} for name in plan.asked_parties}
     return {"of": "run" if plan.fixed_rounds else "round", "exact": False, "parties": parties, **_total(parties)}
+
+
+def _vectors(plan: Plan) -> tuple[float, float]:
+    """Numbers per row in a round, to a party and back."""
+    ordinary = plan.private is None or plan.private.algorithm is None
+    down, back = VECTORS[plan.method] if ordinary or plan.private is None else PRIVATE_VECTORS[plan.private.mechanism]
+    return down, MASKED * back if plan.secure else back
 
 
 def _total(parties: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
@@ -146,7 +163,7 @@ def lines(plan: Plan) -> list[str]:
         said += _one("time", f"about {guess}, roughly: it depends on the machine and on the data")
     said += _many("noise", [*(_noise_words(item) for item in found["noise"]), *UNITS.get(found["mechanism"], ())])
     said += _one("claim", _headline(found))
-    said += _many("proven", [claim_words(claim) for claim in found["claims"]])
+    said += _many("proven", [claim_words(claim) for claim in found["claims"] if claim["epsilon"] != INFINITE])
     said += _many("covered", found["covers"]) if found["claims"] else []
     said += _many("not covered", found["does_not_cover"])
     said += _many("assumed", found["assumptions"])
@@ -199,7 +216,7 @@ def _headline(found: Mapping[str, Any]) -> str:
 
 def strengths(plan: Plan) -> str:
     """Whose data are protected, and how strongly, in one line; from whom is said by the certificate."""
-    claims = record(plan)["claims"]
+    claims = [claim for claim in record(plan)["claims"] if claim["epsilon"] != INFINITE]
     return "; ".join(f"each {claim['unit']}{_of(claim)}, epsilon {_epsilon(claim)}" for claim in claims)
 
 
@@ -216,4 +233,4 @@ def _of(claim: Mapping[str, Any]) -> str:
 
 
 def _epsilon(claim: Mapping[str, Any]) -> str:
-    return claim["epsilon"] if isinstance(claim["epsilon"], str) else up(claim["epsilon"])
+    return claim["epsilon"] if claim["epsilon"] == INFINITE else up(claim["epsilon"])

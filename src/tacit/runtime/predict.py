@@ -159,12 +159,17 @@ def _party(folder: Path, name: str, joint: Path) -> tuple[PartyModel, str | None
 def _clip(file: Path, record: Any, columns: int) -> RowClip | None:
     if record is None:
         return None
-    centre = record.get("centre") if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(centre, list) or len(centre) != columns:
+    if not isinstance(record, dict):
         raise damaged(file, f"its clip is {show(record)}")
-    norm, radius = (_number(file, record.get(name), name) for name in ("norm", "radius"))
+    norm, centre = _number(file, record.get("norm"), "norm"), record.get("centre")
+    around = not (centre is None and record.get("radius") is None)  # a clip without a centre has no radius either
+    radius = _number(file, record.get("radius"), "radius") if around else norm
     if min(norm, radius) <= 0:
         raise damaged(file, f"its clip has norm {norm} and radius {radius}: both must be above 0")
+    if not around:
+        return RowClip(norm)
+    if not isinstance(centre, list) or len(centre) != columns:
+        raise damaged(file, f"its clip has centre {show(centre)}, not one number for each of {columns} columns")
     return RowClip(norm, np.array([_number(file, value, "centre") for value in centre]), radius)
 
 

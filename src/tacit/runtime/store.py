@@ -287,7 +287,9 @@ class RunDirectory:
 def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:
     if clip is None:
         return None
-    return {"norm": clip.norm, "centre": None if clip.centre is None else clip.centre.tolist(), "radius": clip.radius}
+    if clip.centre is None:
+        return {"norm": clip.norm, "centre": None, "radius": None}
+    return {"norm": clip.norm, "centre": clip.centre.tolist(), "radius": clip.radius}
 
 
 def result_record(result: RunResult, begun: Begun) -> dict[str, Any]:
