@@ -232,11 +232,11 @@ def _explain_private(lines: Sequence[Line], private: Any) -> None:
     alone, with_noise = lines[0], lines[4]
     better = "better" if with_noise.log_loss < alone.log_loss else "no better"
     text = (
-        f"The last line is a run that is differentially private (epsilon = {EPSILON:g} for each row of the {LAB}, "
-        f"delta = {private.certificate_.target.delta:g}), in {private.n_rounds_} rounds: {better} than the {CLINIC} "
-        f"alone by its log loss here, with other noise in every run. What it can tell by itself: "
-        f"{private.outlook_[0].replace(FIRST, CLINIC)}. It protects no row or diagnosis of the {CLINIC}, and it takes "
-        "as given that columns were scaled without looking at the patients, which this demo does not do."
+        f"The last line is a run with noise, in {private.n_rounds_} rounds: {better} than the {CLINIC} alone by its "
+        f"log loss here, with other noise in every run. It is differentially private (epsilon = {EPSILON:g} for each "
+        f"row of the {LAB}, delta = {private.certificate_.target.delta:g}) where columns are scaled without looking at "
+        f"the patients, which this demo does not do, and it protects no row or diagnosis of the {CLINIC}. What the "
+        f"run can tell by itself: {private.outlook_[0].replace(FIRST, CLINIC)}."
     )
     print(textwrap.fill(text, WIDTH))
 
