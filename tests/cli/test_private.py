@@ -153,10 +153,12 @@ def test_the_summary_says_what_is_protected_and_whether_it_was_worth_it(files: A
     assert max(len(line) for line in answer.out.splitlines() if line.startswith(("worth", "mech", " " * 11))) <= 100
 
 
-def test_fixed_rounds_are_never_called_not_converged(files: Any, tacit: Any) -> None:
-    files.privacy, files.job = 'epsilon = 4\nprotect = "everyone"', "rounds = 1\ntol = 1e-12"
+@pytest.mark.parametrize("name", ["everyone, several levels", "noisy shares", "as published"])
+def test_fixed_rounds_are_never_called_not_converged(files: Any, tacit: Any, name: str) -> None:
+    files.privacy, files.job = FORMS[name], "rounds = 1\ntol = 1e-12"
     _, answer = train(files, tacit)
     assert (answer.err, "rounds     1 round, " in answer.out) == ("", True)
+    assert "NOT converged" not in answer.out
 
 
 def test_randomized_labels_alone_have_a_stopping_rule(files: Any, tacit: Any) -> None:
