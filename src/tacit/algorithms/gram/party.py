@@ -9,7 +9,7 @@ import numpy as np
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
 from tacit.algorithms.gram.check import row_changes
-from tacit.algorithms.gram.fit import CHECK, PrivateFit, private_fit, side_columns
+from tacit.algorithms.gram.fit import CHECK, LEAST_WEIGHT, PrivateFit, private_fit, side_columns
 from tacit.algorithms.gram.inbox import Inbox
 from tacit.algorithms.gram.settings import FitSettings, GramSettings, Response
 from tacit.algorithms.gram.targets import (
@@ -81,7 +81,7 @@ class GramParty:
         """How much more a derivative varies than its curvature says."""
         if isinstance(target, Bits | Symbols):
             slopes = target.slope(np.zeros(self.block.n))
-            return max(1.0, float(np.mean(slopes**2) / np.mean(target.weight)))
+            return max(1.0, float(np.mean(slopes**2)) / max(float(np.mean(target.weight)), LEAST_WEIGHT))
         return 1.0 / (1 - 2 * flip_of(self.settings.label_epsilon)) ** 2  # exactly so at the best weights
 
     def _second(self, fit: PrivateFit, inbox: Arrays) -> Arrays:
