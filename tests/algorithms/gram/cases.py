@@ -36,7 +36,11 @@ def case(target: str, rng: np.random.Generator, *, neighbours: str = "replace-on
         inbox = {"symbols": signs, "cuts": np.zeros(0), "middles": np.sort(rng.normal(0, 2, 2))}
     if target == "symbols":
         middles = np.sort(rng.normal(0, wide, 4))
-        inbox = {"symbols": rng.integers(0, 8, ROWS).astype(float), "cuts": np.sort(rng.normal(0, 1, 3)), "middles": middles}
+        inbox = {
+            "symbols": rng.integers(0, 8, ROWS).astype(float),
+            "cuts": np.sort(rng.normal(0, 1, 3)),
+            "middles": middles,
+        }
     return Case(plan, inbox, **more)
 
 

@@ -125,7 +125,9 @@ def ratios(cost: Mapping[str, float], mu2: Mapping[str, float]) -> dict[str, flo
     """Cost over what is certified, for each group."""
     if "all" in mu2:
         return {"all": sum(cost.values()) / mu2["all"]}
-    return {group: (cost[group] / mu2[group] if mu2[group] else math.inf * cost[group]) for group in cost if cost[group]}
+    return {
+        group: (cost[group] / mu2[group] if mu2[group] else math.inf * cost[group]) for group in cost if cost[group]
+    }
 
 
 @dataclass
