@@ -88,7 +88,7 @@ def test_side_sums_out_of_range_are_refused(side):
     guest = party(one, releaser)
     guest.step(1, one.inbox)
     used = releaser.state()["releases.used"].copy()
-    with pytest.raises(RunError, match="side.*nothing is released"):
+    with pytest.raises(RunError, match=r"side.*nothing is released"):
         guest.step(2, {"side": side})
     assert np.array_equal(used, releaser.state()["releases.used"])
 

@@ -1,4 +1,4 @@
-"""The cost of neighbours through the real code, for every target: never above what the certificate says, and near it."""
+"""The cost of neighbours through the real code, for every target: never above what is certified, and near it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_a_row_is_clipped_by_itself_alone():
 
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_sums_round_less_than_is_accounted(is_sparse):
-    """Against sums in long double, at the worst centre and radius; the allowance is for two data sets, in units of mu."""
+    """Against sums in long double, at the worst centre and radius; the allowance is for two data sets."""
     rng = np.random.default_rng(3)
     count, norm = 3 * ROWS_AT_ONCE + 17, 1.0
     way = np.ones(6) / np.sqrt(6)
