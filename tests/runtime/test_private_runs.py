@@ -26,18 +26,19 @@ FORMS = {
 }
 
 
-def data(seed: int = 0, loss: str = "logistic") -> tuple[list[Shard], np.ndarray]:
-    rng = np.random.default_rng(seed)
-    blocks = [rng.normal(size=(ROWS, d)) / np.sqrt(d) for d in COLUMNS]
+def data(columns: tuple[int, ...] = COLUMNS) -> tuple[list[Shard], np.ndarray]:
+    rng = np.random.default_rng(0)
+    blocks = [rng.normal(size=(ROWS, d)) / np.sqrt(d) for d in columns]
     score = sum(3 * block.sum(axis=1) for block in blocks)
-    labels = np.where(score + rng.logistic(size=ROWS) > 0, 1.0, -1.0) if loss == "logistic" else score
+    labels = np.where(score + rng.logistic(size=ROWS) > 0, 1.0, -1.0)
     return [Shard(name, block) for name, block in zip(NAMES, blocks, strict=True)], labels
 
 
-def plan(loss: str = "logistic", **privacy):
+def plan(columns: tuple[int, ...] = COLUMNS, **privacy):
     return make_plan(
-        loss=loss, penalty="l2", alpha=1e-3, fit_intercept=True, method="auto", rho="auto", max_rounds=10, tol=1e-4,
-        privacy=Privacy(**{"epsilon": 4.0, **privacy}), party_names=NAMES, rows=ROWS, input_bytes=0, columns=COLUMNS,
+        loss="logistic", penalty="l2", alpha=1e-3, fit_intercept=True, method="auto", rho="auto", max_rounds=10,
+        tol=1e-4, privacy=Privacy(**{"epsilon": 4.0, **privacy}), party_names=NAMES, rows=ROWS, input_bytes=0,
+        columns=columns,
     )  # fmt: skip
 
 
@@ -66,8 +67,10 @@ def test_the_noise_has_the_planned_deviation_and_law(monkeypatch, form):
         return noisy
 
     monkeypatch.setattr(Releaser, "add", recorded)
-    for seed in range(40):
-        Run(plan(**FORMS[form], noise_seed=seed), *data()).go()
+    wide = (4, 30, 30)
+    for seed in range(20):
+        Run(plan(wide, **FORMS[form], noise_seed=seed), *data(wide)).go()
+    seen["all"] = [noise for parts in list(seen.values()) for noise in parts]
     for name, parts in seen.items():
         noise = np.concatenate(parts)
         tail = stats.chi2.cdf(float(noise @ noise), noise.size)
@@ -114,6 +117,14 @@ def test_a_run_that_goes_on_between_the_exchanges_ends_in_the_same_model(monkeyp
     assert model(resumed.go()) == model(whole)
     assert "labels" not in asked, "labels were randomized twice"
     assert len(whole.trace) == 2
+
+
+@pytest.mark.parametrize("form", ["A, labels", "C", "C, few levels"])
+def test_a_label_holder_that_sends_twice_sends_the_same(form):
+    shards, labels = data()
+    side = Run(plan(**FORMS[form]), shards, labels).coordinator.side
+    first, second = side.broadcast(), side.broadcast()
+    assert {name: array.tolist() for name, array in first.items()} == {n: a.tolist() for n, a in second.items()}
 
 
 def test_a_private_run_is_repeatable_by_seed_alone():

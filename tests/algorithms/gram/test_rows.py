@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tacit.algorithms.block import ROWS_AT_ONCE
-from tacit.algorithms.gram.fit import LEAST_SPREAD, _sums
+from tacit.algorithms.block import ROWS_AT_ONCE, Block
+from tacit.algorithms.gram.fit import LEAST_SPREAD, _sums, private_fit
 from tacit.algorithms.gram.settings import RADIUS, rounding
+from tacit.algorithms.gram.targets import Half
 from tacit.algorithms.rows import LONGEST, RowClip
+from tests.algorithms.gram.cases import COLUMNS, ROWS, case
+from tests.algorithms.gram.replay import Recorder, deviations
 
 SHAPES = [(dtype, is_sparse) for dtype in (np.float32, np.float64) for is_sparse in (False, True)]
 
@@ -100,3 +103,16 @@ def test_sums_of_side_columns_are_pairwise():
     side = np.column_stack([np.ones(slopes.size), np.full(slopes.size, 0.7)])
     exact = [float(slopes.size * Fraction(0.1)), float(slopes.size * Fraction(0.7 * 0.1))]
     assert np.allclose(_sums(side, slopes), exact, rtol=1e-14, atol=0)
+
+
+def test_the_centre_stays_in_the_ball_of_the_rows_and_the_radius_is_not_too_small():
+    """Section 7 counts on both, whatever the noise says."""
+    rng = np.random.default_rng(4)
+    for seed in range(30):
+        one = case("half", rng, wide=float(10 ** rng.uniform(-1, 2)))
+        release = Recorder("guest", deviations(one.plan, "guest"), np.random.default_rng(seed), {}, 100.0)
+        settings = one.plan.private.settings.fits["guest"]
+        target = Half(one.inbox["offset"], one.inbox["labels"])
+        clip = private_fit(Block(rng.normal(size=(ROWS, COLUMNS))), target, settings, release).clip
+        assert np.linalg.norm(clip.centre) <= clip.norm * (1 + 1e-15)
+        assert clip.radius >= RADIUS * LEAST_SPREAD**0.5 * clip.norm
