@@ -89,7 +89,7 @@ def _scale_row(task: Task) -> Row:
     longer = float(np.mean(np.sqrt(squares) > norm))
     return Row(
         "row_norm of party 2 (66 | 57)",
-        f"{norm:g}; its rows have norm {math.sqrt(squares.mean()):.2f} (root mean square), {longer:.1%} are scaled down",
+        f"{norm:g}; its rows have root mean square norm {math.sqrt(squares.mean()):.2f}, {longer:.1%} are scaled down",
     )
 
 

@@ -50,12 +50,8 @@ def small_rows(epsilons: Sequence[float], splits: int | None = None) -> list[Row
 def _row(cut: Cut, epsilon: float, splits: int) -> Row:
     """Mean test log loss of the label holder alone and of the private model, beside what the runs said."""
     say(f"{cut.name}, epsilon {epsilon:g}")
-    found, told = [], []
-    for seed in range(splits):
-        losses, said = _split(cut, epsilon, seed)
-        found.append(losses)
-        told.append(said)
-    losses = np.array(found)
+    pairs = [_split(cut, epsilon, seed) for seed in range(splits)]
+    losses, told = np.array([losses for losses, _ in pairs]), [said for _, said in pairs]
     change = losses[:, 1] - losses[:, 0]
     mean, spread = losses.mean(axis=0), float(change.std(ddof=1))
     shown = f"alone {mean[0]:.3f}, private {mean[1]:.3f}, change {change.mean():+.3f} +/- {spread:.3f}, "

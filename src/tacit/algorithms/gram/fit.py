@@ -66,7 +66,7 @@ def side_columns(offset: Vector, *, bent: bool) -> Vector:
     """(1, clip(offset)/4), whose squared norm is at most 2; or one small constant."""
     if not bent:
         return np.full((offset.size, 1), CONSTANT)
-    return np.column_stack([np.ones(offset.size), np.clip(offset, -BEND_AT, BEND_AT) / BEND_AT])
+    return np.vstack([np.ones(offset.size), np.clip(offset, -BEND_AT, BEND_AT) / BEND_AT]).T
 
 
 def private_fit(
@@ -99,8 +99,8 @@ def private_fit(
 
 
 def _sums(side: Vector, slopes: Vector) -> Vector:
-    """Sums over the rows, by pairwise summation."""
-    return np.asarray((side * slopes[:, None]).sum(axis=0))
+    """Sums over the rows: column by column, because numpy sums pairwise along contiguous numbers alone."""
+    return np.array([float((column * slopes).sum()) for column in side.T])
 
 
 def _private_clip(block: Block, weight: Vector, total: float, settings: FitSettings, release: Release) -> RowClip:

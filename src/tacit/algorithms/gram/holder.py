@@ -60,8 +60,8 @@ class GramHolder:
         """Scores by fits that did not see the row, so that the others see honest residuals."""
         seen = self._seen_labels()
         problem, weights = self._own_problem(seen)
-        self.own = fit_alone(problem, self.block, seen, self.methods, weights)
-        offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS, weights)
+        whole = self.own = fit_alone(problem, self.block, seen, self.methods, weights)
+        offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS, weights, whole=whole)
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
         return {"offset": offset / self.scale, "labels": seen / self.scale}
