@@ -36,3 +36,8 @@ def counted(told: Sequence[Told]) -> str:
     verdicts = Counter(one.verdict for one in told)
     shown = ", ".join(f"{word} {verdicts[word]}" for word in (WORTH, NOT_WORTH, UNKNOWN, SILENT) if verdicts[word])
     return f"{shown}; sizes against it {sum(one.sizes_against for one in told)} (of {len(told)} runs)"
+
+
+def opposed(told: Told, change: float) -> bool:
+    """Whether a verdict has the other sign than the change of the loss on test rows."""
+    return change > 0 if told.verdict == WORTH else change < 0 and told.verdict == NOT_WORTH

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from bench.data import ALPHA
-from bench.outlook import Told, counted, told_by
+from bench.outlook import Told, counted, opposed, told_by
 from bench.progress import say
 from bench.row import Row
 from tacit import Privacy, VerticalClassifier, alone
@@ -55,7 +55,8 @@ def _row(cut: Cut, epsilon: float, splits: int) -> Row:
     change = losses[:, 1] - losses[:, 0]
     mean, spread = losses.mean(axis=0), float(change.std(ddof=1))
     shown = f"alone {mean[0]:.3f}, private {mean[1]:.3f}, change {change.mean():+.3f} +/- {spread:.3f}, "
-    shown += f"better in {int((change < 0).sum())}; said: {counted(told)}"
+    wrong = sum(opposed(one, value) for one, value in zip(told, change, strict=True))
+    shown += f"better in {int((change < 0).sum())}; said: {counted(told)}; against the test rows {wrong}"
     columns = " | ".join(str(block.shape[1]) for block in cut.blocks)
     return Row(f"{cut.name} ({columns}, {len(cut.y)} rows), A, epsilon {epsilon:g}", shown, float(mean[1]))
 

@@ -136,6 +136,9 @@ class _Metric:
         self.d, self.settings = gram.shape[0], settings
         floor = settings.gram_sd * math.sqrt(self.d)
         self.values = np.concatenate([np.maximum(values, floor), np.maximum(own_values, 1e-3 * total)])
+        low = values <= math.sqrt(2) * floor  # noise alone reaches as far: of these, only the sum tells anything
+        left = max(0.0, float(values[low].mean())) if low.any() else 0.0
+        self.likely = np.concatenate([np.where(low, left, values), own_values])
         self.vectors, self.side_vectors = vectors, own_vectors
         self.ridge = np.zeros(self.values.size)
 
@@ -158,8 +161,8 @@ class _Metric:
 
     @property
     def freedom(self) -> float:
-        """Trace of (G + ridge)^-1 G."""
-        return float((self.values / (self.values + self.ridge)).sum())
+        """Trace of (G + ridge)^-1 times the likely Gram matrix without noise: how much a fit bends to its own rows."""
+        return float((self.likely / (self.values + self.ridge)).sum())
 
     def spread(self, x: Vector) -> float:
         """X' G x over the party's own columns."""
