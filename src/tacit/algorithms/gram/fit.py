@@ -161,8 +161,11 @@ class _Metric:
 
     @property
     def freedom(self) -> float:
-        """Trace of (G + ridge)^-1 times the likely Gram matrix without noise: how much a fit bends to its own rows."""
-        return float((self.likely / (self.values + self.ridge)).sum())
+        """How much the steps bend to the rows' own labels: the part gone of the way to (G + ridge)^-1 G, its trace."""
+        pull, counts = self.likely + self.ridge, np.arange(self.settings.steps)[:, None]
+        sizes = self.settings.decay / (counts + self.settings.decay)
+        gone = 1 - np.prod(1 - sizes * pull / (self.values + self.ridge), axis=0)
+        return float((self.likely / pull * gone).sum())
 
     def spread(self, x: Vector) -> float:
         """X' G x over the party's own columns."""
