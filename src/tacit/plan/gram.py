@@ -45,7 +45,7 @@ from tacit.problem.losses.modified import modified
 
 REFIT_SHARE = 0.3  # of epsilon for the one bit of a refit
 SYMBOL_SHARE = 0.7  # of epsilon for the one symbol of a label holder whose rows are protected too
-HOLDER_STEPS = (40, 4.0)
+HOLDER_STEPS = (20, 3.0)
 MANY_LEVELS = 2.0  # epsilon of a symbol from which four levels of the score are worth sending
 
 
