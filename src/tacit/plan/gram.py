@@ -46,7 +46,7 @@ from tacit.problem.losses.modified import modified
 
 REFIT_SHARE = 0.3  # of epsilon for the one bit of a refit
 SYMBOL_SHARE = 0.7  # of epsilon for the one symbol of a label holder whose rows are protected too
-HOLDER_STEPS = (40, 4.0)
+HOLDER_STEPS, HOLDER_FEW_STEPS = (40, 4.0), (20, 3.0)  # few where the symbol's epsilon is below MANY_LEVELS
 LARGEST_NORM = 1e50  # of a row: squares and products of such numbers stay far from overflow
 MANY_LEVELS = 2.0  # epsilon of a symbol from which four levels of the score are worth sending
 
@@ -232,9 +232,8 @@ def _fit(privacy: Privacy, sizes: Sizes, party: str, shape: _Shape, mu: float) -
 
 def _holder_fit(privacy: Privacy, sizes: Sizes, mu: float) -> FitSettings:
     shape = _Shape("half", 1.0, 0.5, one_signed=False)  # the label belongs to the record, so its sign may change too
-    return _calibrated(
-        privacy, sizes, sizes.holder, mu, shape, HOLDER_STEPS, bent=False, label_noise=0.0, checked=False
-    )
+    steps = HOLDER_FEW_STEPS if _response(privacy).levels == 1 else HOLDER_STEPS
+    return _calibrated(privacy, sizes, sizes.holder, mu, shape, steps, bent=False, label_noise=0.0, checked=False)
 
 
 def _calibrated(

@@ -67,7 +67,7 @@ def side_columns(offset: Vector, *, bent: bool) -> Vector:
     """(1, clip(offset)/4), whose squared norm is at most 2; or one small constant."""
     if not bent:
         return np.full((offset.size, 1), CONSTANT)
-    return np.column_stack([np.ones(offset.size), np.clip(offset, -BEND_AT, BEND_AT) / BEND_AT])
+    return np.vstack([np.ones(offset.size), np.clip(offset, -BEND_AT, BEND_AT) / BEND_AT]).T
 
 
 def private_fit(
@@ -138,6 +138,9 @@ class _Metric:
         self.d, self.settings = gram.shape[0], settings
         floor = settings.gram_sd * math.sqrt(self.d)
         self.values = np.concatenate([np.maximum(values, floor), np.maximum(own_values, 1e-3 * total)])
+        low = values <= math.sqrt(2) * floor  # noise alone reaches as far: of these, only the sum tells anything
+        left = max(0.0, float(values[low].mean())) if low.any() else 0.0
+        self.likely = np.concatenate([np.where(low, left, values), own_values])
         self.vectors, self.side_vectors = vectors, own_vectors
         self.ridge = np.zeros(self.values.size)
 
@@ -160,8 +163,11 @@ class _Metric:
 
     @property
     def freedom(self) -> float:
-        """Trace of (G + ridge)^-1 G."""
-        return float((self.values / (self.values + self.ridge)).sum())
+        """How much the steps bend to the rows' own labels: the part gone of the way to (G + ridge)^-1 G, its trace."""
+        pull, counts = self.likely + self.ridge, np.arange(self.settings.steps)[:, None]
+        sizes = self.settings.decay / (counts + self.settings.decay)
+        gone = 1 - np.prod(1 - sizes * pull / (self.values + self.ridge), axis=0)
+        return float((self.likely / pull * gone).sum())
 
     def spread(self, x: Vector) -> float:
         """X' G x over the party's own columns."""
