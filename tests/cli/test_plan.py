@@ -12,7 +12,7 @@ import pytest
 from tacit.cli.train import plan_job, prepare
 from tacit.job import read_job
 from tacit.runtime.result import Run
-from tests.cli.test_private import FORMS
+from tests.cli.test_private_jobs import FORMS
 
 SIZES = ("--rows", "120", "--columns", "bank=3,shop=4")
 

@@ -44,14 +44,14 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object], *, secret
             os.unlink(temporary)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, secret: bool = False) -> None:
     """Write UTF-8 text atomically."""
-    write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+    write_atomically(path, lambda file: file.write(text.encode("utf-8")), secret=secret)
 
 
-def write_json(path: Path, record: Any) -> None:
+def write_json(path: Path, record: Any, *, secret: bool = False) -> None:
     """Write a record as strict JSON, atomically; floats are written so that they read back exactly."""
-    write_text(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n", secret=secret)
 
 
 def read_json(path: Path) -> dict[str, Any]:

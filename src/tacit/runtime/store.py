@@ -3,7 +3,8 @@
 | file | holds |
 |---|---|
 | job.toml | the job as run |
-| plan.json | the plan, the versions of the packages, and a fingerprint of the data |
+| plan.json | the plan, and the versions of the packages |
+| data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round; infinities and NaN are "infinity", "-infinity" and "nan" |
 | model/PARTY.json | one party's columns and coefficients |
@@ -53,7 +54,7 @@ from tacit.types import Shard, TraceRow, Vector
 
 FORMAT = 1
 JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
-MODEL, JOINT, LOCK = "model", "joint", "run.lock"
+MODEL, JOINT, LOCK, PRINT = "model", "joint", "run.lock", "data.json"
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 
 
@@ -79,7 +80,6 @@ class Begun:
         return {
             "format": FORMAT,
             "plan": {**self.plan.record(), "seed": self.plan.problem.seed},
-            "data": fingerprint(self.shards, self.labels),
             "versions": versions(),
         }
 
@@ -191,6 +191,7 @@ class RunDirectory:
             return
         write_text(self.path / JOB, begun.job.to_toml(self.path))
         write_json(self.path / PLAN, begun.record())
+        write_json(self.path / PRINT, fingerprint(begun.shards, begun.labels), secret=True)
 
     def _check_same(self, begun: Begun) -> None:
         """Refuse to go on with another job, other data or another plan."""
@@ -200,7 +201,7 @@ class RunDirectory:
         self.check_job(begun.job)
         wanted = begun.record()
         found = _first_difference(_section(saved, "plan"), wanted["plan"])
-        self._refuse(found or _data_difference(_section(saved, "data"), wanted["data"]))
+        self._refuse(found or _data_difference(read_json(self.path / PRINT), fingerprint(begun.shards, begun.labels)))
 
     def check_job(self, job: Job) -> None:
         """Refuse to go on with another job than the run began with."""
@@ -219,7 +220,7 @@ class RunDirectory:
     def abandon(self) -> None:
         """Forget a run that failed before anything was saved, so that a mended job can be trained here."""
         if not self.checkpoint.exists():
-            for name in (PLAN, JOB):
+            for name in (PLAN, JOB, PRINT):
                 (self.path / name).unlink(missing_ok=True)
 
     def restore(self, run: Run) -> bool:
@@ -252,7 +253,8 @@ class RunDirectory:
 
     def forget(self) -> None:
         """Delete the state of a run that is finished: it holds what only an unfinished one needs."""
-        (self.path / CHECKPOINT).unlink(missing_ok=True)
+        for name in (CHECKPOINT, PRINT):
+            (self.path / name).unlink(missing_ok=True)
 
     def _write_model(self, result: RunResult, begun: Begun) -> None:
         folder = self.path / MODEL
