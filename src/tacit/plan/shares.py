@@ -101,7 +101,7 @@ def _split_reasons(privacy: Privacy, sizes: Sizes) -> tuple[tuple[bool, str], ..
             "give secure_aggregation=True, or leave honest out",
         ),
         (
-            honest > most,
+            privacy.honest is not None and honest > most,
             f"honest={honest} with {most + 1} parties: whoever sees the sum, as the coordinator does, is one of them "
             f"and knows its own noise, so give at most {most}",
         ),

@@ -58,6 +58,7 @@ def _some(privacy: Privacy, sizes: Sizes, party: str = "") -> str:
     rest = len(sizes.parties) - (privacy.honest or 1)
     any_of = "any one other party" if rest == 1 else f"any {rest} other parties together"
     with_it = f"the coordinator together with at most {rest - 1} other part{'y' if rest == 2 else 'ies'}"
+    with_it = with_it if rest > 1 else "the coordinator, or any one other party"
     who = {"": f"{with_it} (the label holder's rows: {any_of})", sizes.holder: any_of}.get(party, with_it)
     return f"{who}, and anyone else who sees the messages of the training"
 
