@@ -208,6 +208,18 @@ def test_one_row_moves_every_step_by_at_most_the_sensitivity(seed: int) -> None:
     assert max(moved) > 0.1
 
 
+@pytest.mark.parametrize("steps", [True, False])
+def test_the_coordinator_adds_steps_up_and_replaces_shares(steps: bool) -> None:
+    problem = Problem(get_loss("logistic"), get_regularizer("l2"), 1e-3, True, 3, 4, 1e-6)
+    side = SharesCoordinator(problem, np.array([1.0, -1.0, 1.0, -1.0]), SharesSettings(1.0, 0.5, steps=steps))
+    first, second = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, 0.5, -1.0, 0.0])
+    for total in (first, second):
+        side.broadcast()
+        side.combine({"share": total})
+    scores = side.copies * side.a - side.base_intercept
+    np.testing.assert_allclose(scores, first + second if steps else second)
+
+
 # --- runs --------------------------------------------------------------------------------------------
 
 

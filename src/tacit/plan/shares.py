@@ -26,7 +26,7 @@ from tacit.privacy.request import Privacy
 NOISY_ROUNDS = 3  # where noise exceeds the shares, more rounds add more noise than they take off the gap (measured)
 LARGE_NOISE = 0.07  # variance that the noise of a single round leaves in a score, from which one round is best
 CLEAR_ROUNDS = 30
-SPLIT_STEPS = 2  # where noise is split between parties: a third step overshoots (measured on held-out rows)
+SPLIT_STEPS = 2  # where noise is split between parties: a third step helps or harms, by the data (measured)
 CLEAR_NOISE = 0.25  # of b: below it the coordinator uses the loss itself
 MOST_TRIES = 1000
 
