@@ -152,7 +152,8 @@ def make_plan(
         sums_only=bool(secure_aggregation),
     )
     chosen = _choose_method(method, problem, columns)
-    sizes = Sizes(party_names, holder or party_names[0], rows, columns or (0,) * len(party_names), int(max_rounds))
+    widths, masked = columns or (0,) * len(party_names), bool(secure_aggregation)
+    sizes = Sizes(party_names, holder or party_names[0], rows, widths, int(max_rounds), masked)
     private = plan_privacy(privacy, problem, sizes)
     _check_secure(secure_aggregation, party_names, private)
     return Plan(problem, chosen, party_names, int(max_rounds), private, bool(secure_aggregation))

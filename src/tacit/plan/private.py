@@ -27,6 +27,7 @@ class Sizes:
     rows: int
     columns: tuple[int, ...]
     max_rounds: int
+    secure: bool = False  # whether answers travel under masks
 
     @property
     def others(self) -> tuple[str, ...]:

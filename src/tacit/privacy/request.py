@@ -50,6 +50,10 @@ class Privacy:
         (b1 of the paper).
     refit : bool, default False
         Mechanism "gram": let the label holder fit its own columns once more beside the others' noisy scores.
+    honest : int or None, default None
+        Mechanism "shares" with secure_aggregation=True: at least this many parties, the protected one among them, do
+        not pool what they know with the coordinator or with others who do; each party then adds only 1/sqrt(honest)
+        of the noise. None: every party adds all of it.
     noise_seed : int or None, default None
         Repeatable noise, for tests and papers only: whoever knows it can take the noise off again.
     """
@@ -66,6 +70,7 @@ class Privacy:
     neighbours: str = "replace-one"
     coef_norm: float = 1.0
     refit: bool = False
+    honest: int | None = None
     noise_seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -93,9 +98,13 @@ class Privacy:
             _check_positive("row_norm", value)
         if not isinstance(self.refit, bool):
             raise InputError(f"refit={show(self.refit)} is not allowed: it must be True or False")
-        seed = self.noise_seed
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise InputError(f"noise_seed={show(seed)} is not allowed: it must be a whole number from 0, or None")
+        _check_whole("noise_seed", self.noise_seed, 0)
+        _check_whole("honest", self.honest, 1)
+        if self.honest is not None and self.mechanism != "shares":
+            raise InputError(
+                f"honest={self.honest} does not fit mechanism={self.mechanism!r}: noise is split between parties in "
+                "mechanism='shares' alone, so leave honest out"
+            )
 
     def norm_of(self, party: str) -> float:
         """Largest norm of a row of this party."""
@@ -111,6 +120,11 @@ class Privacy:
         if isinstance(self.row_norm, Mapping):
             values["row_norm"] = {name: float(value) for name, value in self.row_norm.items()}
         return values
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise InputError(f"{name}={show(value)} is not allowed: it must be a whole number from {least}, or None")
 
 
 def _check_positive(name: str, value: object) -> None:
