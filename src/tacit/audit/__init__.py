@@ -1,0 +1,14 @@
+"""Trying to break what a run claims.
+
+| file | what it tries |
+|---|---|
+| replay.py, neighbours.py | the same transcript on neighbouring data: is any change larger than the noise was planned for? |
+| game.py, lower_bound.py | many runs on two neighbours: how private can the mechanism be at most? |
+| label_recovery.py | labels from what the coordinator sends |
+| extraction.py | coefficients from served predictions |
+| row_recovery.py | rows from shares without noise |
+| result.py, findings.py, picture.py | what was found, as a record, a table and a picture |
+| auditor.py | which of these apply to a plan |
+
+An audit can show that a claim is false. It cannot show that one is true: that is what the proofs are for.
+"""
