@@ -90,7 +90,9 @@ class Progress:
 class PartySide(Protocol):
     """State in, arrays out: everything a party does in a round except deciding what may leave."""
 
-    coef: Vector
+    @property
+    def coef(self) -> Vector:
+        """The party's coefficients."""
 
     def start_at(self, coef: Vector) -> Arrays:
         """Begin from given coefficients; return what the coordinator needs to know of them."""
@@ -158,6 +160,8 @@ class Algorithm:
 
 class Release(Protocol):
     """How a private value becomes a released one; an algorithm knows the names of its releases, not their noise."""
+
+    owner: str
 
     def add(self, name: str, value: npt.ArrayLike) -> Vector:
         """The value with noise."""

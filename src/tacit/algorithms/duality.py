@@ -4,7 +4,8 @@ For any theta with sum_i s_i theta_i = 0 (where there is an intercept), weak dua
 
     optimum >= -(1/total) sum_i s_i l*(theta_i; y_i) - sum_m alpha R*(v_m),   v_m = -D_m' S theta / (alpha total).
 
-Loss derivatives lie in the domain of l*, an interval that holds 0, so shrinking them towards 0 keeps them there.
+Loss derivatives lie in the domain of l*, an interval that holds 0, so shrinking them towards 0 keeps them there. Where
+the loss has a least slope the interval ends there instead, on the side of 0: derivatives are shrunk towards that end.
 """
 
 from __future__ import annotations
@@ -22,19 +23,42 @@ def is_certifiable(problem: Problem) -> bool:
 
 
 def balance(problem: Problem, theta: Vector) -> tuple[float, float]:
-    """Factors <= 1 of the positive and the negative part after which the weighted sum is 0, for an intercept."""
+    """Factors <= 1 of the positive and the negative part after which the weighted sum is 0, for an intercept.
+
+    They multiply what is beyond the least slope. Where even that is too much to be balanced a factor is negative:
+    the point is then outside the domain of l*, and its bound -infinity.
+    """
     if not problem.fit_intercept:
         return 1.0, 1.0
     up, down = weighted_mean(problem, np.maximum(theta, 0.0)), weighted_mean(problem, np.maximum(-theta, 0.0))
-    if up == 0.0 or down == 0.0:
+    least = problem.loss.least_slope
+    if least == 0.0 and (up == 0.0 or down == 0.0):
         return 0.0, 0.0
-    return min(1.0, down / up), min(1.0, up / down)
+    fixed_up = least * weighted_mean(problem, (theta > 0).astype(np.float64)) if least else 0.0
+    fixed_down = least * weighted_mean(problem, (theta < 0).astype(np.float64)) if least else 0.0
+    return _factor(up, down, fixed_up), _factor(down, up, fixed_down)
+
+
+def _factor(size: float, other: float, fixed: float) -> float:
+    """What the part of `size` beyond `fixed` is multiplied by, so that it is no more than `other`."""
+    if size <= other:
+        return 1.0
+    return (other - fixed) / (size - fixed) if size > fixed else -1.0
 
 
 def balanced(problem: Problem, theta: Vector) -> Vector:
     """Shrink the positive or the negative part so that the weighted sum is 0, where an intercept asks for it."""
-    up, down = balance(problem, theta)
-    return np.asarray(theta * np.where(theta > 0, up, down))
+    return shrunk(problem, theta, *balance(problem, theta))
+
+
+def shrunk(problem: Problem, theta: Vector, up: float, down: float, weights: Vector | None = None) -> Vector:
+    """Theta with the factors of `balance` applied; `weights` where theta already carries the row weights."""
+    factor = np.where(theta > 0, up, down)
+    least = problem.loss.least_slope
+    if least == 0.0:
+        return np.asarray(factor * theta)
+    kept = least * np.sign(theta) * (1.0 if weights is None else weights)
+    return np.asarray(kept + factor * (theta - kept))
 
 
 def conjugate_terms(problem: Problem, pull: Vector) -> Arrays:

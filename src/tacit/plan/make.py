@@ -14,7 +14,7 @@ from tacit.algorithms.base import PrivateAlgorithm, Problem
 from tacit.errors import InputError
 from tacit.plan.private import PrivatePlan, Sizes, plan_privacy
 from tacit.privacy.certificate import Certificate, not_private
-from tacit.problem.losses import Loss, get_loss
+from tacit.problem.losses import Loss, get_loss, unbounded_reason
 from tacit.problem.regularizers import Regularizer, get_regularizer
 from tacit.types import Vector
 
@@ -110,6 +110,9 @@ def make_plan(
         raise InputError(f"max_rounds={max_rounds!r} is not allowed: it must be a whole number of at least 1")
     if not isinstance(fit_intercept, bool | np.bool_):
         raise InputError(f"fit_intercept={fit_intercept!r} is not allowed: it must be True or False")
+    reason = unbounded_reason(the_loss, regularizer, float(alpha))
+    if reason:
+        raise InputError(reason)
     problem = Problem(
         loss=the_loss,
         regularizer=regularizer,

@@ -44,7 +44,11 @@ from tacit.problem.regularizers.base import Regularizer
 
 
 def _refusal(loss: Loss, regularizer: Regularizer) -> str:
-    return "" if loss.convex else f"loss={loss.name!r} is not convex"
+    if not loss.convex:
+        return f"loss={loss.name!r} is not convex"
+    if loss.least_slope > 0 and regularizer.l2 == 0:  # an envelope is flat inside the bounds: nothing holds a step
+        return f"loss={loss.name!r} has no lower bound, and penalty={regularizer.name!r} is flat inside its bounds"
+    return ""
 
 
 MULTIPLIERS = Algorithm(

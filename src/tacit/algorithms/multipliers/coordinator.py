@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.algorithms.base import Problem, Progress
 from tacit.algorithms.constant import best_constant, constant_loss, negligible_objective
-from tacit.algorithms.duality import balance, is_certifiable, lower_bound
+from tacit.algorithms.duality import balance, is_certifiable, lower_bound, shrunk
 from tacit.algorithms.memory.window import Window
 from tacit.algorithms.multipliers.control import Control, Kind
 from tacit.algorithms.multipliers.damping import Damping
@@ -78,7 +78,7 @@ class MultipliersCoordinator:
 
     def _control(self, refresh: bool) -> Vector:
         up, down = balance(self.problem, self.here.slope)
-        self._theta = np.where(self.here.slope > 0, up, down) * self.here.slope
+        self._theta = shrunk(self.problem, self.here.slope, up, down)
         keep, self.keep = self.keep, False
         control = Control(
             kind=self.kind,

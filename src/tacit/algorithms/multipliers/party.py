@@ -7,7 +7,7 @@ from scipy import linalg
 
 from tacit.algorithms.base import Problem
 from tacit.algorithms.block import Block
-from tacit.algorithms.duality import conjugate_terms, is_certifiable
+from tacit.algorithms.duality import conjugate_terms, is_certifiable, shrunk
 from tacit.algorithms.linear import CurvatureSolver, cholesky, solve_scaled
 from tacit.algorithms.multipliers.control import Control, Kind
 from tacit.algorithms.multipliers.outlook import SentOutlook, window_size
@@ -98,8 +98,10 @@ class MultipliersParty:
             self.coef, worth = self.x, self.penalty.objective(self.x)
         else:
             here = here.damped(control.damping * self.penalty.stiffness)
-        up, down = self._correlate_signs(inbox["residual"])
-        gradient = up + down + here.slope
+        residual = inbox["residual"]
+        theta = shrunk(self.problem, residual, control.up, control.down, self.problem.row_weights)
+        both = self.block.correlate(np.column_stack([residual, theta]))
+        gradient = both[:, 0] + here.slope
         factor = self._factor(here, control.stiffness)
         newton = -np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
         self.direction = newton
@@ -113,13 +115,8 @@ class MultipliersParty:
             "linear": tried.T @ here.slope,
             "gram": here.products(tried),
             "numbers": np.array([worth, arrived, here.value, here.infeasibility, *slopes]),
-            **(conjugate_terms(self.problem, control.up * up + control.down * down) if certifies else {}),
+            **(conjugate_terms(self.problem, both[:, 1]) if certifies else {}),
         }
-
-    def _correlate_signs(self, residual: Vector) -> tuple[Vector, Vector]:
-        """D' of the residual's positive part and of its negative part, in one pass."""
-        both = self.block.correlate(np.column_stack([np.maximum(residual, 0.0), np.minimum(residual, 0.0)]))
-        return both[:, 0], both[:, 1]
 
     def _factor(self, here: SmoothPenalty, stiffness: float) -> tuple[Vector, bool]:
         """Cholesky factor of sigma A + C."""

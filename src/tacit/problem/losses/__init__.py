@@ -5,6 +5,7 @@ from tacit.problem.losses.base import Loss, Task
 from tacit.problem.losses.hinge import Hinge
 from tacit.problem.losses.huber import Huber
 from tacit.problem.losses.logistic import Logistic
+from tacit.problem.losses.modified import Modified, modified, unbounded_reason
 from tacit.problem.losses.poisson import Poisson
 from tacit.problem.losses.sigmoid import Sigmoid
 from tacit.problem.losses.squared import Squared
@@ -41,10 +42,13 @@ __all__ = [
     "Huber",
     "Logistic",
     "Loss",
+    "Modified",
     "Poisson",
     "Sigmoid",
     "Squared",
     "SquaredHinge",
     "Task",
     "get_loss",
+    "modified",
+    "unbounded_reason",
 ]

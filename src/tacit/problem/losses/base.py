@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -34,19 +34,26 @@ class Loss(ABC):
         True bound on |hess|, that is, the Lipschitz constant of `grad`; infinite where there is none.
     concavity : float
         True bound on -hess; 0 for a convex loss. `prox` is only single-valued for step < 1/concavity.
+    least_slope : float
+        True lower bound on |grad|. Where it is positive, grad has the sign of -y everywhere, and the loss has no
+        lower bound: it falls for ever along a right answer, and only a regularizer gives the problem an optimum.
+    log_odds : bool
+        True where the best score is the logarithm of the odds of +1, so that its sigmoid is a probability.
     """
 
-    name: ClassVar[str]
-    task: ClassVar[Task]
-    convex: ClassVar[bool] = True
-    smooth: ClassVar[bool] = True
+    name: str
+    task: Task
+    convex: bool = True
+    smooth: bool = True
     lipschitz: float = math.inf
     curvature: float = math.inf
     concavity: float = 0.0
+    least_slope: float = 0.0
+    log_odds: bool = False
 
     @abstractmethod
     def value(self, z: Vector, y: Vector) -> Vector:
-        """Loss of each prediction; never negative."""
+        """Loss of each prediction; never negative, except where labels were randomized (see `modified`)."""
 
     @abstractmethod
     def grad(self, z: Vector, y: Vector) -> Vector:

@@ -33,6 +33,7 @@ class Logistic(Loss):
     task = "classification"
     lipschitz = 1.0
     curvature = 0.25
+    log_odds = True
 
     def value(self, z: Vector, y: Vector) -> Vector:
         """log(1 + exp(-y z))."""

@@ -1,0 +1,158 @@
+"""The private fit of one party: a noisy mean, a noisy Gram matrix and a few noisy gradients, and nothing else.
+
+Every value that meets the party's rows passes `release`; all other lines compute with released values, with what the
+label holder sent, or with public numbers. Theorem: docs/proofs/gram.md.
+
+| symbol | meaning |
+|---|---|
+| a | a row, clipped to norm 1, centred and clipped again |
+| c | its side columns |
+| G, g | Gram matrix and gradient, with noise |
+| e, V | eigenvalues and eigenvectors |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.algorithms.base import Release
+from tacit.algorithms.block import Block
+from tacit.algorithms.gram.settings import (
+    BEND_AT,
+    CONSTANT,
+    NOISE_FACTOR,
+    PRIOR,
+    RADIUS,
+    FitSettings,
+)
+from tacit.algorithms.gram.targets import Target
+from tacit.algorithms.rows import ClippedRows, RowClip
+from tacit.types import Vector
+
+SIDE_PRIOR = 4.0  # variance of a side coefficient
+LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
+MEAN, TRACE, GRAM, GRADIENT = "mean", "trace", "gram", "gradient"
+
+
+@dataclass(frozen=True)
+class PrivateFit:
+    """What a private fit gives out; all of it may be published.
+
+    Attributes
+    ----------
+    clip : RowClip
+        How a row is clipped before it is scored.
+    coef : Vector
+        Coefficients of the clipped row, in units of its columns.
+    side : Vector
+        Coefficients of the side columns.
+    spread : float
+        Estimated variance of the score over the rows.
+    """
+
+    clip: RowClip
+    coef: Vector
+    side: Vector
+    spread: float
+
+
+def side_columns(offset: Vector, *, bent: bool) -> Vector:
+    """(1, clip(offset)/4), whose squared norm is at most 2; or one small constant."""
+    if not bent:
+        return np.full((offset.size, 1), CONSTANT)
+    return np.column_stack([np.ones(offset.size), np.clip(offset, -BEND_AT, BEND_AT) / BEND_AT])
+
+
+def private_fit(
+    block: Block, target: Target, settings: FitSettings, release: Release, *, ridge: float = 0.0, excess: float = 1.0
+) -> PrivateFit:
+    """Fit a party's rows to a target.
+
+    Parameters
+    ----------
+    ridge : float
+        N alpha: the penalty of the objective on coefficients in units of the columns.
+    excess : float
+        Variance of a derivative relative to its curvature: 1 for exact labels, more for randomized ones.
+    """
+    total = max(float(target.weight.sum()), 1e-300)
+    clip = _private_clip(block, target.weight, total, settings, release)
+    rows, unit = clip.apply(block), clip.radius
+    metric = _Metric(_private_gram(rows, target.weight, unit, settings, release), target, settings, total)
+    metric.set_ridge(max(excess / PRIOR, ridge / unit**2), excess)
+    side = side_columns(target.offset, bent=settings.bent)
+    x, spread = np.zeros(rows.d + side.shape[1]), 0.0
+    for k in range(settings.steps):
+        moved = side @ x[rows.d :]
+        slopes = target.slope(rows.predict(x[: rows.d] / unit) + moved)
+        gradient = release.add(GRADIENT, np.concatenate([rows.correlate(slopes) / unit, _sums(side, slopes)]))
+        scale = target.relative_curvature(moved, spread) if k else 1.0
+        x = x - settings.decay / (k + settings.decay) * metric.newton(gradient, x, scale)
+        spread = metric.spread(x) / total
+    return PrivateFit(clip, x[: rows.d] / unit, x[rows.d :], spread)
+
+
+def _sums(side: Vector, slopes: Vector) -> Vector:
+    """Sums over the rows, by pairwise summation."""
+    return np.asarray((side * slopes[:, None]).sum(axis=0))
+
+
+def _private_clip(block: Block, weight: Vector, total: float, settings: FitSettings, release: Release) -> RowClip:
+    """Centre and radius from a noisy mean and a noisy trace, in units of the public norm."""
+    norm = settings.row_norm
+    rows = RowClip(norm).apply(block)
+    mean = release.add(MEAN, rows.correlate(weight) / norm)
+    trace = float(release.add(TRACE, [float((weight * rows.squares()).sum()) / norm**2])[0])
+    noise = rows.d * settings.mean_sd**2 / total
+    signal = float(mean @ mean) / total
+    centre = mean / total * max(0.0, 1 - noise / max(signal, 1e-12))
+    inside = min(max((trace - signal + noise) / total, LEAST_SPREAD), 1.0)
+    return RowClip(norm, centre * norm, RADIUS * math.sqrt(inside) * norm)
+
+
+def _private_gram(rows: ClippedRows, weight: Vector, unit: float, settings: FitSettings, release: Release) -> Vector:
+    """The Gram matrix as one vector (diagonal, and sqrt(2) times what is above it), so that norms are kept."""
+    gram = rows.gram(weight) / unit**2
+    above = np.triu_indices(rows.d, 1)
+    noisy = release.add(GRAM, np.concatenate([np.diag(gram), math.sqrt(2) * gram[above]]))
+    result = np.diag(noisy[: rows.d])
+    result[above] = noisy[rows.d :] / math.sqrt(2)
+    return np.asarray(result + np.triu(result, 1).T)
+
+
+class _Metric:
+    """The noisy Gram matrix, and that of the side columns, in their eigenvectors."""
+
+    def __init__(self, gram: Vector, target: Target, settings: FitSettings, total: float) -> None:
+        values, vectors = np.linalg.eigh(gram)
+        side = side_columns(target.offset, bent=settings.bent)
+        own_values, own_vectors = np.linalg.eigh((side * target.weight[:, None]).T @ side)
+        self.d, self.settings = gram.shape[0], settings
+        floor = settings.gram_sd * math.sqrt(self.d)
+        self.values = np.concatenate([np.maximum(values, floor), np.maximum(own_values, 1e-3 * total)])
+        self.vectors, self.side_vectors = vectors, own_vectors
+        self.ridge = np.zeros(self.values.size)
+
+    def set_ridge(self, prior: float, excess: float) -> None:
+        """Weight of the prior, and of the noise that all gradients together leave in a direction."""
+        noise = NOISE_FACTOR * self.settings.gradient_sd**2 / self.settings.steps / self.values
+        priors = np.full(self.values.size, prior)
+        priors[self.d :] = excess / SIDE_PRIOR
+        noise[: self.d] /= PRIOR
+        noise[self.d :] /= SIDE_PRIOR
+        self.ridge = priors + noise
+
+    def _turn(self, x: Vector) -> Vector:
+        return np.concatenate([self.vectors.T @ x[: self.d], self.side_vectors.T @ x[self.d :]])
+
+    def newton(self, gradient: Vector, x: Vector, scale: float) -> Vector:
+        """The step (scale G + ridge)^-1 (gradient + ridge x)."""
+        step = (self._turn(gradient) + self.ridge * self._turn(x)) / (scale * self.values + self.ridge)
+        return np.concatenate([self.vectors @ step[: self.d], self.side_vectors @ step[self.d :]])
+
+    def spread(self, x: Vector) -> float:
+        """X' G x over the party's own columns."""
+        return float(self.values[: self.d] @ np.square(self.vectors.T @ x[: self.d]))

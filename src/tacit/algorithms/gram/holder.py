@@ -1,0 +1,210 @@
+"""The label holder: its own fit, what it sends to the protected parties, and the joint model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms.alone import OwnFit, fit_alone, out_of_fold
+from tacit.algorithms.base import Algorithm, Problem, Progress, Release
+from tacit.algorithms.block import Block
+from tacit.algorithms.gram.fit import PrivateFit, private_fit
+from tacit.algorithms.gram.party import BITS, fit_from_arrays, fit_to_arrays
+from tacit.algorithms.gram.refit import loss_beside
+from tacit.algorithms.gram.settings import BEND_AT, CONSTANT, FOLDS, GramSettings
+from tacit.algorithms.gram.targets import Half, levels_of
+from tacit.errors import RunError
+from tacit.types import Arrays, Vector
+
+LABELS, SYMBOLS = "labels", "symbols"
+
+
+class GramHolder:
+    """The side that holds the labels and the rows beside them."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        labels: Vector,
+        settings: GramSettings,
+        block: Block,
+        release: Release,
+        methods: tuple[Algorithm, ...],
+    ) -> None:
+        self.problem, self.settings, self.block, self.release = problem, settings, block, release
+        self.labels, self.methods, self.seen_loss = labels, methods, settings.seen_loss
+        self.own: OwnFit | PrivateFit | None = None
+        self.sent: Arrays = {}
+        self.fits: dict[str, PrivateFit] = {}
+        self.scale = 1.0
+        self.alone = math.nan
+        self.refitted = False
+
+    # --- what goes out ---------------------------------------------------------------------------------
+
+    def broadcast(self) -> Arrays:
+        """Offset and labels, or one symbol for each row; then, for a refit, a request for bits."""
+        if self.fits:
+            return {}
+        if not self.sent:
+            self.sent = self._symbols() if self.settings.own is not None else self._offset()
+        return self.sent
+
+    def _offset(self) -> Arrays:
+        """Scores by fits that did not see the row, so that the others see honest residuals."""
+        seen = self._seen_labels()
+        problem = replace(self.problem, loss=self.seen_loss, alpha=self._own_alpha())
+        self.own = fit_alone(problem, self.block, seen, self.methods)
+        offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS)
+        self.alone = self.seen_loss.total(offset, seen) / seen.size
+        if self.settings.target == "residual":
+            self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
+        return {"offset": offset / self.scale, "labels": seen / self.scale}
+
+    def _own_alpha(self) -> float:
+        """At least what the noise of randomized labels asks for."""
+        noise = max((fit.label_noise for fit in self.settings.fits.values()), default=0.0)
+        return max(self.problem.alpha, (1 + noise / 0.15) / self.problem.rows if noise else 0.0)
+
+    def _seen_labels(self) -> Vector:
+        """The labels that anything below is computed from: randomized once where that was asked."""
+        if self.settings.label_epsilon is None:
+            return self.labels
+        said = self.release.respond(LABELS, (self.labels > 0).astype(np.int64))
+        return np.where(said > 0, 1.0, -1.0)
+
+    def _symbols(self) -> Arrays:
+        """A private fit, and one randomized symbol for each row that is computed with it."""
+        own, response = self.settings.own, self.settings.response
+        assert own is not None
+        assert response is not None
+        start = np.zeros(self.block.n)
+        ridge = self.problem.rows * self.settings.alpha
+        fit = self.own = private_fit(self.block, Half(start, self.labels), own, self.release, ridge=ridge)
+        mean, spread = CONSTANT * float(fit.side[0]), math.sqrt(max(fit.spread, 1e-4))
+        scores = fit.clip.apply(self.block).predict(fit.coef) + mean
+        levels = levels_of(mean, spread, response.levels)
+        positive = (self.labels > 0).astype(np.int64)
+        if response.levels > 1:
+            truth = 2 * np.digitize(scores, levels.cuts) + positive
+            symbols = self.release.respond(SYMBOLS, truth).astype(np.float64)
+            return {"symbols": symbols, "cuts": levels.cuts, "middles": levels.middles}
+        residual = np.clip((0.5 * (1 + np.tanh(scores / 2)) - positive) / response.clip, -1.0, 1.0)
+        signs = self.release.uniform(scores.size) < 0.5 * (1 + residual)
+        said = self.release.respond(SYMBOLS, signs.astype(np.int64))
+        return {
+            "symbols": np.where(said > 0, 1.0, -1.0),
+            "cuts": np.zeros(0),
+            "middles": np.array([mean, mean + spread]),
+        }
+
+    # --- what comes in ---------------------------------------------------------------------------------
+
+    def gather(self, answers: Mapping[str, Arrays]) -> Progress:
+        """Keep the private fits; refit where that was asked."""
+        if not self.fits:
+            for name, arrays in answers.items():
+                self.fits[name] = self._taken(name, arrays)
+            return Progress(objective=math.nan, done=self.settings.refit is None)
+        self._refit({name: arrays[BITS] for name, arrays in answers.items()})
+        return Progress(objective=math.nan, done=True)
+
+    def _taken(self, name: str, arrays: Arrays) -> PrivateFit:
+        try:
+            fit = fit_from_arrays(arrays, self.settings.fits[name].row_norm)
+        except KeyError as error:
+            raise RunError(f"party {name!r}: {error} is missing in its answer") from error
+        wanted = 2 if self.settings.fits[name].bent else 1
+        if fit.side.shape != (wanted,):
+            raise RunError(f"party {name!r}: its answer has {fit.side.size} side coefficients, {wanted} were planned")
+        return fit
+
+    def _refit(self, bits: Mapping[str, Vector]) -> None:
+        """Fit the own columns once more, beside what they can tell of the others' noisy scores."""
+        assert self.settings.refit is not None
+        loss = loss_beside(self.block, self.seen_loss, self.fits, bits, self.settings)
+        problem = replace(self.problem, loss=loss, alpha=self._own_alpha())
+        self.own = fit_alone(problem, self.block, self.sent["labels"], self.methods)
+        self.refitted = True
+
+    # --- the model -------------------------------------------------------------------------------------
+
+    @property
+    def intercept(self) -> float:
+        """Constant of the joint scores."""
+        if self.refitted:
+            return 0.0
+        side = sum(float(fit.side[0]) for fit in self.fits.values())
+        if self.settings.response is not None:
+            return self._own_constant() + self.settings.damping * CONSTANT * side
+        return self.scale * side * (1.0 if self._bent else CONSTANT)
+
+    @property
+    def _bent(self) -> bool:
+        return all(fit.bent for fit in self.settings.fits.values())
+
+    def _own_constant(self) -> float:
+        if isinstance(self.own, PrivateFit) and not self.settings.own_exact:
+            return CONSTANT * float(self.own.side[0])
+        return 0.0
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """Each party's part of the model: coef, offset, clip, bend."""
+        scale = self.settings.damping * self.scale
+        parts = {name: _part(fit, scale) for name, fit in self.fits.items()}
+        if self.settings.own_exact:  # it stays with the label holder, and so do predictions
+            exact = fit_alone(self.problem, self.block, self.labels, self.methods)
+            own: dict[str, Any] = {"coef": exact.coef, "offset": -exact.intercept}
+        elif isinstance(self.own, PrivateFit):
+            own = _part(self.own, 1.0)
+        else:
+            assert self.own is not None
+            own = {"coef": self.own.coef, "offset": -self.own.intercept}
+        if self._bent and not self.refitted and self.settings.response is None:
+            own["bend"] = sum(float(fit.side[1]) for fit in self.fits.values()) / BEND_AT
+        return {**parts, self.settings.holder: own}
+
+    def closing(self) -> Arrays:
+        """Nothing more is sent."""
+        return {}
+
+    def state(self) -> Arrays:
+        """What was sent, the own fit and the fits of the others."""
+        state = {f"sent.{name}": array for name, array in self.sent.items()}
+        for name, fit in self.fits.items():
+            state |= {f"fit.{list(self.settings.fits).index(name)}.{key}": v for key, v in fit_to_arrays(fit).items()}
+        if isinstance(self.own, PrivateFit):
+            state |= {f"private.{key}": value for key, value in fit_to_arrays(self.own).items()}
+        elif self.own is not None:
+            state["own"] = np.append(self.own.coef, self.own.intercept)
+        state["numbers"] = np.array([self.scale, self.alone, float(self.refitted)])
+        return state
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.sent = _under("sent.", state)
+        self.fits = {}
+        for index, (name, fit) in enumerate(self.settings.fits.items()):
+            arrays = _under(f"fit.{index}.", state)
+            if arrays:
+                self.fits[name] = fit_from_arrays(arrays, fit.row_norm)
+        if "own" in state:
+            self.own = OwnFit(state["own"][:-1], float(state["own"][-1]))
+        elif self.settings.own is not None and "private.coef" in state:
+            self.own = fit_from_arrays(_under("private.", state), self.settings.own.row_norm)
+        self.scale, self.alone = float(state["numbers"][0]), float(state["numbers"][1])
+        self.refitted = bool(state["numbers"][2])
+
+
+def _part(fit: PrivateFit, scale: float) -> dict[str, Any]:
+    assert fit.clip.centre is not None
+    coef = scale * fit.coef
+    return {"coef": coef, "offset": float(fit.clip.centre @ coef), "clip": fit.clip}
+
+
+def _under(prefix: str, state: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

@@ -1,0 +1,121 @@
+"""A protected party: it answers what the label holder sent with the outcome of its private fit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tacit.algorithms.base import Problem, Release
+from tacit.algorithms.block import Block
+from tacit.algorithms.gram.fit import PrivateFit, private_fit
+from tacit.algorithms.gram.settings import FitSettings, GramSettings, Response
+from tacit.algorithms.gram.targets import (
+    Bits,
+    Half,
+    Levels,
+    Margin,
+    Randomized,
+    Residual,
+    Symbols,
+    Target,
+)
+from tacit.algorithms.rows import RowClip
+from tacit.errors import RunError
+from tacit.types import Arrays, Vector
+
+SHARE_CLIP = 1.5  # a score is clipped at this many times its released root mean square before it becomes a bit
+BITS = "bits"
+
+
+class GramParty:
+    """Fits once; all that it gives out is private."""
+
+    def __init__(self, problem: Problem, block: Block, settings: GramSettings, release: Release) -> None:
+        self.problem, self.block, self.settings, self.release = problem, block, settings, release
+        self.own: FitSettings = settings.fits[release.owner]
+        self.fit: PrivateFit | None = None
+
+    @property
+    def coef(self) -> Vector:
+        """The private coefficients, before damping."""
+        return np.zeros(self.block.d) if self.fit is None else self.fit.coef
+
+    def start_at(self, coef: Vector) -> Arrays:
+        """A private run has no warm start: one would depend on the data."""
+        raise RunError("a private run cannot start from given coefficients")
+
+    def step(self, round_: int, inbox: Arrays) -> Arrays:
+        """The private fit; or, in a second exchange, one randomized bit for each row."""
+        if self.fit is not None and self.settings.refit is not None:
+            return {BITS: self._bits(self.fit, self.settings.refit)}
+        target = self._target(inbox)
+        excess = self._excess(target)
+        ridge = self.problem.rows * self.settings.alpha
+        self.fit = private_fit(self.block, target, self.own, self.release, ridge=ridge, excess=excess)
+        return fit_to_arrays(self.fit)
+
+    def _target(self, inbox: Arrays) -> Target:
+        if self.settings.response is not None:
+            levels = Levels(inbox["cuts"], inbox["middles"])
+            kind = Bits if self.settings.response.levels == 1 else Symbols
+            return kind(inbox["symbols"], self.settings.response, levels)
+        offset, labels = inbox["offset"], inbox["labels"]
+        if self.settings.target == "half":
+            return Half(offset, labels)
+        if self.settings.target == "logistic":
+            assert self.settings.label_epsilon is not None
+            flip = 1 / (1 + math.exp(self.settings.label_epsilon))
+            return Randomized(offset, (0.5 * (labels + 1) - flip) / (1 - 2 * flip))
+        if self.settings.target == "margin":
+            return Margin(offset, labels, self.problem.loss)
+        return Residual(offset, labels, self.own.slope)
+
+    def _excess(self, target: Target) -> float:
+        """How much more a derivative varies than its curvature says."""
+        if isinstance(target, Bits | Symbols):
+            slopes = target.slope(np.zeros(self.block.n))
+            return max(1.0, float(np.mean(slopes**2) / np.mean(target.weight)))
+        return 1.0 + self.own.label_noise / max(float(np.mean(target.weight)), 1e-12)
+
+    def _bits(self, fit: PrivateFit, refit: Response) -> Vector:
+        """The sign of each row's score, rounded at random so that it is unbiased, then randomized."""
+        scores = fit.clip.apply(self.block).predict(fit.coef)
+        likely = 0.5 * (1 + np.clip(scores / share_clip(fit), -1.0, 1.0))
+        bits = self.release.respond(BITS, (self.release.uniform(scores.size) < likely).astype(np.int64))
+        return bits.astype(np.float64)
+
+    def finish(self, inbox: Arrays) -> None:
+        """Nothing is left to do."""
+
+    def state(self) -> Arrays:
+        """The fit, where there is one."""
+        return {} if self.fit is None else fit_to_arrays(self.fit)
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.fit = fit_from_arrays(state, self.own.row_norm) if "coef" in state else None
+
+
+def share_clip(fit: PrivateFit) -> float:
+    """Where a score is clipped before it becomes a bit: a function of released values."""
+    return SHARE_CLIP * math.sqrt(max(fit.spread, 1e-4))
+
+
+def fit_to_arrays(fit: PrivateFit) -> Arrays:
+    """A private fit as it travels."""
+    assert fit.clip.centre is not None
+    return {
+        "coef": fit.coef,
+        "centre": fit.clip.centre,
+        "side": fit.side,
+        "radius_spread": np.array([fit.clip.radius, fit.spread]),
+    }
+
+
+def fit_from_arrays(arrays: Arrays, row_norm: float) -> PrivateFit:
+    """The private fit that travelled."""
+    radius, spread = (float(value) for value in arrays["radius_spread"])
+    if not radius > 0 or arrays["coef"].shape != arrays["centre"].shape:
+        raise RunError("the outcome of a private fit is damaged: its radius or its sizes are wrong")
+    return PrivateFit(RowClip(row_norm, arrays["centre"], radius), arrays["coef"], arrays["side"], spread)

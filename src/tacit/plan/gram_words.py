@@ -1,0 +1,144 @@
+"""The certificate of private sharing in Gram space in words, and what the sizes say about its use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from tacit.algorithms.gram.settings import FitSettings, GramSettings
+from tacit.plan.private import Sizes
+from tacit.privacy.certificate import Certificate
+from tacit.privacy.claim import Claim, Target
+from tacit.privacy.events import Event
+from tacit.privacy.request import SEEDED, Privacy
+
+THEOREM = "private sharing in Gram space (docs/proofs/gram.md, theorem 5)"
+BOTH = "private fit, then a randomized symbol for each row (docs/proofs/gram.md, theorems 5 and 6)"
+LABEL_THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
+LARGE_NOISE = 0.05  # of the mean gradient, in units of a row: beyond it the joint model seldom beats the local one
+
+
+def certificate(
+    privacy: Privacy,
+    settings: GramSettings,
+    sizes: Sizes,
+    events: Mapping[str, tuple[Event, ...]],
+    holder_events: tuple[Event, ...],
+) -> Certificate:
+    """What the planned run proves."""
+    everyone, labels = settings.response is not None, settings.label_epsilon is not None
+    anyone = "anyone who sees what the run sends, the model, or predictions for other rows"
+    insiders = "the other parties and anyone who sees what the run sends"
+    holder_from = insiders if settings.own_exact else anyone
+    theorem = BOTH if settings.refit is not None else THEOREM
+    claims = [
+        Claim("record", name, privacy.neighbours, anyone, events[name], theorem) for name in sizes.others
+    ]
+    if everyone:
+        claims.append(Claim("record", sizes.holder, privacy.neighbours, holder_from, holder_events, BOTH))
+    elif labels:
+        claims.append(Claim("label", sizes.holder, "replace-one", holder_from, holder_events, LABEL_THEOREM))
+    if privacy.unit == "person":
+        claims.append(_person(privacy, sizes, events, holder_events, holder_from if everyone or labels else anyone))
+    return Certificate(
+        unit=privacy.unit,
+        adversary=anyone,
+        covers=_covers(privacy, settings, sizes),
+        does_not_cover=_does_not_cover(privacy, settings, sizes),
+        per_party=_per_party(settings, sizes),
+        theorem=theorem,
+        claims=tuple(claims),
+        target=Target(privacy.epsilon, privacy.delta),
+        assumptions=_assumptions(privacy, sizes),
+    )
+
+
+def _person(
+    privacy: Privacy,
+    sizes: Sizes,
+    events: Mapping[str, tuple[Event, ...]],
+    holder_events: tuple[Event, ...],
+    adversary: str,
+) -> Claim:
+    """One person's rows at all protected parties, and the label where it is protected."""
+    together = tuple(event for name in sizes.others for event in events[name]) + holder_events
+    return Claim("person", "", privacy.neighbours, adversary, together, THEOREM)
+
+
+def _covers(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
+    rows = [f"the rows of {_listed(sizes.others)}: what each gives out is the outcome of one private fit"]
+    if settings.response is not None:
+        rows.append(f"the rows and labels of {sizes.holder}: a private fit, and one randomized symbol for each row")
+    elif settings.label_epsilon is not None:
+        rows.append("the labels: each was randomized once, and the true ones entered nothing that is sent")
+    rows.append("the parts of the model of the parties named above: they may be published, and so may predictions")
+    return tuple(rows)
+
+
+def _does_not_cover(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
+    missing = []
+    if settings.response is None:
+        missing.append(
+            f"the rows of {sizes.holder}: one score of each row is sent to the other parties, and its part of the "
+            "model is exact"
+        )
+        if settings.label_epsilon is None:
+            missing.append("the labels: they are sent to the other parties as they are")
+    if settings.own_exact:
+        missing.append(
+            f"predictions seen by anyone but {sizes.holder}: they use its own exact fit to its rows and true labels"
+        )
+    missing += [
+        "the row that is asked about: each party's score of it is disclosed when it is predicted, so that a person of "
+        "the training data who is asked about later loses that score",
+        "which rows took part, and how many: they are public here",
+        "other runs on the same data: each has its own epsilon, and they add up",
+    ]
+    return tuple(missing)
+
+
+def _per_party(settings: GramSettings, sizes: Sizes) -> dict[str, str]:
+    fit = "the outcome of one private fit: coefficients, a centre, a radius, and a few sums, all with noise"
+    said = f"{fit}; then one randomized bit for each of {sizes.rows} rows" if settings.refit is not None else fit
+    found = dict.fromkeys(sizes.parties, said)
+    if settings.response is not None:
+        found[sizes.holder] = f"{fit}; and one randomized symbol for each of {sizes.rows} rows"
+    else:
+        labels = "randomized labels" if settings.label_epsilon is not None else "labels"
+        found[sizes.holder] = f"one score for each of {sizes.rows} rows, without noise, and the {labels}"
+    return found
+
+
+def _assumptions(privacy: Privacy, sizes: Sizes) -> tuple[str, ...]:
+    said = [
+        "row_norm, and any scaling of the columns before, were chosen without looking at the protected rows",
+        "each person has at most one row at a party",
+        "the parties run this software; the random bits of their operating systems are not predictable",
+    ]
+    return (SEEDED, *said) if privacy.noise_seed is not None else tuple(said)
+
+
+# --- is it worth it? ---------------------------------------------------------------------------------
+
+
+def noise_level(fit: FitSettings, rows: int, columns: int) -> float:
+    """Norm of the noise in a mean gradient, that of randomized labels included, for rows of norm 1."""
+    return math.sqrt((fit.gradient_sd**2 / fit.steps * columns / rows + fit.label_noise) / rows)
+
+
+def outlook(settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
+    """What the sizes alone say about whether the joint model can be better than the label holder's own."""
+    levels = {name: noise_level(fit, sizes.rows, sizes.columns_of(name)) for name, fit in settings.fits.items()}
+    bad = [name for name, level in levels.items() if level > LARGE_NOISE]
+    worst = max(levels.values())
+    if bad:
+        return (
+            f"noise level {worst:.2g} (above {LARGE_NOISE:g}) at {_listed(bad)}: with {sizes.rows} rows this much "
+            f"privacy probably costs more than the collaboration gives; {sizes.holder} alone is likely as good. "
+            "Raise epsilon, or use more rows or fewer columns",
+        )
+    return (f"noise level {worst:.2g} (up to {LARGE_NOISE:g} the joint model usually beats {sizes.holder} alone)",)
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
