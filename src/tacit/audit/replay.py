@@ -75,6 +75,7 @@ class Replay:
 
     def __init__(self, inner: Release, planned: Iterable[Planned]) -> None:
         self._inner = inner
+        self.owner = inner.owner
         self._planned = {one.name: one for one in planned}
         self._log: list[tuple[str, Any, Any]] = []
         self._at: int | None = None

@@ -1,7 +1,8 @@
-"""A small run in which one party's rows may be exchanged: what it hears is recorded once and can be said again.
+"""A small run in which one party's data may be exchanged: what it hears is recorded once and can be said again.
 
-The runtime's own party and releaser are used, so that what is audited is what runs. What a party hears in a replay is
-what it heard in the recorded run: the claims hold whatever a party is told, so a fixed script is one allowed adversary.
+The runtime's own party, coordinator and releaser are used, so that what is audited is what runs. What a party hears in
+a replay is what it heard in the recorded run: the claims hold whatever a party is told, so a fixed script is one of the
+adversaries that they speak of.
 """
 
 from __future__ import annotations
@@ -13,23 +14,34 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms.base import PrivateAlgorithm, Release
+from tacit.algorithms.block import Block
 from tacit.audit.replay import Cost, Replay
 from tacit.errors import RunError
 from tacit.plan import Plan
+from tacit.plan.private import COORDINATOR
 from tacit.privacy.releases import Planned
+from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.party import Party
 from tacit.runtime.result import QUIET, Run
-from tacit.types import Arrays, Matrix, Message, Shard, Vector
+from tacit.types import Arrays, Message, Shard, Vector
 
 Swap = Callable[[Release], Release]
 
 
 @dataclass(frozen=True)
-class Played:
-    """What a party answered, and the coefficients it ended on."""
+class Held:
+    """What a party holds: its rows, and the labels where it has them."""
 
-    answers: tuple[Arrays, ...]
-    coef: Vector
+    rows: Vector
+    labels: Vector
+
+    def with_row(self, index: int, row: Vector, label: float | None = None) -> Held:
+        """The neighbour that differs in one record."""
+        rows, labels = self.rows.copy(), self.labels.copy()
+        rows[index] = row
+        if label is not None:
+            labels[index] = label
+        return Held(rows, labels)
 
 
 @dataclass(frozen=True)
@@ -41,14 +53,11 @@ class Pair:
     cost : Cost
         What the noise had to hide.
     leaks : float
-        Largest change of an answer that is left when all releases are the same: 0 where nothing else leaves.
-    model_moves : float
-        The same of the party's coefficients, which need not be private where they stay with it.
+        Largest relative change of what left that remains when all releases are the same: 0 where nothing else leaves.
     """
 
     cost: Cost
     leaks: float
-    model_moves: float
 
 
 class Scene:
@@ -59,10 +68,10 @@ class Scene:
     plan : Plan
         With a private mechanism; its number of rows must fit the shards.
     shards : sequence of Shard
-        All parties' rows; small, for speed.
+        All parties' rows; few, for speed.
     labels : array
     party : str
-        Whose rows are exchanged.
+        Whose data are exchanged; the label holder's where the mechanism protects them.
     used : sequence of planned releases, optional
         What the noise really is, where it is not as planned: to try whether an audit notices.
     """
@@ -72,86 +81,113 @@ class Scene:
     ) -> None:
         assert plan.private is not None
         assert isinstance(plan.algorithm, PrivateAlgorithm)
-        self.plan, self.shards, self.labels, self.party = plan, tuple(shards), labels, party
-        self.planned = tuple(plan.private.releases.get(party, ()))
+        self.plan, self.shards, self.party = plan, tuple(shards), party
+        self.holder = party not in plan.asked_parties
+        self.owner = COORDINATOR if self.holder else party
+        self.planned = tuple(plan.private.releases.get(self.owner, ()))
         self.used = self.planned if used is None else tuple(used)
-        self.rows = next(shard.features for shard in shards if shard.name == party)
-        self.heard = self._listen()
+        self.held = Held(next(np.array(shard.features) for shard in shards if shard.name == party), labels)
+        self.exchanges = self._listen()
 
-    def _listen(self) -> tuple[Message, ...]:
-        """Run once and write down what the party is told."""
-        run = Run(self._seeded(0, None), self.shards, self.labels)
-        engine = _Listening(run.engine)
+    def play(self, held: Held, seed: int | None, swap: Swap | None = None) -> tuple[Arrays, ...]:
+        """Let the party answer the script with these data; returns all that leaves it."""
+        plan = self._changed(seed, swap)
+        with np.errstate(**QUIET):
+            if self.holder:
+                return self._play_holder(plan, held)
+            party = Party(Shard(self.party, held.rows), plan, None)
+            return tuple(dict(party.answer(said).arrays) for said, _ in self.exchanges)
+
+    def _play_holder(self, plan: Plan, held: Held) -> tuple[Arrays, ...]:
+        coordinator = Coordinator(plan, held.labels, Block(held.rows))
+        sent = []
+        for said, answers in self.exchanges:
+            if said.kind == "finish":
+                sent.append(dict(coordinator.closing(said.round).arrays))
+            else:
+                sent.append(dict(coordinator.broadcast(said.round).arrays))
+                coordinator.combine(said.round, answers)
+        return tuple(sent)
+
+    def compare(self, first: Held, second: Held, seed: int | None = None) -> Pair:
+        """Run on the first data, then hand the same transcript to the second."""
+        kept: list[Replay] = []
+
+        def record(release: Release) -> Release:
+            kept.append(Replay(release, self.planned))
+            return kept[0]
+
+        before = self.play(first, seed, record)
+        kept[0].rewind()
+        after = self.play(second, seed, lambda _: kept[0])
+        if not kept[0].complete:
+            raise RunError(f"{self.party}: the neighbour makes fewer releases: how many depends on the data")
+        leaks = max((_apart(a, b) for a, b in zip(before, after, strict=True)), default=0.0)
+        return Pair(kept[0].cost, leaks)
+
+    def _listen(self) -> tuple[tuple[Message, tuple[Message, ...]], ...]:
+        """Run once and write down what is said and answered."""
+        run = Run(self._changed(0, None), self.shards, self.held.labels)
+        engine = Listening(run.engine)
         run.engine = engine  # type: ignore[assignment]
         run.go()
-        return tuple(engine.heard)
+        return tuple(engine.exchanges)
 
-    def _seeded(self, seed: int | None, swap: Swap | None) -> Plan:
-        """The plan with this noise, its party's releases passed through `swap`."""
+    def _changed(self, seed: int | None, swap: Swap | None) -> Plan:
+        """The plan with this noise, the party's releases passed through `swap`."""
         private = self.plan.private
         assert private is not None
         assert private.algorithm is not None
-        algorithm = private.algorithm if swap is None else _tapped(private.algorithm, self.party, swap)
-        releases = {**private.releases, self.party: self.used}
-        asked = replace(private.privacy, noise_seed=seed)
-        changed = replace(private, algorithm=algorithm, releases=releases, privacy=asked)
+        algorithm = private.algorithm if swap is None else _tapped(private.algorithm, self.owner, swap)
+        changed = replace(
+            private,
+            algorithm=algorithm,
+            releases={**private.releases, self.owner: self.used},
+            privacy=replace(private.privacy, noise_seed=seed),
+        )
         return replace(self.plan, private=changed)
 
-    def play(self, rows: Matrix, seed: int | None, swap: Swap | None = None) -> Played:
-        """Let the party answer the script with these rows."""
-        party = Party(Shard(self.party, rows), self._seeded(seed, swap), None)
-        with np.errstate(**QUIET):
-            answers = tuple(dict(party.answer(message).arrays) for message in self.heard)
-        return Played(answers, np.array(party.coef))
 
-    def compare(self, first: Matrix, second: Matrix, seed: int | None = None) -> Pair:
-        """Run on the first rows, then hand the same transcript to the second."""
-        replay: list[Replay] = []
-
-        def record(release: Release) -> Release:
-            replay.append(Replay(release, self.planned))
-            return replay[0]
-
-        before = self.play(first, seed, record)
-        replay[0].rewind()
-        after = self.play(second, seed, lambda _: replay[0])
-        if not replay[0].complete:
-            raise RunError(f"{self.party}: the neighbour makes fewer releases: how many depends on the data")
-        leaks = max((_apart(a, b) for a, b in zip(before.answers, after.answers, strict=True)), default=0.0)
-        return Pair(replay[0].cost, leaks, _distance(before.coef, after.coef))
-
-
-class _Listening:
-    """An engine that writes down what is said."""
+class Listening:
+    """An engine that writes down what is said and answered."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        self.heard: list[Message] = []
+        self.exchanges: list[tuple[Message, tuple[Message, ...]]] = []
 
-    def exchange(self, message: Message) -> Sequence[Message]:
+    def exchange(self, message: Message) -> list[Message]:
         """Pass it on."""
-        arrays = {name: np.array(array) for name, array in message.arrays.items()}
-        self.heard.append(Message(message.sender, message.round, arrays, message.kind))
-        answers: Sequence[Message] = self.inner.exchange(message)
+        said = _copy(message)
+        answers: list[Message] = self.inner.exchange(message)
+        self.exchanges.append((said, tuple(_copy(answer) for answer in answers)))
         return answers
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Close what is behind it."""
         self.inner.close()
 
 
+def _copy(message: Message) -> Message:
+    return replace(message, arrays={name: np.array(array) for name, array in message.arrays.items()})
+
+
 def _tapped(algorithm: PrivateAlgorithm, owner: str, swap: Swap) -> PrivateAlgorithm:
-    """The algorithm with one party's releases passed through `swap`."""
+    """The algorithm with one owner's releases passed through `swap`."""
 
-    def party(problem: Any, block: Any, settings: Any, release: Release) -> Any:
-        mine = getattr(release, "owner", owner) == owner
-        return algorithm.party(problem, block, settings, swap(release) if mine else release)
+    def mine(release: Release) -> Release:
+        return swap(release) if release.owner == owner else release
 
-    return replace(algorithm, party=party)
+    return replace(
+        algorithm,
+        party=lambda problem, block, settings, release: algorithm.party(problem, block, settings, mine(release)),
+        coordinator=lambda problem, labels, settings, own, release: algorithm.coordinator(
+            problem, labels, settings, own, mine(release)
+        ),
+    )
 
 
 def _apart(first: Arrays, second: Arrays) -> float:
-    """Largest difference between two answers, relative to their size; infinite where they hold other things."""
+    """Largest difference between two messages, relative to their size; infinite where they hold other things."""
     if {name: np.shape(a) for name, a in first.items()} != {name: np.shape(a) for name, a in second.items()}:
         return float("inf")
     return max((_distance(first[name], second[name]) for name in first), default=0.0)
