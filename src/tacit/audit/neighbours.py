@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.audit.scene import Held, Pair, Scene
+from tacit.audit.scene import Held, Scene
 from tacit.types import Vector
 
 ROUNDING = 1e-9  # a ratio may exceed 1 by this: the planned noise allows for the rounding of the sums
 SAME = 1e-9  # messages of equal releases may differ by this: products are summed in another order
 HUGE = 1e6
+STARTS = 3  # the worst directed pairs, each from its own scene, from which the search goes uphill
 REPLACE, ZERO = "replace-one", "zero-out"
 
 
@@ -108,20 +109,26 @@ def search(
     observe : callable, optional
         Told how many pairs were tried.
     """
-    tried, leaks, best = 0, 0.0, None
+    tried, leaks = 0, 0.0
+    best: list[Worst] = []
     while tried < max(1, pairs // 2):
-        scene = scenes(rng)
+        scene, here = scenes(rng), None
         for kind, first, second in _pairs(scene, claimed, rng):
             seed = int(rng.integers(2**31))
             pair = scene.compare(first, second, seed)
             tried, leaks = tried + 1, max(leaks, pair.leaks)
             ratio = pair.cost.ratio(claimed.mu, claimed.response)
-            if best is None or ratio > best.ratio:
-                best = Worst(tried, ratio, leaks, first, second, seed, kind, scene)
+            if here is None or ratio > here.ratio:
+                here = Worst(tried, ratio, leaks, first, second, seed, kind, scene)
+        best = sorted([*best, *([here] if here else [])], key=lambda worst: -worst.ratio)[:STARTS]
         if observe:
             observe(tried)
-    assert best is not None
-    return _climb(best, claimed, pairs, tried, leaks, rng, observe)
+    for number, start in enumerate(best):
+        share = (pairs - tried) // (len(best) - number)
+        best[number] = _climb(start, claimed, share, rng, lambda more, so_far=tried: observe and observe(so_far + more))
+        tried, leaks = tried + share, max(leaks, best[number].leaks)
+    worst = max(best, key=lambda worst: worst.ratio)
+    return replace(worst, pairs=tried, leaks=leaks)
 
 
 def _pairs(scene: Scene, claimed: Claimed, rng: np.random.Generator) -> Iterator[tuple[str, Held, Held]]:
@@ -137,21 +144,15 @@ def _pairs(scene: Scene, claimed: Claimed, rng: np.random.Generator) -> Iterator
 
 
 def _climb(
-    best: Worst,
-    claimed: Claimed,
-    pairs: int,
-    tried: int,
-    leaks: float,
-    rng: np.random.Generator,
-    observe: Callable[[int], None] | None,
+    start: Worst, claimed: Claimed, pairs: int, rng: np.random.Generator, observe: Callable[[int], None]
 ) -> Worst:
     """Small random changes of both rows, the other rows and the noise; kept where they make it worse."""
-    reach, found = 0.5, best
-    while tried < pairs:
+    reach, found, leaks = 0.5, start, 0.0
+    for tried in range(1, pairs + 1):
         first, second = _shaken(found, claimed, reach, rng)
         seed = found.seed if rng.random() < 0.7 else int(rng.integers(2**31))
-        pair: Pair = found.scene.compare(first, second, seed)
-        tried, leaks = tried + 1, max(leaks, pair.leaks)
+        pair = found.scene.compare(first, second, seed)
+        leaks = max(leaks, pair.leaks)
         ratio = pair.cost.ratio(claimed.mu, claimed.response)
         if ratio > found.ratio:
             kind = found.kind if found.kind.endswith("uphill") else f"{found.kind}, then uphill"
@@ -159,9 +160,9 @@ def _climb(
             reach = min(1.0, 1.3 * reach)
         else:
             reach = max(1e-3, 0.97 * reach)
-        if observe and tried % 20 == 0:
+        if tried % 20 == 0:
             observe(tried)
-    return Worst(tried, found.ratio, leaks, found.first, found.second, found.seed, found.kind, found.scene)
+    return replace(found, leaks=leaks)
 
 
 def _shaken(found: Worst, claimed: Claimed, reach: float, rng: np.random.Generator) -> tuple[Held, Held]:

@@ -48,8 +48,12 @@ class Cost:
         return math.sqrt(self.squares)
 
     def ratio(self, mu: float, response: float) -> float:
-        """Largest part of what was claimed that is used: at most 1 where the claim is true."""
-        return max(_part(self.mu, mu), _part(self.response, response))
+        """Largest part of what was claimed that is used: at most 1 where the claim is true.
+
+        A changed symbol always uses its whole epsilon, so that responses count only where they use more than that.
+        """
+        said = _part(self.response, response)
+        return max(_part(self.mu, mu), said) if said > 1 or mu == 0 else _part(self.mu, mu)
 
 
 class Replay:

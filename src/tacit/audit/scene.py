@@ -74,10 +74,18 @@ class Scene:
         Whose data are exchanged; the label holder's where the mechanism protects them.
     used : sequence of planned releases, optional
         What the noise really is, where it is not as planned: to try whether an audit notices.
+    seed : int
+        Of the noise in the run that is recorded.
     """
 
     def __init__(
-        self, plan: Plan, shards: Sequence[Shard], labels: Vector, party: str, used: Sequence[Planned] | None = None
+        self,
+        plan: Plan,
+        shards: Sequence[Shard],
+        labels: Vector,
+        party: str,
+        used: Sequence[Planned] | None = None,
+        seed: int = 0,
     ) -> None:
         assert plan.private is not None
         assert isinstance(plan.algorithm, PrivateAlgorithm)
@@ -87,7 +95,7 @@ class Scene:
         self.planned = tuple(plan.private.releases.get(self.owner, ()))
         self.used = self.planned if used is None else tuple(used)
         self.held = Held(next(np.array(shard.features) for shard in shards if shard.name == party), labels)
-        self.exchanges = self._listen()
+        self.exchanges = self._listen(seed)
 
     def play(self, held: Held, seed: int | None, swap: Swap | None = None) -> tuple[Arrays, ...]:
         """Let the party answer the script with these data; returns all that leaves it."""
@@ -125,9 +133,9 @@ class Scene:
         leaks = max((_apart(a, b) for a, b in zip(before, after, strict=True)), default=0.0)
         return Pair(kept[0].cost, leaks)
 
-    def _listen(self) -> tuple[tuple[Message, tuple[Message, ...]], ...]:
+    def _listen(self, seed: int) -> tuple[tuple[Message, tuple[Message, ...]], ...]:
         """Run once and write down what is said and answered."""
-        run = Run(self._changed(0, None), self.shards, self.held.labels)
+        run = Run(self._changed(seed, None), self.shards, self.held.labels)
         engine = Listening(run.engine)
         run.engine = engine  # type: ignore[assignment]
         run.go()
