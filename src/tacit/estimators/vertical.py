@@ -31,6 +31,7 @@ from tacit.estimators.blocks import (
 from tacit.plan import Plan, make_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Regularizer
+from tacit.runtime.model import joint_scores
 from tacit.runtime.progress import progress
 from tacit.runtime.result import Run, RunResult, Start
 from tacit.types import Shard, Vector
@@ -94,7 +95,7 @@ class _Vertical(BaseEstimator):
         before = dict(self.__dict__)
         try:
             result = self._fit(X, y, sample_weight)
-            if not result.converged:
+            if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
         except BaseException:
             self.__dict__.clear()
@@ -195,7 +196,9 @@ class _Vertical(BaseEstimator):
 
     def _keep(self, result: RunResult, layout: Layout) -> None:
         self._layout = layout
-        self.coef_by_party_ = [party.coef for party in result.parties]
+        self._parts = None if all(party.is_linear for party in result.parties) else result.parties
+        self._constant = result.constant
+        self.coef_by_party_ = [party.linear_coef for party in result.parties]
         self._joint = np.zeros(layout.n_columns)
         for columns, coef in zip(layout.columns, self.coef_by_party_, strict=True):
             self._joint[columns] = coef
@@ -205,6 +208,7 @@ class _Vertical(BaseEstimator):
         self.trace_ = result.trace
         self.certificate_ = result.certificate
         self.traffic_ = result.traffic
+        self.outlook_ = result.outlook
         self._set_model(result)
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
@@ -230,6 +234,8 @@ class _Vertical(BaseEstimator):
                 reset=False,
             )
             shards = shards_of_table(X, self._layout)
+        if self._parts is not None:
+            return joint_scores(self._parts, self._constant, shards)
         scores = np.full(shards[0].features.shape[0], float(np.ravel(self.intercept_)[0]))
         for shard, coef in zip(shards, self.coef_by_party_, strict=True):
             scores += np.asarray(shard.features @ coef)
@@ -264,8 +270,9 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
         Most exchanges of one number per row.
     tol : float, default 1e-4
         Stops when the objective is certified to be within this part of its optimum.
-    privacy : None
-        Reserved; None trains without noise, and the certificate says so.
+    privacy : Privacy or None, default None
+        What the whole run must guarantee, see `Privacy`; the first party holds the labels. None trains without noise,
+        and the certificate says so.
     engine : {"in-process"}
     random_state : int, RandomState or None
         For methods that draw rows at random; never for private noise.
@@ -277,12 +284,15 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
     Attributes
     ----------
     coef_ : array of shape (1, n_features)
-        Joint coefficients, in the order of X's columns.
+        Joint coefficients, in the order of X's columns. A private model clips rows as it did in training; these are
+        its coefficients for rows that are not clipped.
     intercept_ : array of shape (1,)
     coef_by_party_ : list of arrays
         Each party's own coefficients.
     n_rounds_, converged_, trace_, certificate_, traffic_
         How the run went: rounds, whether the stopping rule held, one record per round, the privacy certificate, bytes.
+    outlook_ : tuple of str
+        In a private run: whether the collaboration is worth it at this much privacy, in plain sentences.
     classes_ : array of the two labels; the second is the positive one.
 
     Examples

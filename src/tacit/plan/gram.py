@@ -1,23 +1,26 @@
 """Private sharing in Gram space: from what was asked and public sizes to noise, planned releases and a certificate.
 
-Theorems: docs/proofs/gram.md. One fit spends mu: a twentieth of mu^2 on the mean and the trace, the rest on the Gram
-matrix and all gradients. Nothing here depends on the data.
+Theorems: docs/proofs/gram.md. One fit spends mu: a twentieth of mu^2 on the mean and the trace, a twentieth on saying
+how it changes the loss, the rest on the Gram matrix and all gradients. Nothing here depends on the data.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tacit.algorithms.base import Problem
 from tacit.algorithms.block import ROWS_AT_ONCE
 from tacit.algorithms.gram import GRAM
-from tacit.algorithms.gram.fit import GRADIENT, MEAN, TRACE
+from tacit.algorithms.gram.check import check_clip
+from tacit.algorithms.gram.fit import CHECK, GRADIENT, MEAN, TRACE
 from tacit.algorithms.gram.fit import GRAM as GRAM_MATRIX
 from tacit.algorithms.gram.holder import SYMBOLS
-from tacit.algorithms.gram.party import BITS
+from tacit.algorithms.gram.party import BITS, flip_of
 from tacit.algorithms.gram.settings import (
     CENTRE_SHARE,
+    CHECK_SHARE,
     FitSettings,
     GramSettings,
     Response,
@@ -33,11 +36,12 @@ from tacit.plan.private import COORDINATOR, LABELS, PrivatePlan, Sizes
 from tacit.privacy import accountant, curves
 from tacit.privacy.calibration import budget_mu, split_mu
 from tacit.privacy.events import BucketedResponse, Event, GaussianRelease, RandomizedResponse
+from tacit.privacy.labels import label_noise
 from tacit.privacy.randomness import GRID_BITS
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import Privacy
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.modified import label_noise, modified
+from tacit.problem.losses.modified import modified
 
 REFIT_SHARE = 0.3  # of epsilon for the one bit of a refit
 SYMBOL_SHARE = 0.7  # of epsilon for the one symbol of a label holder whose rows are protected too
@@ -87,7 +91,7 @@ def plan_gram(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
         releases=_releases(settings),
         certificate=certificate(privacy, settings, sizes, events, holder_events),
         holder=sizes.holder,
-        rounds=2 if privacy.refit else 1,
+        rounds=2 if privacy.refit or settings.checks else 1,
         noise=_noise(settings),
         outlook=outlook(settings, sizes),
     )
@@ -118,6 +122,10 @@ def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
         (
             everyone and loss.name != "logistic",
             f"loss={loss.name!r} with protect='everyone': it is proven for loss='logistic'",
+        ),
+        (
+            privacy.neighbours == "zero-out" and (everyone or privacy.refit or privacy.label_epsilon is not None),
+            "neighbours='zero-out' together with labels or bits: give neighbours='replace-one'",
         ),
     )
     for refused, reason in reasons:
@@ -155,14 +163,17 @@ class _Budget:
         epsilon = _epsilon(privacy)
         self.holder = 0.0
         if everyone:
-            response = _response(privacy)
-            holder_events = lambda mu: [BucketedResponse(mu, response.epsilon, response.symbols)]  # noqa: E731
+            said = _response(privacy)
+            self.holder = _largest(privacy, lambda mu: [BucketedResponse(mu, said.epsilon, said.symbols)])
+            self.others = _largest(privacy, lambda mu: [GaussianRelease(mu, 1.0)])
             if together:
-                mu = _largest(privacy, lambda mu: [*holder_events(mu), GaussianRelease(mu * math.sqrt(count), 1.0)])
-                self.holder = self.others = mu
-            else:
-                self.holder = _largest(privacy, holder_events)
-                self.others = _largest(privacy, lambda mu: [GaussianRelease(mu, 1.0)])
+                self.holder = self.others = _largest(
+                    privacy,
+                    lambda mu: [
+                        BucketedResponse(mu, said.epsilon, said.symbols),
+                        GaussianRelease(mu * math.sqrt(count), 1.0),
+                    ],
+                )
         elif privacy.refit:
             bit = REFIT_SHARE * epsilon / count
             self.others = _largest(privacy, lambda mu: [BucketedResponse(mu, bit)] * count)
@@ -173,9 +184,8 @@ class _Budget:
             self.others = _largest(privacy, lambda mu: [GaussianRelease(mu * math.sqrt(count), 1.0)])
 
 
-def _largest(privacy: Privacy, events: object) -> float:
+def _largest(privacy: Privacy, events: Callable[[float], list[Event]]) -> float:
     """Largest mu whose events stay within what was asked, by the accountant that was asked for."""
-    assert callable(events)
     epsilon, delta = _epsilon(privacy), privacy.delta
     mu = curves.largest(lambda mu: accountant.delta(events(mu), epsilon) <= delta, epsilon)
     spent = accountant.epsilon if privacy.accountant == "gdp" else accountant.second_opinion
@@ -195,13 +205,26 @@ def _fit(privacy: Privacy, sizes: Sizes, party: str, shape: _Shape, mu: float) -
     steps, decay = (1, 1.0) if one_step else steps_for(sizes.rows)
     bent = shape.one_signed and shape.target != "symbols"
     noise = 0.0 if privacy.label_epsilon is None else label_noise(privacy.label_epsilon)
-    return _calibrated(privacy, sizes, party, mu, shape, steps, decay, bent=bent, label_noise=noise)
+    return _calibrated(
+        privacy,
+        sizes,
+        party,
+        mu,
+        shape,
+        steps,
+        decay,
+        bent=bent,
+        label_noise=noise,
+        checked=_is_checked(privacy, shape.target),
+    )
 
 
 def _holder_fit(privacy: Privacy, sizes: Sizes, mu: float) -> FitSettings:
     steps, decay = HOLDER_STEPS
     shape = _Shape("half", 1.0, 0.5, one_signed=False)  # the label belongs to the record, so its sign may change too
-    return _calibrated(privacy, sizes, sizes.holder, mu, shape, steps, decay, bent=False, label_noise=0.0)
+    return _calibrated(
+        privacy, sizes, sizes.holder, mu, shape, steps, decay, bent=False, label_noise=0.0, checked=False
+    )
 
 
 def _calibrated(
@@ -215,12 +238,16 @@ def _calibrated(
     *,
     bent: bool,
     label_noise: float,
+    checked: bool,
 ) -> FitSettings:
     size = bounds(shape.slope, shape.weight, steps, one_signed=shape.one_signed, neighbours=privacy.neighbours)
-    parts = split_mu(mu, {"centre": CENTRE_SHARE, "fit": 1 - CENTRE_SHARE})
+    parts = split_mu(mu, _shares(checked=checked))
     columns, side = sizes.columns_of(party), 2 if bent else 1
     first = _without_rounding(parts["centre"], columns + 1, sizes.rows, party)
     second = _without_rounding(parts["fit"], columns * (columns + 1) // 2 + steps * (columns + side), sizes.rows, party)
+    check = _without_rounding(parts.get("check", mu), 1, sizes.rows, party)
+    flip = flip_of(privacy.label_epsilon)
+    clip = check_clip(sizes.rows, check, flip) if checked else 0.0
     return FitSettings(
         steps=steps,
         decay=decay,
@@ -233,7 +260,20 @@ def _calibrated(
         gram_sd=size.gram / second,
         gradient_sd=size.gradient / second,
         label_noise=label_noise,
+        check_clip=clip,
+        check_sd=2 * clip / (1 - 2 * flip) / check if checked else 0.0,
     )
+
+
+def _is_checked(privacy: Privacy, target: str) -> bool:
+    """Whether the change of the loss is released: for two classes and probabilities, where labels are at hand."""
+    return target in ("half", "logistic") and not privacy.refit
+
+
+def _shares(*, checked: bool) -> dict[str, float]:
+    """How mu^2 is split."""
+    check = {"check": CHECK_SHARE} if checked else {}
+    return {"centre": CENTRE_SHARE, **check, "fit": 1 - CENTRE_SHARE - sum(check.values())}
 
 
 def _without_rounding(mu: float, entries: int, rows: int, party: str) -> float:
@@ -257,16 +297,21 @@ def _response(privacy: Privacy) -> Response:
 
 def _fit_events(privacy: Privacy, settings: GramSettings, party: str, mu: float) -> tuple[Event, ...]:
     """What a protected party gives out about one of its rows, in units of the noise."""
-    common = {"party": party, "unit": "record", "neighbours": privacy.neighbours}
+    near = privacy.neighbours
     if settings.refit is not None:
         said = "the outcome of its private fit, and one randomized bit for each row"
-        return (BucketedResponse(mu, settings.refit.epsilon, released=said, **common),)
-    parts = split_mu(mu, {"centre": CENTRE_SHARE, "fit": 1 - CENTRE_SHARE})
-    fit = settings.fits[party]
+        return (BucketedResponse(mu, settings.refit.epsilon, released=said, party=party, neighbours=near),)
+    parts = split_mu(mu, _shares(checked=settings.checks))
+    third = "how the fit changes the loss, clipped row by row, summed"
+    first = "a weighted mean row and a trace, in units of their noise"
+    second = f"a Gram matrix and {settings.fits[party].steps} gradients, in units of their noise"
     return (
-        GaussianRelease(parts["centre"], 1.0, released="a weighted mean row and its trace, scaled by noise", **common),
-        GaussianRelease(
-            parts["fit"], 1.0, released=f"a Gram matrix and {fit.steps} gradients, scaled by their noise", **common
+        GaussianRelease(parts["centre"], 1.0, released=first, party=party, neighbours=near),
+        GaussianRelease(parts["fit"], 1.0, released=second, party=party, neighbours=near),
+        *(
+            GaussianRelease(part, 1.0, released=third, party=party, neighbours=near)
+            for name, part in parts.items()
+            if name == "check"
         ),
     )
 
@@ -305,11 +350,13 @@ def _releases(settings: GramSettings) -> dict[str, tuple[Planned, ...]]:
 
 
 def _of_fit(fit: FitSettings) -> tuple[Planned, ...]:
+    check = (Allowed(CHECK, fit.check_sd),) if fit.check_sd > 0 else ()
     return (
         Allowed(MEAN, fit.mean_sd),
         Allowed(TRACE, fit.trace_sd),
         Allowed(GRAM_MATRIX, fit.gram_sd),
         Allowed(GRADIENT, fit.gradient_sd, fit.steps),
+        *check,
     )
 
 

@@ -31,9 +31,7 @@ def certificate(
     insiders = "the other parties and anyone who sees what the run sends"
     holder_from = insiders if settings.own_exact else anyone
     theorem = BOTH if settings.refit is not None else THEOREM
-    claims = [
-        Claim("record", name, privacy.neighbours, anyone, events[name], theorem) for name in sizes.others
-    ]
+    claims = [Claim("record", name, privacy.neighbours, anyone, events[name], theorem) for name in sizes.others]
     if everyone:
         claims.append(Claim("record", sizes.holder, privacy.neighbours, holder_from, holder_events, BOTH))
     elif labels:

@@ -12,7 +12,7 @@ import numpy as np
 from tacit.algorithms import ALGORITHMS, Algorithm
 from tacit.algorithms.base import PrivateAlgorithm, Problem
 from tacit.errors import InputError
-from tacit.plan.private import PrivatePlan, Sizes, plan_privacy
+from tacit.plan.private import PrivatePlan, Sizes, plan_privacy, seen_loss
 from tacit.privacy.certificate import Certificate, not_private
 from tacit.problem.losses import Loss, get_loss, unbounded_reason
 from tacit.problem.regularizers import Regularizer, get_regularizer
@@ -102,7 +102,7 @@ def make_plan(
     InputError
         With one line that names the value and the way out.
     """
-    the_loss = get_loss(loss)
+    the_loss = seen_loss(get_loss(loss), privacy)
     regularizer = get_regularizer("none" if penalty is None else penalty)
     _check_number("alpha", alpha, least=0.0)
     _check_number("tol", tol, least=0.0)

@@ -11,6 +11,8 @@ from tacit.errors import InputError
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.releases import Planned
 from tacit.privacy.request import Privacy
+from tacit.problem.losses.base import Loss
+from tacit.problem.losses.modified import modified
 
 COORDINATOR = "coordinator"  # whose planned releases are those of the side that holds the labels
 LABELS = "labels"  # the name of the planned release of the labels, randomized once
@@ -103,12 +105,25 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
         raise InputError(f"privacy={privacy!r} is not allowed: give tacit.Privacy(...), or None")
     if problem.row_weights is not None:
         raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
-    mechanism = "gram" if privacy.mechanism == "auto" else privacy.mechanism
-    planners = _planners()
-    if mechanism not in planners:
-        raise InputError(f"mechanism={mechanism!r} is not available in this version: leave it out")
-    return planners[mechanism](privacy, problem, sizes)
+    return _planners()[mechanism_of(privacy)](privacy, problem, sizes)
+
+
+def mechanism_of(privacy: Privacy) -> str:
+    """What answers a request; "labels" where only labels are randomized."""
+    if privacy.epsilon is None:
+        return "labels"
+    return "gram" if privacy.mechanism == "auto" else privacy.mechanism
+
+
+def seen_loss(loss: Loss, privacy: object) -> Loss:
+    """The loss that an algorithm minimises: for labels that were randomized before it begins, their unbiased one."""
+    if not isinstance(privacy, Privacy) or privacy.label_epsilon is None or mechanism_of(privacy) == "gram":
+        return loss
+    return modified(loss, privacy.label_epsilon)
 
 
 def _planners() -> dict[str, Planner]:
-    return {}
+    from tacit.plan.gram import plan_gram  # these need the records above
+    from tacit.plan.labels import plan_labels
+
+    return {"gram": plan_gram, "labels": plan_labels}

@@ -40,8 +40,8 @@ class AllowedResponse:
 
     @property
     def redraw(self) -> float:
-        """Probability with which a symbol is drawn anew, uniformly: k q with q = 1 / (e^epsilon + k - 1)."""
-        return self.symbols / (math.exp(min(self.epsilon, 700.0)) + self.symbols - 1)
+        """Probability with which a symbol is drawn anew, uniformly: k q, q = 1 / (e^epsilon + k - 1), rounded up."""
+        return min(1.0, self.symbols / (math.exp(min(self.epsilon, 700.0)) + self.symbols - 1) * (1 + 1e-14))
 
 
 Planned = Allowed | AllowedResponse

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.algorithms.gram.settings import BEND_AT
 from tacit.algorithms.rows import RowClip
-from tacit.types import Matrix, Vector
-
-BEND_AT = 4.0  # a bent score changes its slope at plus and minus this
+from tacit.types import Matrix, Shard, Vector
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class PartyModel:
         return score + self.bend * np.clip(score, -BEND_AT, BEND_AT) if self.bend else score
 
     @property
+    def is_linear(self) -> bool:
+        """Whether a score is linear in the row, however long it is."""
+        return self.clip is None and self.bend == 0.0
+
+    @property
     def linear_coef(self) -> Vector:
         """Coefficients for rows whose score is neither clipped nor bent off."""
         return self.coef * (1.0 + self.bend)
@@ -44,3 +49,11 @@ class PartyModel:
     def linear_offset(self) -> float:
         """What is taken off such a row's score."""
         return self.offset * (1.0 + self.bend)
+
+
+def joint_scores(parts: Sequence[PartyModel], constant: float, shards: Sequence[Shard]) -> Vector:
+    """Score of each row: the sum of the parties' scores and the constant."""
+    total = np.full(shards[0].features.shape[0], constant)
+    for part, shard in zip(parts, shards, strict=True):
+        total += part.score(shard.features)
+    return total

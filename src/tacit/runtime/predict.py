@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from tacit.algorithms.rows import RowClip
 from tacit.data.load import PartySpec, PredictionData
 from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.problem.losses import LOSSES
 from tacit.runtime.files import damaged, read_json, show_path
-from tacit.runtime.model import PartyModel
+from tacit.runtime.model import PartyModel, joint_scores
 from tacit.runtime.store import FORMAT, JOINT, MODEL, PLAN, RESULT
 from tacit.types import Shard, Vector
 
@@ -55,10 +56,7 @@ class SavedModel:
 
     def score(self, shards: Sequence[Shard]) -> Vector:
         """Score of each row: the sum of the parties' scores and the constant."""
-        total = np.full(shards[0].features.shape[0], self.constant)
-        for shard, party in zip(shards, self.parties, strict=True):
-            total += np.asarray(shard.features @ party.coef) - party.offset
-        return total
+        return joint_scores(self.parties, self.constant, shards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +140,21 @@ def _party(folder: Path, name: str, joint: Path) -> tuple[PartyModel, str | None
         raise damaged(file, f"it has {found} coefficients for {len(columns)} columns")
     id_ = None if record.get("id", 0) is None else _text(file, record, "id")
     values = np.array([_number(file, value, "coef") for value in coef], dtype=np.float64)
-    return PartyModel(name, columns, values, _number(file, record.get("offset"), "offset")), id_
+    bend = _number(file, record.get("bend", 0.0), "bend")
+    offset = _number(file, record.get("offset"), "offset")
+    return PartyModel(name, columns, values, offset, _clip(file, record.get("clip"), len(columns)), bend), id_
+
+
+def _clip(file: Path, record: Any, columns: int) -> RowClip | None:
+    if record is None:
+        return None
+    centre = record.get("centre") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(centre, list) or len(centre) != columns:
+        raise damaged(file, f"its clip is {show(record)}")
+    norm, radius = (_number(file, record.get(name), name) for name in ("norm", "radius"))
+    if min(norm, radius) <= 0:
+        raise damaged(file, f"its clip has norm {norm} and radius {radius}: both must be above 0")
+    return RowClip(norm, np.array([_number(file, value, "centre") for value in centre]), radius)
 
 
 def _read(file: Path) -> dict[str, Any]:

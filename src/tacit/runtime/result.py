@@ -36,6 +36,7 @@ class RunResult:
     converged: bool
     note: str
     seconds: float
+    outlook: tuple[str, ...] = ()
 
     @property
     def intercept(self) -> float:
@@ -101,7 +102,15 @@ class Run:
             converged=state.converged,
             note=state.note,
             seconds=state.seconds,
+            outlook=self._outlook(),
         )
+
+    def _outlook(self) -> tuple[str, ...]:
+        """What the run itself can tell about its use, after what the sizes said."""
+        if self.plan.private is None:
+            return ()
+        told = getattr(self.coordinator.side, "outlook", "")
+        return (told, *self.plan.private.outlook) if told else self.plan.private.outlook
 
     def _models(self) -> tuple[PartyModel, ...]:
         """Every party's part, in the order of the plan."""

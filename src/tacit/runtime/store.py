@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tacit.algorithms.rows import RowClip
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
@@ -45,6 +46,7 @@ from tacit.runtime.files import (
     write_json,
     write_text,
 )
+from tacit.runtime.model import joint_scores
 from tacit.runtime.result import Run, RunResult
 from tacit.types import Shard, TraceRow, Vector
 
@@ -273,6 +275,8 @@ class RunDirectory:
                 "columns": list(party.columns),
                 "coef": party.coef.tolist(),
                 "offset": party.offset,
+                "bend": party.bend,
+                "clip": _clip_record(party.clip),
             }
             write_json(folder / f"{party.name}.json", record)
         loss = result.plan.problem.loss
@@ -287,6 +291,12 @@ class RunDirectory:
         write_json(folder / f"{JOINT}.json", joint)
 
 
+def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:
+    if clip is None:
+        return None
+    return {"norm": clip.norm, "centre": None if clip.centre is None else clip.centre.tolist(), "radius": clip.radius}
+
+
 def result_record(result: RunResult, begun: Begun) -> dict[str, Any]:
     """How a run went, as plain values."""
     gaps = [row.gap for row in result.trace if math.isfinite(row.gap)]
@@ -299,15 +309,16 @@ def result_record(result: RunResult, begun: Begun) -> dict[str, Any]:
         "objective": plain_number(model_objective(result, begun)),
         "gap": plain_number(gaps[-1] if gaps else math.inf),
         "traffic": result.traffic,
+        "outlook": list(result.outlook),
     }
 
 
 def model_objective(result: RunResult, begun: Begun) -> float:
     """Objective of the model itself: a method may end on coefficients of an earlier round than the last."""
     problem, labels = result.plan.problem, begun.labels.values
-    scores = np.full(labels.size, float(result.constant))
-    for shard, party in zip(begun.shards, result.parties, strict=True):
-        scores += np.asarray(shard.features @ party.coef) - party.offset
+    if result.plan.private is not None:
+        return math.nan  # it is a function of every row, and nobody may know it
+    scores = joint_scores(result.parties, float(result.constant), begun.shards)
     penalty = sum(problem.regularizer.value(party.coef) for party in result.parties)
     return float(problem.loss.value(scores, labels).mean()) + problem.alpha * penalty
 

@@ -34,7 +34,7 @@ from tacit.types import Vector
 
 SIDE_PRIOR = 4.0  # variance of a side coefficient
 LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
-MEAN, TRACE, GRAM, GRADIENT = "mean", "trace", "gram", "gradient"
+MEAN, TRACE, GRAM, GRADIENT, CHECK = "mean", "trace", "gram", "gradient", "check"
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,15 @@ class PrivateFit:
         Coefficients of the side columns.
     spread : float
         Estimated variance of the score over the rows.
+    freedom : float
+        Effective number of coefficients.
     """
 
     clip: RowClip
     coef: Vector
     side: Vector
     spread: float
+    freedom: float
 
 
 def side_columns(offset: Vector, *, bent: bool) -> Vector:
@@ -92,7 +95,7 @@ def private_fit(
         scale = target.relative_curvature(moved, spread) if k else 1.0
         x = x - settings.decay / (k + settings.decay) * metric.newton(gradient, x, scale)
         spread = metric.spread(x) / total
-    return PrivateFit(clip, x[: rows.d] / unit, x[rows.d :], spread)
+    return PrivateFit(clip, x[: rows.d] / unit, x[rows.d :], spread, metric.freedom)
 
 
 def _sums(side: Vector, slopes: Vector) -> Vector:
@@ -152,6 +155,11 @@ class _Metric:
         """The step (scale G + ridge)^-1 (gradient + ridge x)."""
         step = (self._turn(gradient) + self.ridge * self._turn(x)) / (scale * self.values + self.ridge)
         return np.concatenate([self.vectors @ step[: self.d], self.side_vectors @ step[self.d :]])
+
+    @property
+    def freedom(self) -> float:
+        """Trace of (G + ridge)^-1 G."""
+        return float((self.values / (self.values + self.ridge)).sum())
 
     def spread(self, x: Vector) -> float:
         """X' G x over the party's own columns."""

@@ -12,7 +12,8 @@ import numpy as np
 from tacit.algorithms.alone import OwnFit, fit_alone, out_of_fold
 from tacit.algorithms.base import Algorithm, Problem, Progress, Release
 from tacit.algorithms.block import Block
-from tacit.algorithms.gram.fit import PrivateFit, private_fit
+from tacit.algorithms.gram.check import Checked, Gain, estimate
+from tacit.algorithms.gram.fit import CHECK, PrivateFit, private_fit, side_columns
 from tacit.algorithms.gram.party import BITS, fit_from_arrays, fit_to_arrays
 from tacit.algorithms.gram.refit import loss_beside
 from tacit.algorithms.gram.settings import BEND_AT, CONSTANT, FOLDS, GramSettings
@@ -41,15 +42,15 @@ class GramHolder:
         self.sent: Arrays = {}
         self.fits: dict[str, PrivateFit] = {}
         self.scale = 1.0
-        self.alone = math.nan
         self.refitted = False
+        self.gain: Gain | None = None
 
     # --- what goes out ---------------------------------------------------------------------------------
 
     def broadcast(self) -> Arrays:
         """Offset and labels, or one symbol for each row; then, for a refit, a request for bits."""
         if self.fits:
-            return {}
+            return {} if self.settings.refit is not None else {"side": self._side()}
         if not self.sent:
             self.sent = self._symbols() if self.settings.own is not None else self._offset()
         return self.sent
@@ -60,7 +61,6 @@ class GramHolder:
         problem = replace(self.problem, loss=self.seen_loss, alpha=self._own_alpha())
         self.own = fit_alone(problem, self.block, seen, self.methods)
         offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS)
-        self.alone = self.seen_loss.total(offset, seen) / seen.size
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
         return {"offset": offset / self.scale, "labels": seen / self.scale}
@@ -68,7 +68,9 @@ class GramHolder:
     def _own_alpha(self) -> float:
         """At least what the noise of randomized labels asks for."""
         noise = max((fit.label_noise for fit in self.settings.fits.values()), default=0.0)
-        return max(self.problem.alpha, (1 + noise / 0.15) / self.problem.rows if noise else 0.0)
+        if noise == 0.0:
+            return self.problem.alpha
+        return max(self.problem.alpha, (1 + noise / 0.15) / self.problem.rows * self.block.mean_square())
 
     def _seen_labels(self) -> Vector:
         """The labels that anything below is computed from: randomized once where that was asked."""
@@ -109,9 +111,40 @@ class GramHolder:
         if not self.fits:
             for name, arrays in answers.items():
                 self.fits[name] = self._taken(name, arrays)
-            return Progress(objective=math.nan, done=self.settings.refit is None)
-        self._refit({name: arrays[BITS] for name, arrays in answers.items()})
+            return Progress(objective=math.nan, done=self.settings.refit is None and not self.settings.checks)
+        if self.settings.refit is not None:
+            self._refit({name: arrays[BITS] for name, arrays in answers.items()})
+        else:
+            self.gain = self._gain({name: float(arrays[CHECK][0]) for name, arrays in answers.items()})
         return Progress(objective=math.nan, done=True)
+
+    def _side(self) -> Vector:
+        return np.asarray(sum(fit.side for fit in self.fits.values()))
+
+    def _gain(self, checks: Mapping[str, float]) -> Gain:
+        """What the checks say about the joint model; computed from the labels that everything else saw."""
+        offset, labels, rows = self.sent["offset"], self.sent["labels"], self.problem.rows
+        p = 0.5 * (1 + np.tanh(offset / 2))
+        curvature, weight = float(np.mean(p * (1 - p))), self.settings.damping**2
+        parties = [
+            Checked(checks[name] / rows, fit.check_sd / rows, self.fits[name].freedom, weight * curvature * spread)
+            for name, fit in self.settings.fits.items()
+            for spread in (self.fits[name].spread,)
+        ]
+        noise = max(fit.label_noise for fit in self.settings.fits.values())
+        moved = offset + side_columns(offset, bent=True) @ self._side()
+        return estimate(
+            self.seen_loss.value(offset, labels),
+            self.seen_loss.value(moved, labels),
+            parties,
+            excess=1 + noise / max(curvature, 1e-12),
+            damping=self.settings.damping,
+        )
+
+    @property
+    def outlook(self) -> str:
+        """Whether it was worth it, where the run could tell; empty otherwise."""
+        return "" if self.gain is None else self.gain.sentence(self.settings.holder)
 
     def _taken(self, name: str, arrays: Arrays) -> PrivateFit:
         try:
@@ -181,7 +214,8 @@ class GramHolder:
             state |= {f"private.{key}": value for key, value in fit_to_arrays(self.own).items()}
         elif self.own is not None:
             state["own"] = np.append(self.own.coef, self.own.intercept)
-        state["numbers"] = np.array([self.scale, self.alone, float(self.refitted)])
+        gain = (math.nan,) * 3 if self.gain is None else (self.gain.alone, self.gain.change, self.gain.sd)
+        state["numbers"] = np.array([self.scale, float(self.refitted), *gain])
         return state
 
     def restore(self, state: Arrays) -> None:
@@ -196,8 +230,9 @@ class GramHolder:
             self.own = OwnFit(state["own"][:-1], float(state["own"][-1]))
         elif self.settings.own is not None and "private.coef" in state:
             self.own = fit_from_arrays(_under("private.", state), self.settings.own.row_norm)
-        self.scale, self.alone = float(state["numbers"][0]), float(state["numbers"][1])
-        self.refitted = bool(state["numbers"][2])
+        self.scale, self.refitted = float(state["numbers"][0]), bool(state["numbers"][1])
+        alone, change, sd = (float(value) for value in state["numbers"][2:])
+        self.gain = None if math.isnan(alone) else Gain(alone, change, sd)
 
 
 def _part(fit: PrivateFit, scale: float) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
-from tacit.algorithms.gram.fit import PrivateFit, private_fit
+from tacit.algorithms.gram.check import row_changes
+from tacit.algorithms.gram.fit import CHECK, PrivateFit, private_fit, side_columns
 from tacit.algorithms.gram.settings import FitSettings, GramSettings, Response
 from tacit.algorithms.gram.targets import (
     Bits,
@@ -35,6 +36,7 @@ class GramParty:
         self.problem, self.block, self.settings, self.release = problem, block, settings, release
         self.own: FitSettings = settings.fits[release.owner]
         self.fit: PrivateFit | None = None
+        self.inbox: Arrays = {}
 
     @property
     def coef(self) -> Vector:
@@ -47,8 +49,9 @@ class GramParty:
 
     def step(self, round_: int, inbox: Arrays) -> Arrays:
         """The private fit; or, in a second exchange, one randomized bit for each row."""
-        if self.fit is not None and self.settings.refit is not None:
-            return {BITS: self._bits(self.fit, self.settings.refit)}
+        if self.fit is not None:
+            return self._second(self.fit, inbox)
+        self.inbox = inbox
         target = self._target(inbox)
         excess = self._excess(target)
         ridge = self.problem.rows * self.settings.alpha
@@ -64,8 +67,7 @@ class GramParty:
         if self.settings.target == "half":
             return Half(offset, labels)
         if self.settings.target == "logistic":
-            assert self.settings.label_epsilon is not None
-            flip = 1 / (1 + math.exp(self.settings.label_epsilon))
+            flip = flip_of(self.settings.label_epsilon)
             return Randomized(offset, (0.5 * (labels + 1) - flip) / (1 - 2 * flip))
         if self.settings.target == "margin":
             return Margin(offset, labels, self.problem.loss)
@@ -78,6 +80,16 @@ class GramParty:
             return max(1.0, float(np.mean(slopes**2) / np.mean(target.weight)))
         return 1.0 + self.own.label_noise / max(float(np.mean(target.weight)), 1e-12)
 
+    def _second(self, fit: PrivateFit, inbox: Arrays) -> Arrays:
+        """What follows the fit: bits for a refit, or how the fit changes the loss."""
+        if self.settings.refit is not None:
+            return {BITS: self._bits(fit, self.settings.refit)}
+        offset, labels = self.inbox["offset"], self.inbox["labels"]
+        base = offset + side_columns(offset, bent=self.own.bent) @ inbox["side"]
+        scores = self.settings.damping * fit.clip.apply(self.block).predict(fit.coef)
+        changes = row_changes(base, scores, labels, self.own.check_clip, flip_of(self.settings.label_epsilon))
+        return {CHECK: self.release.add(CHECK, [float(changes.sum())])}
+
     def _bits(self, fit: PrivateFit, refit: Response) -> Vector:
         """The sign of each row's score, rounded at random so that it is unbiased, then randomized."""
         scores = fit.clip.apply(self.block).predict(fit.coef)
@@ -89,12 +101,20 @@ class GramParty:
         """Nothing is left to do."""
 
     def state(self) -> Arrays:
-        """The fit, where there is one."""
-        return {} if self.fit is None else fit_to_arrays(self.fit)
+        """The fit and what it answered, where there is one."""
+        if self.fit is None:
+            return {}
+        return {**fit_to_arrays(self.fit), **{f"inbox.{name}": array for name, array in self.inbox.items()}}
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
         self.fit = fit_from_arrays(state, self.own.row_norm) if "coef" in state else None
+        self.inbox = {name.removeprefix("inbox."): v for name, v in state.items() if name.startswith("inbox.")}
+
+
+def flip_of(label_epsilon: float | None) -> float:
+    """Probability with which a label was flipped."""
+    return 0.0 if label_epsilon is None else 1 / (1 + math.exp(label_epsilon))
 
 
 def share_clip(fit: PrivateFit) -> float:
@@ -109,13 +129,13 @@ def fit_to_arrays(fit: PrivateFit) -> Arrays:
         "coef": fit.coef,
         "centre": fit.clip.centre,
         "side": fit.side,
-        "radius_spread": np.array([fit.clip.radius, fit.spread]),
+        "numbers": np.array([fit.clip.radius, fit.spread, fit.freedom]),
     }
 
 
 def fit_from_arrays(arrays: Arrays, row_norm: float) -> PrivateFit:
     """The private fit that travelled."""
-    radius, spread = (float(value) for value in arrays["radius_spread"])
+    radius, spread, freedom = (float(value) for value in arrays["numbers"])
     if not radius > 0 or arrays["coef"].shape != arrays["centre"].shape:
         raise RunError("the outcome of a private fit is damaged: its radius or its sizes are wrong")
-    return PrivateFit(RowClip(row_norm, arrays["centre"], radius), arrays["coef"], arrays["side"], spread)
+    return PrivateFit(RowClip(row_norm, arrays["centre"], radius), arrays["coef"], arrays["side"], spread, freedom)

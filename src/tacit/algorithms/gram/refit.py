@@ -54,7 +54,7 @@ class Beside(Loss):
 
     def __init__(self, inner: Loss, offset: Vector, factor: float) -> None:
         self.inner, self.offset, self.factor = inner, offset, factor
-        self.name, self.task, self.convex, self.smooth = (  # type: ignore[misc]
+        self.name, self.task, self.convex, self.smooth = (
             inner.name,
             inner.task,
             inner.convex,

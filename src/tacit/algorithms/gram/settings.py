@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tacit.problem.losses.base import Loss
 
 CENTRE_SHARE = 0.05  # of mu^2 for the mean and the trace
+CHECK_SHARE = 0.05  # of mu^2 for the change of the loss
 PRIOR = 1.0  # variance of a coefficient, for rows of norm about 1
 BEND_AT = 4.0  # the label holder's score enters as clip(score, -4, 4) / 4
 CONSTANT = 0.3  # the constant column beside rows whose derivative may have both signs
@@ -41,6 +42,8 @@ class FitSettings:
         Noise of the four releases, for rows of norm 1.
     label_noise : float
         Variance that randomized labels add to each derivative.
+    check_clip, check_sd : float
+        Clip of a row's change of loss, and the noise of its sum; 0 where it is not released.
     """
 
     steps: int
@@ -54,6 +57,8 @@ class FitSettings:
     gram_sd: float
     gradient_sd: float
     label_noise: float = 0.0
+    check_clip: float = 0.0
+    check_sd: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,11 @@ class GramSettings:
     own: FitSettings | None = None
     response: Response | None = None
     refit: Response | None = None
+
+    @property
+    def checks(self) -> bool:
+        """Whether the parties say how their fit changes the loss."""
+        return any(fit.check_sd > 0 for fit in self.fits.values())
 
 
 def steps_for(rows: int) -> tuple[int, float]:

@@ -1,0 +1,50 @@
+"""Labels alone: an ordinary run on labels that were randomized once, with their unbiased loss."""
+
+from __future__ import annotations
+
+from tacit.algorithms.base import Problem
+from tacit.plan.private import COORDINATOR, LABELS, PrivatePlan, Sizes
+from tacit.privacy.certificate import Certificate
+from tacit.privacy.claim import Claim, Target
+from tacit.privacy.events import RandomizedResponse
+from tacit.privacy.releases import AllowedResponse
+from tacit.privacy.request import SEEDED, Privacy
+
+THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
+
+
+def plan_labels(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
+    """Plan a run whose only noise is in the labels."""
+    assert privacy.label_epsilon is not None
+    event = RandomizedResponse(
+        privacy.label_epsilon, released="each label, randomized once", party=sizes.holder, unit="label"
+    )
+    adversary = "anyone who sees what the run sends, the model, or predictions"
+    certificate = Certificate(
+        unit="label",
+        adversary=adversary,
+        covers=("the labels: each was randomized once, and the true ones entered nothing that is sent",),
+        does_not_cover=(
+            "the rows of every party: one number per row leaves it in each round, without noise",
+            "predictions: each asked row discloses one score per party",
+            "other randomizations of the same labels: each has its own epsilon, and they add up",
+        ),
+        per_party=dict.fromkeys(
+            sizes.parties, f"in each round one number for each of {sizes.rows} rows, without noise"
+        ),
+        theorem=THEOREM,
+        claims=(Claim("label", sizes.holder, "replace-one", adversary, (event,), THEOREM),),
+        target=Target(privacy.label_epsilon, 0.0),
+        assumptions=() if privacy.noise_seed is None else (SEEDED,),
+    )
+    return PrivatePlan(
+        privacy=privacy,
+        mechanism="labels",
+        algorithm=None,
+        settings=None,
+        releases={COORDINATOR: (AllowedResponse(LABELS, privacy.label_epsilon),)},
+        certificate=certificate,
+        holder=sizes.holder,
+        rounds=sizes.max_rounds,
+        noise={},
+    )
