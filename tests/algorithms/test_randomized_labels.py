@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tacit import VerticalClassifier
 from tacit.algorithms.base import Problem
-from tacit.algorithms.constant import best_constant
+from tacit.algorithms.constant import best_constant, negligible_objective
 from tacit.algorithms.duality import balanced, conjugate_terms, is_certifiable, lower_bound
 from tacit.errors import InputError
 from tacit.privacy.labels import randomize_labels
@@ -173,6 +173,43 @@ def test_balancing_keeps_slopes_in_the_domain_of_the_conjugate() -> None:
         theta = balanced(problem, loss.grad(np.full(len(noisy), shift), noisy))
         assert np.all(-noisy * theta >= loss.least_slope - 1e-12)
         assert np.all(np.isfinite(loss.conjugate(theta, noisy)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("side", ["far", "edge"])
+def test_what_cannot_be_balanced_has_no_bound(side: str, weighted: bool) -> None:
+    """Slopes of the rarer label that are all at their least: the other label's cannot be made small enough."""
+    labels, loss = lopsided(0.6, 50), modified(Logistic(), 1.0)
+    weights = np.where(np.arange(50) % 5 == 0, 0.0, 1.0) if weighted else None
+    problem = Problem(loss, get_regularizer("l2"), ALPHA, True, 2, 50, 1e-4, row_weights=weights)
+    z = np.full(50, -800.0) if side == "far" else 800.0 * labels
+    theta = balanced(problem, loss.grad(z, labels))
+    assert abs(theta.sum()) <= 1e-12
+    nothing = {"conjugate": np.zeros(1), "min_shrink": np.ones(1)}
+    assert lower_bound(problem, labels, theta, nothing) == -math.inf
+
+
+def test_the_unit_of_a_gap_is_the_loss_of_no_prediction() -> None:
+    """Beside an objective that is negative, or zero by chance, no gap would ever be small."""
+    X, _, noisy = randomized(600, 0.1)
+    loss = modified(Logistic(), 0.1)
+    problem = Problem(loss, get_regularizer("l2"), ALPHA, True, 2, 600, 1e-4)
+    assert negligible_objective(problem, noisy, best_constant(problem, noisy)) == pytest.approx(math.log(2))
+    for method in ("memory", "averaged", "multipliers"):
+        model = fit(loss, X, noisy, method=method)
+        assert model.trace_[-1].objective < 0
+        assert model.trace_[-1].gap <= 1e-6 * max(abs(model.trace_[-1].objective), math.log(2))
+
+
+def test_a_weighted_run_certifies_as_fast_as_the_same_rows_repeated() -> None:
+    X, _, noisy = randomized(600, 1.0)
+    times = np.random.default_rng(1).integers(0, 4, 600)
+    loss = modified(Logistic(), 1.0)
+    for method in ("memory", "averaged", "multipliers"):
+        weighted = fit(loss, X, noisy, times.astype(float), method=method)
+        repeated = fit(loss, np.repeat(X, times, axis=0), np.repeat(noisy, times), method=method)
+        assert [row.objective for row in weighted.trace_] == pytest.approx([row.objective for row in repeated.trace_])
+        assert np.allclose([row.gap for row in weighted.trace_], [row.gap for row in repeated.trace_], atol=1e-8)
 
 
 def test_the_sigmoid_form_is_the_sigmoid_loss_in_another_unit() -> None:

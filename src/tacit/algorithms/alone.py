@@ -28,13 +28,18 @@ class OwnFit:
         return block.predict(self.coef) + self.intercept
 
 
-def fit_alone(problem: Problem, block: Block, labels: Vector, methods: tuple[Algorithm, ...]) -> OwnFit:
+Methods = tuple[Algorithm, ...]
+
+
+def fit_alone(
+    problem: Problem, block: Block, labels: Vector, methods: Methods, weights: Vector | None = None
+) -> OwnFit:
     """The model of one party alone, by the first of `methods` that fits the problem."""
-    own = replace(problem, parties=1, rows=block.n, tol=TOL, rho=None, row_weights=None)
+    own = replace(problem, parties=1, rows=block.n, tol=TOL, rho=None, row_weights=weights)
     method = next(method for method in methods if not method.refusal(own.loss, own.regularizer))
     centred = Block(block.matrix)
     if own.fit_intercept:
-        centred.set_centre(None)
+        centred.set_centre(weights)
     shared = method.shared(own) if method.shared else None
     party, coordinator = method.party(own, centred, shared), method.coordinator(own, labels)
     for exchange in range(1, MOST_ROUNDS + 1):
@@ -53,12 +58,16 @@ def _own_sums(step: Callable[[int, Arrays], Arrays], exchange: int, message: Arr
     return {name: np.array(array) for name, array in step(exchange, message).items()}
 
 
-def out_of_fold(problem: Problem, block: Block, labels: Vector, methods: tuple[Algorithm, ...], folds: int) -> Vector:
+def out_of_fold(
+    problem: Problem, block: Block, labels: Vector, methods: Methods, folds: int, weights: Vector | None = None
+) -> Vector:
     """Score of each row by a fit to the other folds (row i is in fold i modulo `folds`)."""
     if block.n < 2 * folds:
-        return fit_alone(problem, block, labels, methods).predict(block)
+        return fit_alone(problem, block, labels, methods, weights).predict(block)
     scores, fold = np.empty(block.n), np.arange(block.n) % folds
     for one in range(folds):
         seen, rest = np.flatnonzero(fold != one), np.flatnonzero(fold == one)
-        scores[rest] = fit_alone(problem, block.take(seen), labels[seen], methods).predict(block.take(rest))
+        part = None if weights is None else weights[seen]
+        fit = fit_alone(problem, block.take(seen), labels[seen], methods, part)
+        scores[rest] = fit.predict(block.take(rest))
     return scores

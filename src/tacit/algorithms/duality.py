@@ -25,8 +25,7 @@ def is_certifiable(problem: Problem) -> bool:
 def balance(problem: Problem, theta: Vector) -> tuple[float, float]:
     """Factors <= 1 of the positive and the negative part after which the weighted sum is 0, for an intercept.
 
-    They multiply what is beyond the least slope. Where even that is too much to be balanced a factor is negative:
-    the point is then outside the domain of l*, and its bound -infinity.
+    They multiply what is beyond the least slope. A negative factor says that even the rest is too much to be balanced.
     """
     if not problem.fit_intercept:
         return 1.0, 1.0
@@ -52,9 +51,14 @@ def balanced(problem: Problem, theta: Vector) -> Vector:
 
 
 def shrunk(problem: Problem, theta: Vector, up: float, down: float, weights: Vector | None = None) -> Vector:
-    """Theta with the factors of `balance` applied; `weights` where theta already carries the row weights."""
-    factor = np.where(theta > 0, up, down)
+    """Theta with the factors of `balance` applied; `weights` where theta already carries the row weights.
+
+    Zero where nothing in the domain of l* is balanced: with a least slope zero is outside, and its bound -infinity.
+    """
     least = problem.loss.least_slope
+    if min(up, down) < 0:
+        return np.zeros_like(theta)
+    factor = np.where(theta > 0, up, down)
     if least == 0.0:
         return np.asarray(factor * theta)
     kept = least * np.sign(theta) * (1.0 if weights is None else weights)
@@ -73,7 +77,10 @@ def conjugate_terms(problem: Problem, pull: Vector) -> Arrays:
 def lower_bound(problem: Problem, labels: Vector, theta: Vector, total: Arrays) -> float:
     """The bound, from theta and the parties' terms; they are convex and 0 at 0, so shrinking more keeps it true."""
     theta = float(total["min_shrink"][0]) * theta
-    return -weighted_mean(problem, problem.loss.conjugate(theta, labels)) - float(total["conjugate"][0])
+    conjugate = problem.loss.conjugate(theta, labels)
+    if problem.row_weights is not None:
+        conjugate = np.where(problem.row_weights > 0, conjugate, 0.0)  # 0 times infinity is no number
+    return -weighted_mean(problem, conjugate) - float(total["conjugate"][0])
 
 
 def weighted_mean(problem: Problem, values: Vector) -> float:

@@ -205,25 +205,14 @@ def _fit(privacy: Privacy, sizes: Sizes, party: str, shape: _Shape, mu: float) -
     steps, decay = (1, 1.0) if one_step else steps_for(sizes.rows)
     bent = shape.one_signed and shape.target != "symbols"
     noise = 0.0 if privacy.label_epsilon is None else label_noise(privacy.label_epsilon)
-    return _calibrated(
-        privacy,
-        sizes,
-        party,
-        mu,
-        shape,
-        steps,
-        decay,
-        bent=bent,
-        label_noise=noise,
-        checked=_is_checked(privacy, shape.target),
-    )
+    checked = _is_checked(privacy, shape.target)
+    return _calibrated(privacy, sizes, party, mu, shape, (steps, decay), bent=bent, label_noise=noise, checked=checked)
 
 
 def _holder_fit(privacy: Privacy, sizes: Sizes, mu: float) -> FitSettings:
-    steps, decay = HOLDER_STEPS
     shape = _Shape("half", 1.0, 0.5, one_signed=False)  # the label belongs to the record, so its sign may change too
     return _calibrated(
-        privacy, sizes, sizes.holder, mu, shape, steps, decay, bent=False, label_noise=0.0, checked=False
+        privacy, sizes, sizes.holder, mu, shape, HOLDER_STEPS, bent=False, label_noise=0.0, checked=False
     )
 
 
@@ -233,13 +222,13 @@ def _calibrated(
     party: str,
     mu: float,
     shape: _Shape,
-    steps: int,
-    decay: float,
+    schedule: tuple[int, float],
     *,
     bent: bool,
     label_noise: float,
     checked: bool,
 ) -> FitSettings:
+    steps, decay = schedule
     size = bounds(shape.slope, shape.weight, steps, one_signed=shape.one_signed, neighbours=privacy.neighbours)
     parts = split_mu(mu, _shares(checked=checked))
     columns, side = sizes.columns_of(party), 2 if bent else 1

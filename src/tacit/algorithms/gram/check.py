@@ -44,7 +44,7 @@ class Gain:
 
     @property
     def verdict(self) -> str:
-        """ "worth it", "not worth it" or "cannot be told"."""
+        """One of "worth it", "not worth it", "cannot be told"."""
         if abs(self.change) <= SURE * self.sd:
             return "cannot be told"
         return "worth it" if self.change < 0 else "not worth it"
@@ -77,7 +77,7 @@ def row_changes(base: Vector, score: Vector, labels: Vector, clip: float, flip: 
 
 def _change(base: Vector, score: Vector, labels: Vector, clip: float) -> Vector:
     after, before = np.logaddexp(0, -labels * (base + score)), np.logaddexp(0, -labels * base)
-    return np.clip(after - before, -clip, clip)
+    return np.asarray(np.clip(after - before, -clip, clip))
 
 
 @dataclass(frozen=True)

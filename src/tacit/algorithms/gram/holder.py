@@ -14,14 +14,15 @@ from tacit.algorithms.base import Algorithm, Problem, Progress, Release
 from tacit.algorithms.block import Block
 from tacit.algorithms.gram.check import Checked, Gain, estimate
 from tacit.algorithms.gram.fit import CHECK, PrivateFit, private_fit, side_columns
-from tacit.algorithms.gram.party import BITS, fit_from_arrays, fit_to_arrays
+from tacit.algorithms.gram.party import BITS, fit_from_arrays, fit_to_arrays, flip_of
 from tacit.algorithms.gram.refit import loss_beside
 from tacit.algorithms.gram.settings import BEND_AT, CONSTANT, FOLDS, GramSettings
-from tacit.algorithms.gram.targets import Half, levels_of
+from tacit.algorithms.gram.targets import Half, label_weight, levels_of
 from tacit.errors import RunError
 from tacit.types import Arrays, Vector
 
 LABELS, SYMBOLS = "labels", "symbols"
+FIRST_EXCESS = 1.5  # the noise of randomized labels counts so much more where all rows weigh the same
 
 
 class GramHolder:
@@ -58,19 +59,23 @@ class GramHolder:
     def _offset(self) -> Arrays:
         """Scores by fits that did not see the row, so that the others see honest residuals."""
         seen = self._seen_labels()
-        problem = replace(self.problem, loss=self.seen_loss, alpha=self._own_alpha())
-        self.own = fit_alone(problem, self.block, seen, self.methods)
-        offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS)
+        problem, weights = self._own_problem(seen)
+        self.own = fit_alone(problem, self.block, seen, self.methods, weights)
+        offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS, weights)
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
         return {"offset": offset / self.scale, "labels": seen / self.scale}
 
-    def _own_alpha(self) -> float:
-        """At least what the noise of randomized labels asks for."""
-        noise = max((fit.label_noise for fit in self.settings.fits.values()), default=0.0)
-        if noise == 0.0:
-            return self.problem.alpha
-        return max(self.problem.alpha, (1 + noise / 0.15) / self.problem.rows * self.block.mean_square())
+    def _own_problem(self, seen: Vector) -> tuple[Problem, Vector | None]:
+        """The label holder's own problem; rows whose randomized label says little weigh less, and alpha is larger."""
+        problem = replace(self.problem, loss=self.seen_loss)
+        if self.settings.label_epsilon is None:
+            return problem, None
+        flip, size = flip_of(self.settings.label_epsilon), self.block.mean_square() / (self.problem.rows)
+        excess = 1 / (1 - 2 * flip) ** 2
+        first = replace(problem, alpha=max(problem.alpha, FIRST_EXCESS * excess * size))
+        weights = label_weight(fit_alone(first, self.block, seen, self.methods).predict(self.block), flip)
+        return replace(problem, alpha=max(problem.alpha, excess * size / float(weights.mean()))), weights
 
     def _seen_labels(self) -> Vector:
         """The labels that anything below is computed from: randomized once where that was asked."""
@@ -131,7 +136,7 @@ class GramHolder:
             for name, fit in self.settings.fits.items()
             for spread in (self.fits[name].spread,)
         ]
-        noise = max(fit.label_noise for fit in self.settings.fits.values())
+        noise = max(fit.label_noise for fit in self.settings.fits.values())  # unweighted: an upper estimate
         moved = offset + side_columns(offset, bent=True) @ self._side()
         return estimate(
             self.seen_loss.value(offset, labels),
@@ -160,8 +165,8 @@ class GramHolder:
         """Fit the own columns once more, beside what they can tell of the others' noisy scores."""
         assert self.settings.refit is not None
         loss = loss_beside(self.block, self.seen_loss, self.fits, bits, self.settings)
-        problem = replace(self.problem, loss=loss, alpha=self._own_alpha())
-        self.own = fit_alone(problem, self.block, self.sent["labels"], self.methods)
+        seen, (problem, weights) = self.sent["labels"], self._own_problem(self.sent["labels"])
+        self.own = fit_alone(replace(problem, loss=loss), self.block, seen, self.methods, weights)
         self.refitted = True
 
     # --- the model -------------------------------------------------------------------------------------

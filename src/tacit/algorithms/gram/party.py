@@ -67,8 +67,7 @@ class GramParty:
         if self.settings.target == "half":
             return Half(offset, labels)
         if self.settings.target == "logistic":
-            flip = flip_of(self.settings.label_epsilon)
-            return Randomized(offset, (0.5 * (labels + 1) - flip) / (1 - 2 * flip))
+            return Randomized(offset, labels, flip_of(self.settings.label_epsilon))
         if self.settings.target == "margin":
             return Margin(offset, labels, self.problem.loss)
         return Residual(offset, labels, self.own.slope)
@@ -78,7 +77,7 @@ class GramParty:
         if isinstance(target, Bits | Symbols):
             slopes = target.slope(np.zeros(self.block.n))
             return max(1.0, float(np.mean(slopes**2) / np.mean(target.weight)))
-        return 1.0 + self.own.label_noise / max(float(np.mean(target.weight)), 1e-12)
+        return 1.0 / (1 - 2 * flip_of(self.settings.label_epsilon)) ** 2  # exactly so at the best weights
 
     def _second(self, fit: PrivateFit, inbox: Arrays) -> Arrays:
         """What follows the fit: bits for a refit, or how the fit changes the loss."""

@@ -5,12 +5,13 @@ Weights depend on what was sent alone, never on the protected row: only then are
 | target | derivative in the score | bound L1 | weight | bound L2 |
 |---|---|---|---|---|
 | half | -y exp(-max(0, y t)): the loss exp(-m) - 1/2 for m > 0, 1/2 - m below | 1 | min(p, 1 - p) | 1/2 |
-| logistic | sigma(t) - (unbiased estimate of the label from a randomized one) | e^eps/(e^eps - 1) | p (1 - p) | 1/4 |
+| logistic | u (sigma(t) - unbiased estimate of the label) | e^eps/(e^eps - 1) | u p (1 - p) | 1/4 |
 | margin | that of the loss | the loss's | L1 min(p, 1 - p) | L1/2 |
 | residual | t - y, clipped | 2 (1/2 for the absolute loss) | 1 | 1 |
 | symbols | unbiased residual from one randomized symbol of each row | (see the class) | by symbol | 1/4 |
 
-p = sigma(offset); every derivative but that of "residual" has a sign that the label, or the symbol, fixes.
+p = sigma(offset), u = `label_weight` <= 1; every derivative but that of "residual" has a sign that the label, or the
+symbol, fixes.
 """
 
 from __future__ import annotations
@@ -61,20 +62,31 @@ class Half:
         return _relative(_tails, self, moved, spread)
 
 
-class Randomized:
-    """The logistic loss against an unbiased estimate of each label; `estimate` is on the scale 0 to 1."""
+def label_weight(scores: Vector, flip: float) -> Vector:
+    """How much a randomized label tells of a row with this score: p (1 - p) over the variance of the seen label.
 
-    def __init__(self, offset: Vector, estimate: Vector) -> None:
-        self.offset, self.estimate = offset, estimate
-        self.weight = _variance(expit(offset))
+    At most 1, at p = 1/2. With these weights the estimate of a linear score from randomized labels varies least.
+    """
+    p = expit(scores)
+    seen = flip + (1 - 2 * flip) * p
+    return np.asarray(p * (1 - p) / (seen * (1 - seen)))
+
+
+class Randomized:
+    """The logistic loss against an unbiased estimate of each label, with `label_weight`; labels are -1 and +1."""
+
+    def __init__(self, offset: Vector, labels: Vector, flip: float) -> None:
+        self.offset, self.told = offset, label_weight(offset, flip)
+        self.estimate = (0.5 * (labels + 1) - flip) / (1 - 2 * flip)
+        self.weight = self.told * _variance(expit(offset))
 
     def slope(self, score: Vector) -> Vector:
-        """sigma(t) - estimate."""
-        return np.asarray(expit(self.offset + score) - self.estimate)
+        """Weight times (sigma(t) - estimate)."""
+        return np.asarray(self.told * (expit(self.offset + score) - self.estimate))
 
     def relative_curvature(self, moved: Vector, spread: float) -> float:
         """Of p (1 - p)."""
-        return _relative(_variance, self, moved, spread)
+        return _relative(lambda p: self.told * _variance(p), self, moved, spread)
 
 
 class Margin:

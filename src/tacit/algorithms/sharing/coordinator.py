@@ -42,7 +42,7 @@ class SharingCoordinator:
         self.keep = False
         self.round, self.growing, self.next_rho_check = 0, 0, 10
         self.scale = negligible_objective(problem, labels, start)
-        self.constant_loss = max(constant_loss(problem, labels, start), 0.0) + self.scale
+        self.constant_loss = constant_loss(problem, labels, start) + self.scale
         self._theta: Vector | None = None
 
     # --- the protocol ---------------------------------------------------------------------------------
