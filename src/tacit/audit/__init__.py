@@ -7,6 +7,7 @@
 | label_recovery.py | labels from what the coordinator sends |
 | extraction.py | coefficients from served predictions |
 | row_recovery.py | rows from shares without noise |
+| column_space.py | which version of the data a published release was made from |
 | result.py, findings.py, picture.py | what was found, as a record, a table and a picture |
 | auditor.py | which of these apply to a plan |
 

@@ -115,7 +115,9 @@ class Run:
     def _models(self) -> tuple[PartyModel, ...]:
         """Every party's part, in the order of the plan."""
         if self.holder is None:
-            return tuple(PartyModel(p.name, p.columns, p.coef, p.offset) for p in self.parties)
+            return tuple(
+                PartyModel(p.name, p.columns, p.coef, p.offset, getattr(p.side, "clip", None)) for p in self.parties
+            )
         parts = self.coordinator.side.parts()
         return tuple(PartyModel(shard.name, shard.columns, **parts[shard.name]) for shard in self.shards)
 
