@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tacit.audit.result import AS_STATED, BROKEN, HOLDS, AttackResult
+from tacit.audit.result import HOLDS, AttackResult, judged
 from tacit.types import Vector
 
 SAME = 1e-6
@@ -32,51 +32,32 @@ def coefficients_from_scores(rows: Vector, scores: Vector) -> tuple[Vector, floa
 
 
 def extract(
-    serve: Callable[[Vector], Vector],
-    coef: Vector,
-    *,
-    claimed: str,
-    covered: bool,
-    party: str,
-    size: float = 1.0,
-    centre: Vector | None = None,
+    serve: Callable[[Vector], Vector], coef: Vector, *, party: str, moves: float, stated: bool, rows: Vector
 ) -> AttackResult:
-    """Ask for d + 1 scores and compare what they give with the coefficients that the party holds.
+    """Ask for d + 1 scores, solve for the coefficients, and judge by what they are.
 
     Parameters
     ----------
     serve : callable
         Rows to scores: what whoever may ask gets to see.
     coef : Vector
-        The coefficients that the party trained with, to compare; for a clipped fit in units of its rows.
-    claimed : str
-        What the certificate says about the model.
-    covered : bool
-        True where `coef` may be seen: it is itself the private output.
+        The coefficients behind the scores, to compare.
+    party : str
+        Whose they are.
+    moves : float
+        Relative change of the coefficients when a training row is replaced and every planned release stays the same:
+        0 where they are computed from releases alone, and may be published.
+    stated : bool
+        Whether the certificate itself says that predictions are not covered.
+    rows : Vector
+        What to ask, see `chosen_rows`.
     """
-    rows = chosen_rows(coef.size, size, centre)
     found, _ = coefficients_from_scores(rows, serve(rows))
     error = float(np.linalg.norm(found - coef) / max(float(np.linalg.norm(coef)), 1e-300))
-    exact = error < SAME
-    said = f"{'exact' if exact else 'not exact'}: relative error {error:.1e} from {len(rows)} predictions"
-    if covered:
-        said += "; it is the private output" if exact else ""
-        verdict = HOLDS
-    else:
-        verdict = AS_STATED if exact else HOLDS
-    details = {"party": party, "predictions": len(rows), "relative_error": error, "covered": covered}
-    return AttackResult(f"model of {party} from served predictions", claimed, said, verdict, details)
-
-
-def judge_moved(name: str, moved: float, *, claimed_private: bool, claimed: str) -> AttackResult:
-    """The model itself: does it depend on the rows beyond what was released?
-
-    `moved` is the largest relative change of the coefficients when a row is replaced and every release stays the same.
-    """
-    free = moved <= SAME
-    said = "a function of the releases alone" if free else f"moves by {moved:.1e} beyond the releases"
-    if free:
-        verdict = HOLDS
-    else:
-        verdict = BROKEN if claimed_private else AS_STATED
-    return AttackResult(name, claimed, said, verdict, {"moved": moved})
+    exact, private = error < SAME, moves <= SAME
+    said = f"{'exact' if exact else 'not exact'} from {len(rows)} predictions (error {error:.0e})"
+    said += "; a private output" if exact and private else "; NOT private" if exact else ""
+    claimed = "the model is private" if not stated else "not covered"
+    details = {"party": party, "predictions": len(rows), "relative_error": error, "moves": moves, "stated": stated}
+    verdict = HOLDS if private or not exact else judged(True, covered=not stated)
+    return AttackResult(f"model of {party} from predictions", claimed, said, verdict, details)

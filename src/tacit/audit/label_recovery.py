@@ -14,9 +14,7 @@ Without relaxation this is u_t = (q_t + u_{t-1})/2. Proof: docs/proofs/audit.md,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import binom
@@ -24,7 +22,8 @@ from scipy.stats import binom
 from tacit.audit.result import AS_STATED, BROKEN, HOLDS, AttackResult
 from tacit.types import Arrays, Vector
 
-CONFIDENCE = 0.999
+NAME = "labels from what is sent"
+CONFIDENCE = 0.999  # with which a claim must be refuted before it is called broken
 
 
 def labels_from_dual(dual: Vector) -> Vector:
@@ -53,49 +52,35 @@ def duals_from_combined(inboxes: Sequence[Arrays]) -> list[Vector]:
     return duals
 
 
-@dataclass(frozen=True)
-class Recovery:
-    """How many labels were guessed right, by class, so that a lopsided class does not help."""
-
-    right: tuple[int, int]
-    rows: tuple[int, int]
-
-    @property
-    def rate(self) -> float:
-        """Mean over the two classes of the part that was guessed right."""
-        return sum(right / max(rows, 1) for right, rows in zip(self.right, self.rows, strict=True)) / 2
+def count(guesses: Vector, truth: Vector) -> int:
+    """Right guesses; one of 0 is a coin's, so that half of these count."""
+    return int(np.sum(guesses == truth) + np.sum(guesses == 0) // 2)
 
 
-def count(guesses: Vector, truth: Vector) -> Recovery:
-    """Count right guesses in each class; a guess of 0 is a coin's, counted as half."""
-    right, rows = [], []
-    for label in (-1.0, 1.0):
-        mine = guesses[truth == label]
-        right.append(int(np.sum(mine == label) + np.sum(mine == 0) // 2))
-        rows.append(int(mine.size))
-    return Recovery((right[0], right[1]), (rows[0], rows[1]))
+def judge(guesses: Vector, truth: Vector, allowed: float | None, source: str) -> AttackResult:
+    """Compare recovered labels with what a certificate allows.
 
-
-def judge(name: str, guesses: Vector, truth: Vector, epsilon: float | None, source: str) -> AttackResult:
-    """Compare recovered labels with what randomized response with `epsilon` allows; None where nothing is claimed.
-
-    The true labels must be fair coins, independent of everything else: then whoever sees nothing but randomized labels
-    guesses each one right with probability at most e^epsilon / (1 + e^epsilon), and the rows are independent, so that
-    the number of right guesses is at most binomial.
+    Parameters
+    ----------
+    guesses, truth : array
+        -1 and +1; a guess may be 0. The true labels must be fair coins, independent of everything else: otherwise who
+        knows the rows guesses labels without any leak.
+    allowed : float or None
+        Largest probability with which an observer may tell two equally likely labels apart: for randomized labels
+        e^epsilon / (1 + e^epsilon). None where nothing is claimed.
+    source : str
+        Where the guesses came from.
     """
-    found = count(guesses, truth)
-    right, rows = sum(found.right), sum(found.rows)
-    details = {"right": right, "rows": rows, "rate": right / rows, "source": source, "label_epsilon": epsilon}
-    said = f"{100 * right / rows:.1f} % of {rows} labels right"
-    if epsilon is None:
+    right, rows = count(guesses, truth), truth.size
+    details: dict[str, object] = {"right": right, "rows": rows, "rate": right / rows, "source": source}
+    said = f"{100 * right / rows:.1f} % of {rows} labels right, from {source}"
+    if allowed is None:
         better = binom.sf(right - 1, rows, 0.5) < 1 - CONFIDENCE
-        verdict = AS_STATED if better else HOLDS
-        return AttackResult(name, "labels not covered", said, verdict, details)
-    allowed = 1 / (1 + math.exp(-epsilon))
+        return AttackResult(NAME, "not covered", said, AS_STATED if better else HOLDS, details)
     chance = float(binom.sf(right - 1, rows, allowed))
     details |= {"allowed": allowed, "chance": chance, "confidence": CONFIDENCE}
     verdict = BROKEN if chance < 1 - CONFIDENCE else HOLDS
-    return AttackResult(name, f"at most {100 * allowed:.1f} % right (epsilon {epsilon:g})", said, verdict, details)
+    return AttackResult(NAME, f"at most {100 * allowed:.1f} % right", said, verdict, details)
 
 
 def seen_by_a_party(inboxes: Sequence[Arrays]) -> tuple[Vector, str] | None:
@@ -103,11 +88,20 @@ def seen_by_a_party(inboxes: Sequence[Arrays]) -> tuple[Vector, str] | None:
     first = inboxes[0] if inboxes else {}
     if "labels" in first:
         return np.asarray(np.sign(first["labels"])), "the labels as they are sent"
-    if "residual" in first:
-        return labels_from_dual(first["residual"]), "the residual of round 1"
+    if "symbols" in first:
+        return _from_symbols(first["symbols"]), "the randomized symbols"
     if "q" in first:
         return labels_from_dual(duals_from_combined(inboxes[:1])[0]), "the combined vector q of round 1"
-    for key in ("dual", "y"):
-        if key in first:
-            return labels_from_dual(first[key]), "the dual of round 1"
+    for number, inbox in enumerate(inboxes, start=1):
+        if "dual" in inbox and inbox["dual"].any():
+            return labels_from_dual(inbox["dual"]), f"the dual of round {number}"
+    if "residual" in first:
+        return labels_from_dual(first["residual"]), "the residual of round 1"
     return None
+
+
+def _from_symbols(symbols: Vector) -> Vector:
+    """Symbols -1 and +1 are signs of residuals, which oppose the label; others are 2 level + (label is positive)."""
+    if np.all(np.abs(symbols) == 1) and np.any(symbols < 0):
+        return np.asarray(-symbols)
+    return np.where(symbols % 2 > 0, 1.0, -1.0)

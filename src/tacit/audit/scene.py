@@ -54,10 +54,21 @@ class Pair:
         What the noise had to hide.
     leaks : float
         Largest relative change of what left that remains when all releases are the same: 0 where nothing else leaves.
+    model_moves : float
+        The same of the party's coefficients: 0 where they are computed from releases alone.
     """
 
     cost: Cost
     leaks: float
+    model_moves: float = 0.0
+
+
+@dataclass(frozen=True)
+class Played:
+    """What left a party in each exchange, and the coefficients that it ended on."""
+
+    sent: tuple[Arrays, ...]
+    coef: Vector
 
 
 class Scene:
@@ -97,16 +108,17 @@ class Scene:
         self.held = Held(next(np.array(shard.features) for shard in shards if shard.name == party), labels)
         self.exchanges = self._listen(seed)
 
-    def play(self, held: Held, seed: int | None, swap: Swap | None = None) -> tuple[Arrays, ...]:
-        """Let the party answer the script with these data; returns all that leaves it."""
+    def play(self, held: Held, seed: int | None, swap: Swap | None = None) -> Played:
+        """Let the party answer the script with these data."""
         plan = self._changed(seed, swap)
         with np.errstate(**QUIET):
             if self.holder:
                 return self._play_holder(plan, held)
             party = Party(Shard(self.party, held.rows), plan, None)
-            return tuple(dict(party.answer(said).arrays) for said, _ in self.exchanges)
+            sent = tuple(dict(party.answer(said).arrays) for said, _ in self.exchanges)
+            return Played(sent, np.array(party.coef))
 
-    def _play_holder(self, plan: Plan, held: Held) -> tuple[Arrays, ...]:
+    def _play_holder(self, plan: Plan, held: Held) -> Played:
         coordinator = Coordinator(plan, held.labels, Block(held.rows))
         sent = []
         for said, answers in self.exchanges:
@@ -115,7 +127,7 @@ class Scene:
             else:
                 sent.append(dict(coordinator.broadcast(said.round).arrays))
                 coordinator.combine(said.round, answers)
-        return tuple(sent)
+        return Played(tuple(sent), np.array(coordinator.side.parts()[self.party]["coef"]))
 
     def compare(self, first: Held, second: Held, seed: int | None = None) -> Pair:
         """Run on the first data, then hand the same transcript to the second."""
@@ -130,8 +142,8 @@ class Scene:
         after = self.play(second, seed, lambda _: kept[0])
         if not kept[0].complete:
             raise RunError(f"{self.party}: the neighbour makes fewer releases: how many depends on the data")
-        leaks = max((_apart(a, b) for a, b in zip(before, after, strict=True)), default=0.0)
-        return Pair(kept[0].cost, leaks)
+        leaks = max((_apart(a, b) for a, b in zip(before.sent, after.sent, strict=True)), default=0.0)
+        return Pair(kept[0].cost, leaks, _distance(before.coef, after.coef))
 
     def _listen(self, seed: int) -> tuple[tuple[Message, tuple[Message, ...]], ...]:
         """Run once and write down what is said and answered."""
