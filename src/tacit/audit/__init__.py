@@ -2,7 +2,7 @@
 
 | file | what it tries |
 |---|---|
-| replay.py, neighbours.py | the same transcript on neighbouring data: is any change larger than the noise was planned for? |
+| replay.py, neighbours.py | the same transcript on neighbouring data: was the noise planned for such a change? |
 | game.py, lower_bound.py | many runs on two neighbours: how private can the mechanism be at most? |
 | label_recovery.py | labels from what the coordinator sends |
 | extraction.py | coefficients from served predictions |

@@ -1,9 +1,9 @@
 """Model extraction: a party's coefficients from the scores that it serves.
 
 A score is linear in the row, s = row . x - offset, for rows that are not clipped: d + 1 rows in general position, asked
-one by one, give x and the offset exactly. Where the rows of a private fit are clipped around a centre, small rows around
-that centre stay unclipped, and the same holds. Whether this breaks a claim depends on what x is: the private outcome of
-a mechanism may be published, an exact fit may not.
+one by one, give x and the offset exactly. Where the rows of a private fit are clipped around a centre, rows near that
+centre stay as they are, and the same holds. Whether this breaks a claim depends on what x is: the private outcome of a
+mechanism may be published, an exact fit may not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def coefficients_from_scores(rows: Vector, scores: Vector) -> tuple[Vector, floa
 
 
 def extract(
-    serve: Callable[[Vector], Vector], coef: Vector, *, party: str, moves: float, stated: bool, rows: Vector
+    serve: Callable[[Vector], Vector], coef: Vector, *, party: str, private: bool, claimed: bool, rows: Vector
 ) -> AttackResult:
     """Ask for d + 1 scores, solve for the coefficients, and judge by what they are.
 
@@ -44,20 +44,19 @@ def extract(
         The coefficients behind the scores, to compare.
     party : str
         Whose they are.
-    moves : float
-        Relative change of the coefficients when a training row is replaced and every planned release stays the same:
-        0 where they are computed from releases alone, and may be published.
-    stated : bool
-        Whether the certificate itself says that predictions are not covered.
+    private : bool
+        Whether the coefficients are computed from proven releases alone, and may be published.
+    claimed : bool
+        Whether the certificate covers them: False where it says that predictions are not covered, or claims nothing.
     rows : Vector
         What to ask, see `chosen_rows`.
     """
     found, _ = coefficients_from_scores(rows, serve(rows))
     error = float(np.linalg.norm(found - coef) / max(float(np.linalg.norm(coef)), 1e-300))
-    exact, private = error < SAME, moves <= SAME
+    exact = error < SAME
     said = f"{'exact' if exact else 'not exact'} from {len(rows)} predictions (error {error:.0e})"
     said += "; a private output" if exact and private else "; NOT private" if exact else ""
-    claimed = "the model is private" if not stated else "not covered"
-    details = {"party": party, "predictions": len(rows), "relative_error": error, "moves": moves, "stated": stated}
-    verdict = HOLDS if private or not exact else judged(True, covered=not stated)
-    return AttackResult(f"model of {party} from predictions", claimed, said, verdict, details)
+    details = {"party": party, "predictions": len(rows), "relative_error": error, "private_output": private}
+    verdict = HOLDS if private or not exact else judged(True, covered=claimed)
+    claim = "the model is private" if claimed else "not covered"
+    return AttackResult(f"model of {party} from predictions", claim, said, verdict, details)

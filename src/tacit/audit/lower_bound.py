@@ -1,13 +1,13 @@
 """How private can a mechanism be at most: a lower bound on epsilon with a stated confidence, from guesses.
 
-In each run a fair coin picks one of two neighbours, the mechanism runs on it, and a score of what was released says which
-it was: the larger, the more it speaks for the second. All bounds hold whatever the score is; a better score makes them
-larger. Proofs: docs/proofs/audit.md.
+In each run a fair coin picks one of two neighbours, the mechanism runs on it, and a score of what was released says
+which it was: the larger, the more it speaks for the second. All bounds hold whatever the score is; a better score makes
+them larger. Proofs: docs/proofs/audit.md.
 
 | bound | against | from |
 |---|---|---|
 | curve | "the mechanism is mu-GDP" | the rate of wrong guesses at one threshold, which is at least Phi(-mu/2) |
-| any | "the mechanism is (epsilon, delta)-DP" | among sure guesses, right ones are at most e^epsilon times the wrong ones |
+| any | "the mechanism is (epsilon, delta)-DP" | sure guesses are right at most e^epsilon times as often as wrong |
 
 The first is much the stronger for Gaussian noise, which claims a whole curve. The second asks for nothing but
 (epsilon, delta). Thresholds are chosen on one part of the runs and judged on the other.
@@ -54,7 +54,9 @@ class Guesses:
 
     def __post_init__(self) -> None:
         if self.truths.shape != self.scores.shape or self.truths.ndim != 1:
-            raise InputError(f"there are {self.truths.size} truths and {self.scores.size} scores: give one of each a run")
+            raise InputError(
+                f"{self.truths.size} truths and {self.scores.size} scores do not fit: give one of each a run"
+            )
         if self.truths.size < FEWEST:
             raise InputError(f"{self.truths.size} runs are too few to bound anything: make at least {FEWEST}")
         if np.isnan(self.scores).any():

@@ -86,7 +86,9 @@ def _panel(panel: Any, game: Measured, title: str) -> None:
     thresholds = np.quantile(game.guesses.scores, np.linspace(0.002, 0.998, POINTS))
     measured, misses = rates(game.guesses, thresholds)
     low, high = band(game.guesses, thresholds)
-    broken = game.bound.distance > game.claim.delta(0.0) or game.bound.epsilon_any > game.claim.epsilon(game.bound.delta)
+    broken = game.bound.distance > game.claim.delta(0.0) or game.bound.epsilon_any > game.claim.epsilon(
+        game.bound.delta
+    )
     colour = RED if broken else BLUE
     panel.fill_between(measured, low, high, color=colour, alpha=0.22, linewidth=0)
     panel.plot(measured, misses, color=colour, linewidth=1.6, label=f"measured, {game.guesses.truths.size} runs, 95 %")

@@ -32,7 +32,9 @@ def scenes(
     def make(rng: np.random.Generator) -> Scene:
         for _ in range(TRIES):
             count = int(rng.choice(rows))
-            shards = tuple(_shard(plan, name, count, SCENE_COLUMNS, rng, own=name == party) for name in plan.party_names)
+            shards = tuple(
+                _shard(plan, name, count, SCENE_COLUMNS, rng, own=name == party) for name in plan.party_names
+            )
             try:
                 seed = int(rng.integers(2**31))
                 return Scene(with_rows(plan, count), shards, _labels(plan, count, rng), party, used, seed)

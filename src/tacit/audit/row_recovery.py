@@ -90,4 +90,6 @@ def judge(found: RowRecovery, rounds: int, columns: int, party: str, *, covered:
         said += "" if math.isnan(found.error) else f"; rows wrong by {100 * min(found.error, 9.99):.0f} %"
     claimed = "covered" if covered else "not covered"
     details = {"rank": found.rank, "angle": found.angle, "error": found.error, "rounds": rounds, "columns": columns}
-    return AttackResult(f"rows of {party} from its shares", claimed, said, judged(space or rows, covered=covered), details)
+    return AttackResult(
+        f"rows of {party} from its shares", claimed, said, judged(space or rows, covered=covered), details
+    )
