@@ -9,7 +9,8 @@
 | row_recovery.py | rows from shares without noise |
 | column_space.py | which version of the data a published release was made from |
 | result.py, findings.py, picture.py | what was found, as a record, a table and a picture |
-| auditor.py | which of these apply to a plan |
+| probes.py, scene.py | generated data, and one party of a run played again |
+| named_attacks.py, auditor.py | which of these apply to a plan |
 
 An audit can show that a claim is false. It cannot show that one is true: that is what the proofs are for.
 """

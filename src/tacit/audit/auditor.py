@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from tacit.algorithms.base import PrivateAlgorithm
-from tacit.algorithms.rows import RowClip
-from tacit.audit import extraction, label_recovery, row_recovery
-from tacit.audit.column_space import column_space_attack
 from tacit.audit.game import Game
 from tacit.audit.lower_bound import CONFIDENCE, SURE, Guesses, LowerBound, lower_bound
+from tacit.audit.named_attacks import named_attacks, row_claims
 from tacit.audit.neighbours import Claimed, Worst, search
-from tacit.audit.probes import Watched, row_norm, scenes, watch
-from tacit.audit.result import BROKEN, HOLDS, AttackResult, judged
-from tacit.errors import RunError
+from tacit.audit.probes import row_norm, scenes
+from tacit.audit.result import BROKEN, AttackResult, judged
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
 from tacit.privacy.sums import add_up
-from tacit.runtime.model import PartyModel
-from tacit.types import Vector
 
 Observer = Callable[[str, float], None]
 GAME_ROWS = (300,)  # with many rows the noisy model moves little, and every release tells as much as it can
-WATCHED_ROWS = 1000
-PUBLISHED = ("published", "published-inverse")
 
 
 @dataclass(frozen=True)
@@ -102,29 +93,20 @@ def audit(plan: Plan, effort: Effort | None = None, observe: Observer | None = N
     tell = observe or (lambda text, part: None)
     findings: list[AttackResult] = []
     games: list[Measured] = []
-    claims = list(_row_claims(plan))
+    claims = list(row_claims(plan))
     for number, claim in enumerate(claims):
         low, high = (0.9 * (number + step) / len(claims) for step in (0, 1))
         line, measured = _attack_rows(plan, claim, effort, rng, _between(tell, low, high))
         findings += line
         games.append(measured)
     tell("attacks", 0.9)
-    findings += _attacks(plan, rng)
+    findings += named_attacks(plan, rng)
     tell("done", 1.0)
     mechanism = "none" if plan.private is None else plan.private.mechanism
     return Audit(plan.certificate(), mechanism, tuple(findings), tuple(games))
 
 
 # --- rows: replay and game ----------------------------------------------------------------------------
-
-
-def _row_claims(plan: Plan) -> Iterator[Claim]:
-    """What is proven about the rows of one party."""
-    if plan.private is None or not isinstance(plan.algorithm, PrivateAlgorithm):
-        return
-    for claim in plan.certificate().claims:
-        if claim.unit == "record" and claim.party and not add_up(claim.events).reasons:
-            yield claim
 
 
 def _attack_rows(
@@ -196,120 +178,6 @@ def judge_game(guesses: Guesses, claim: Claim, delta: float, expected: float) ->
             "bound_for_verdict": dict(sure.record()),
         },
     )
-
-
-# --- the named attacks --------------------------------------------------------------------------------
-
-
-def _attacks(plan: Plan, rng: np.random.Generator) -> list[AttackResult]:
-    seen = watch(plan, WATCHED_ROWS, rng)
-    findings = []
-    if plan.problem.loss.task == "classification":
-        findings.append(_labels(plan, seen))
-    mechanism = "" if plan.private is None else plan.private.mechanism
-    for name in plan.party_names:
-        shares = seen.shares(name)
-        if shares.shape[1]:
-            findings.append(_rows(plan, seen, name, shares))
-        if mechanism in PUBLISHED:
-            findings.append(_column_space(plan, seen, name, shares, rng))
-    findings += [_model(plan, part, rng) for part in seen.result.parties]
-    return findings
-
-
-def _labels(plan: Plan, seen: Watched) -> AttackResult:
-    allowed = None
-    for claim in plan.certificate().claims:
-        whole = claim.unit == "record" and plan.private is not None and claim.party == plan.private.holder
-        if (claim.unit == "label" or (whole and not seen_as_party(plan))) and not add_up(claim.events).reasons:
-            allowed = (1 + claim.delta(0.0)) / 2
-    found = label_recovery.seen_by_a_party(seen.inboxes)
-    if found is None:
-        claimed = "not covered" if allowed is None else f"at most {100 * allowed:.1f} % right"
-        return AttackResult(label_recovery.NAME, claimed, "nothing that is sent shows them", HOLDS)
-    guesses, source = found
-    return label_recovery.judge(guesses, seen.labels, allowed, source)
-
-
-def seen_as_party(plan: Plan) -> bool:
-    """Whether the label holder answers like every other party, so that a claim on its rows says nothing of labels."""
-    return plan.private is not None and plan.private.holder in plan.asked_parties
-
-
-def _rows(plan: Plan, seen: Watched, name: str, shares: Vector) -> AttackResult:
-    rows = _as_multiplied(plan, next(np.asarray(shard.features) for shard in seen.shards if shard.name == name))
-    if plan.problem.fit_intercept and not isinstance(plan.algorithm, PrivateAlgorithm):
-        rows = rows - rows.mean(axis=0)  # ordinary methods multiply centred rows
-    columns = rows.shape[1]
-    covered = any(claim.party == name for claim in _row_claims(plan))
-    found = row_recovery.recover(shares, rows, known=max(columns, min(shares.shape[1], len(rows) // 2)))
-    return row_recovery.judge(found, shares.shape[1], columns, name, covered=covered)
-
-
-def _column_space(plan: Plan, seen: Watched, name: str, shares: Vector, rng: np.random.Generator) -> AttackResult:
-    """The published noise: project what was sent on the column spaces of two versions of the data."""
-    rows = _as_multiplied(plan, next(np.asarray(shard.features) for shard in seen.shards if shard.name == name))
-    other = rows.copy()
-    other[:, 0] = rng.permutation(rows[:, 0])
-    found = column_space_attack(shares.T, rows, other)
-    right = found.certain and found.chosen == 0
-    left = " and ".join(f"{value:.1e}" for value in found.residuals)
-    covered = any(claim.party == name for claim in _row_claims(plan))
-    said = f"{'told apart with certainty' if right else 'not told apart'}: {left} left over"
-    return AttackResult(
-        f"columns of {name}: column space",
-        "covered" if covered else "not covered",
-        said,
-        judged(right, covered=covered),
-        {"party": name, "residuals": list(found.residuals), "certain": found.certain},
-    )
-
-
-def _model(plan: Plan, part: PartyModel, rng: np.random.Generator) -> AttackResult:
-    """Extraction, judged by whether the model is computed from releases alone."""
-    moves = _moves(plan, part.name, rng)
-    silent = any("prediction" in sentence or "part of the model" in sentence for sentence in _not_covered(plan, part))
-    rows = extraction.chosen_rows(part.coef.size)
-    if part.clip is not None:
-        rows = _inside(part.clip, part.coef.size)
-    return extraction.extract(
-        part.score, part.linear_coef, party=part.name, moves=moves, stated=moves > extraction.SAME and silent, rows=rows
-    )
-
-
-def _not_covered(plan: Plan, part: PartyModel) -> list[str]:
-    """What the certificate says is not covered, of this party or of all."""
-    names = [name for name in plan.party_names if name != part.name]
-    said = plan.certificate().does_not_cover
-    return [sentence for sentence in said if part.name in sentence or not any(name in sentence for name in names)]
-
-
-def _moves(plan: Plan, name: str, rng: np.random.Generator) -> float:
-    """How far a party's coefficients move when a row changes and all releases stay; infinite without releases."""
-    if not isinstance(plan.algorithm, PrivateAlgorithm):
-        return math.inf
-    scene = scenes(plan, name, (60,))(rng)
-    other = scene.held.with_row(0, -scene.held.rows[0])
-    try:
-        return scene.compare(scene.held, other, int(rng.integers(2**31))).model_moves
-    except RunError:
-        return math.inf
-
-
-def _inside(clip: RowClip, columns: int) -> Vector:
-    """Rows that are not clipped: near the centre, or as near to it as the norm allows."""
-    centre = np.zeros(columns) if clip.centre is None else np.asarray(clip.centre)
-    size = float(np.linalg.norm(centre))
-    centre = centre * min(1.0, 0.9 * clip.norm / max(size, 1e-300))
-    return extraction.chosen_rows(columns, 0.05 * min(clip.norm, clip.radius), centre)
-
-
-def _as_multiplied(plan: Plan, rows: Vector) -> Vector:
-    """Rows as a mechanism multiplies them: scaled down to the public norm where there is one."""
-    if plan.private is None or not isinstance(plan.algorithm, PrivateAlgorithm):
-        return rows
-    norm = row_norm(plan, plan.party_names[0])
-    return np.asarray(rows * np.minimum(1.0, norm / np.maximum(np.linalg.norm(rows, axis=1), 1e-300))[:, None])
 
 
 def _delta(plan: Plan) -> float:

@@ -52,6 +52,12 @@ def duals_from_combined(inboxes: Sequence[Arrays]) -> list[Vector]:
     return duals
 
 
+def largest(duals: Sequence[Vector]) -> Vector:
+    """Each row's dual of the round in which it is largest: where a row fits well, its dual is lost in rounding."""
+    stacked = np.stack(duals)
+    return np.asarray(np.take_along_axis(stacked, np.abs(stacked).argmax(axis=0)[None], axis=0)[0])
+
+
 def count(guesses: Vector, truth: Vector) -> int:
     """Right guesses; one of 0 is a coin's, so that half of these count."""
     return int(np.sum(guesses == truth) + np.sum(guesses == 0) // 2)
@@ -92,9 +98,9 @@ def seen_by_a_party(inboxes: Sequence[Arrays]) -> tuple[Vector, str] | None:
         return _from_symbols(first["symbols"]), "the randomized symbols"
     if "q" in first:
         return labels_from_dual(duals_from_combined(inboxes[:1])[0]), "the combined vector q of round 1"
-    for number, inbox in enumerate(inboxes, start=1):
-        if "dual" in inbox and inbox["dual"].any():
-            return labels_from_dual(inbox["dual"]), f"the dual of round {number}"
+    duals = [inbox["dual"] for inbox in inboxes if "dual" in inbox]
+    if duals:
+        return labels_from_dual(largest(duals)), f"the dual of {len(duals)} rounds"
     if "residual" in first:
         return labels_from_dual(first["residual"]), "the residual of round 1"
     return None

@@ -154,9 +154,8 @@ def _pairs(scene: Scene, claimed: Claimed, rng: np.random.Generator) -> Iterator
 def _try(scene: Scene, first: Held, second: Held, seed: int, claimed: Claimed, transcripts: int) -> tuple[float, float]:
     """Ratio and leaks of one pair, its cost averaged over some transcripts."""
     found = [scene.compare(first, second, seed + number) for number in range(transcripts)]
-    squares, response = (
-        float(np.mean([getattr(pair.cost, name) for pair in found])) for name in ("squares", "response")
-    )
+    squares = float(np.mean([pair.cost.squares for pair in found]))
+    response = float(np.mean([pair.cost.response for pair in found]))
     return Cost(squares, response).ratio(claimed.mu, claimed.response), max(pair.leaks for pair in found)
 
 

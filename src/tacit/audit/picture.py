@@ -16,7 +16,7 @@ from tacit.privacy.claim import Claim
 from tacit.types import Vector
 
 MISSING = 'a picture needs matplotlib, which is not installed: pip install "tacit[plot]", or leave the picture out'
-BLUE, ORANGE, GREY, RED = "#1f5f99", "#d9730d", "#666666", "#b3261e"
+BLUE, GREY, RED = "#1f5f99", "#666666", "#b3261e"
 POINTS = 60
 EPSILONS = np.concatenate([np.linspace(0.0, 3.0, 61), np.linspace(3.2, 30.0, 60)])
 
@@ -86,9 +86,8 @@ def _panel(panel: Any, game: Measured, title: str) -> None:
     thresholds = np.quantile(game.guesses.scores, np.linspace(0.002, 0.998, POINTS))
     measured, misses = rates(game.guesses, thresholds)
     low, high = band(game.guesses, thresholds)
-    broken = game.bound.distance > game.claim.delta(0.0) or game.bound.epsilon_any > game.claim.epsilon(
-        game.bound.delta
-    )
+    claim, bound = game.claim, game.bound
+    broken = bound.distance > claim.delta(0.0) or bound.epsilon_any > claim.epsilon(bound.delta)
     colour = RED if broken else BLUE
     panel.fill_between(measured, low, high, color=colour, alpha=0.22, linewidth=0)
     panel.plot(measured, misses, color=colour, linewidth=1.6, label=f"measured, {game.guesses.truths.size} runs, 95 %")

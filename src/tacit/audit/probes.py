@@ -68,9 +68,7 @@ def watch(plan: Plan, rows: int, rng: np.random.Generator) -> Watched:
         shards = tuple(_shard(plan, name, rows, WATCHED_COLUMNS, rng, own=True) for name in plan.party_names)
         labels = _labels(plan, rows, rng)
         try:
-            small = replace(with_rows(plan, rows), max_rounds=min(plan.max_rounds, WATCHED_ROUNDS))
-            small = replace(small, problem=replace(small.problem, tol=0.0))
-            run = Run(small, shards, labels)
+            run = Run(_watched(plan, rows), shards, labels)
             engine = Listening(run.engine)
             run.engine = engine  # type: ignore[assignment]
             result = run.go()
@@ -86,6 +84,16 @@ def watch(plan: Plan, rows: int, rng: np.random.Generator) -> Watched:
     raise RunError(f"no run of this plan on generated rows could be made to audit: {reason}")
 
 
+def _watched(plan: Plan, rows: int) -> Plan:
+    """The plan for these rows, with few rounds where their number is free, and none of them left out."""
+    small = with_rows(plan, rows)
+    private = small.private
+    if private is not None and private.algorithm is None:
+        private = replace(private, rounds=min(private.rounds, WATCHED_ROUNDS))
+    problem = replace(small.problem, tol=0.0)
+    return replace(small, problem=problem, private=private, max_rounds=min(plan.max_rounds, WATCHED_ROUNDS))
+
+
 def with_rows(plan: Plan, rows: int) -> Plan:
     """The plan for another number of rows, its noise and numbers as they were."""
     return replace(plan, problem=replace(plan.problem, rows=rows))
@@ -97,7 +105,7 @@ def row_norm(plan: Plan, party: str) -> float:
 
 
 def _shard(plan: Plan, name: str, rows: int, columns: int, rng: np.random.Generator, *, own: bool) -> Shard:
-    """Rows of about the public norm, often all to one side; of a party that is not attacked, often nothing but zeros."""
+    """Rows of about the public norm, often to one side; of a party that is not attacked, often zeros."""
     features = rng.normal(size=(rows, columns)) * row_norm(plan, name)
     aside = rng.random() < 0.5
     if own and columns == SCENE_COLUMNS and aside:

@@ -1,7 +1,7 @@
 """Sensitivity by replay: the same transcript on neighbouring data, and how much the noise had to hide.
 
-A mechanism that draws Gaussian noise of deviation s_t on values v_t, each a function of the data and of what was released
-before, is mu-GDP where sum_t |v_t - v'_t|^2 / s_t^2 <= mu^2 for all neighbours and every transcript
+A mechanism that draws Gaussian noise of deviation s_t on values v_t, each a function of the data and of what was
+released before, is mu-GDP where sum_t |v_t - v'_t|^2 / s_t^2 <= mu^2 for all neighbours and every transcript
 (docs/proofs/composition.md, section 3). A replay computes this sum for one pair and one transcript: the first pass
 records, and the second, on the neighbour, is handed the noisy values of the first.
 """

@@ -57,24 +57,24 @@ def column_space(shares: Vector) -> Vector:
     return np.asarray(left[:, :rank])
 
 
-def complete_rows(basis: Vector, known: Vector, at: Vector) -> Vector:
-    """All rows, from the column space and the rows numbered `at`, which are `known`."""
-    solution, *_ = np.linalg.lstsq(basis[at], known, rcond=None)
+def complete_rows(basis: Vector, known: Vector) -> Vector:
+    """All rows, from the column space and the first ones, which are `known`."""
+    solution, *_ = np.linalg.lstsq(basis[: len(known)], known, rcond=None)
     return np.asarray(basis @ solution)
 
 
-def recover(shares: Vector, rows: Vector, known: int) -> RowRecovery:
-    """Attack the shares, n x T, and compare with the true rows, n x d, of which the first `known` are given away."""
+def recover(shares: Vector, rows: Vector) -> RowRecovery:
+    """Attack the shares, n x T, and compare with the true rows, n x d, the first of which, one a dimension, are known."""
     basis = column_space(shares)
     rank, columns = basis.shape[1], int(np.linalg.matrix_rank(rows))
     angle = math.pi / 2
-    if 0 < rank:
+    if rank > 0:
         angles = subspace_angles(basis, column_space(rows))
         angle = float(angles.max()) if rank >= columns else math.pi / 2
     error = math.nan
-    if 0 < rank <= known < len(rows):
-        found = complete_rows(basis, rows[:known], np.arange(known))
-        error = float(np.linalg.norm(found[known:] - rows[known:]) / np.linalg.norm(rows[known:]))
+    if 0 < rank < len(rows):
+        found = complete_rows(basis, rows[:rank])
+        error = float(np.linalg.norm(found[rank:] - rows[rank:]) / np.linalg.norm(rows[rank:]))
     return RowRecovery(rank, angle, error)
 
 

@@ -41,10 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("job", metavar="JOB.toml", help="the job file")
     parser.add_argument("--out", metavar="DIR", help=f"directory for {JSON} and {PICTURE} (default: none is written)")
-    parser.add_argument(
-        "--runs", metavar="N", type=int, help="runs of the guessing game for each party (default: 4000)"
-    )
-    parser.add_argument("--pairs", metavar="N", type=int, help="neighbours to replay for each party (default: 2000)")
+    parser.add_argument("--runs", metavar="N", type=int, help="runs of the guessing game, for each party (4000)")
+    parser.add_argument("--pairs", metavar="N", type=int, help="neighbours to replay, for each party (2000)")
     parser.add_argument("--quick", action="store_true", help="fewer runs and neighbours: a minute at most")
     parser.add_argument("--seed", metavar="N", type=int, help="make the audit repeatable (default: it is not)")
     parser.add_argument("--quiet", action="store_true", help="no progress")
