@@ -152,7 +152,7 @@ def lower_rate(events: int, trials: int, error: float) -> float:
 
 def _epsilon_any(choosing: Guesses, judging: Guesses, delta: float, error: float) -> float:
     """Largest epsilon that the sure guesses refute; the coin makes right ones binomial, given how many are sure."""
-    low, high = _sure(choosing, judging.truths.size, delta, error)
+    low, high = _sure(choosing, judging.truths.size, delta)
     return _refuted(*_counts(judging, low, high), judging.truths.size, delta, error)
 
 
@@ -168,7 +168,7 @@ def _refuted(right: int, sure: int, runs: int, delta: float, error: float) -> fl
     return math.log(excess / (1 - part)) if excess > 1 - part else 0.0
 
 
-def _sure(choosing: Guesses, runs: int, delta: float, error: float) -> tuple[float, float]:
+def _sure(choosing: Guesses, runs: int, delta: float) -> tuple[float, float]:
     """The thresholds with the largest bound that so many further runs would give, by a smooth model of these."""
     middle, model = _middle(choosing), _Normal.of(choosing)
     best, answer = -1.0, (middle, middle)
@@ -177,7 +177,7 @@ def _sure(choosing: Guesses, runs: int, delta: float, error: float) -> tuple[flo
         right, sure = model.rates(low, high) if model.smooth else _rates(choosing, low, high)
         if runs * sure < 8:
             continue
-        bound = _refuted(round(runs * right), round(runs * sure), runs, delta, error)
+        bound = _refuted(round(runs * right), round(runs * sure), runs, delta, 1 - CONFIDENCE)
         if bound > best:
             best, answer = bound, (low, high)
     return answer

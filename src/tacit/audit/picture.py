@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tacit.audit.auditor import Measured
+from tacit.audit.auditor import Measured, refutes
 from tacit.audit.game import rates
-from tacit.audit.lower_bound import CONFIDENCE, Guesses, lower_rate, upper_rate
+from tacit.audit.lower_bound import CONFIDENCE, SURE, Guesses, lower_bound, lower_rate, upper_rate
 from tacit.errors import InputError
 from tacit.privacy.claim import Claim
 from tacit.types import Vector
@@ -57,21 +57,23 @@ def draw(games: Sequence[Measured], path: str | Path, labels: Sequence[str] | No
     Raises
     ------
     InputError
-        Where matplotlib is not installed, or the file cannot be written.
+        Where there is no game, matplotlib is not installed, or the file cannot be written.
     """
+    if not games:
+        raise InputError("there is no guessing game to draw: nothing is claimed about any rows")
     if not has_matplotlib():
         raise InputError(MISSING)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(1.0 + 4.4 * len(games), 4.9), dpi=150, layout="constrained")
+    figure = Figure(figsize=(1.0 + 4.4 * len(games), 4.9), dpi=150)
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(games), squeeze=False)[0]
+    panels = figure.subplots(1, len(games), squeeze=False, gridspec_kw={"wspace": 0.3})[0]
     for number, (panel, game) in enumerate(zip(panels, games, strict=True)):
         _panel(panel, game, labels[number] if labels else f"rows of {game.party}")
     out = Path(path)
     try:
-        figure.savefig(out)
+        figure.savefig(out, bbox_inches="tight", pad_inches=0.15)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write the picture {out}: {error}") from error
     return out
@@ -80,23 +82,24 @@ def draw(games: Sequence[Measured], path: str | Path, labels: Sequence[str] | No
 def _panel(panel: Any, game: Measured, title: str) -> None:
     alarms = np.concatenate([np.linspace(0.0, 0.05, 40), np.linspace(0.05, 1.0, 120)])
     least = claimed_misses(game.claim, alarms)
-    panel.fill_between(alarms, 0, least, color=GREY, alpha=0.13, linewidth=0, label="impossible, if the claim is true")
+    panel.fill_between(alarms, 0, least, color=GREY, alpha=0.13, linewidth=0, label="impossible if the claim is true")
     panel.plot(alarms, least, color=GREY, linewidth=1.4)
     panel.plot([0, 1], [1, 0], color=GREY, linewidth=0.8, linestyle=(0, (2, 3)), label="guessing by a coin")
     thresholds = np.quantile(game.guesses.scores, np.linspace(0.002, 0.998, POINTS))
     measured, misses = rates(game.guesses, thresholds)
     low, high = band(game.guesses, thresholds)
-    claim, bound = game.claim, game.bound
-    broken = bound.distance > claim.delta(0.0) or bound.epsilon_any > claim.epsilon(bound.delta)
+    broken = refutes(lower_bound(game.guesses, game.bound.delta, SURE), game.claim)
     colour = RED if broken else BLUE
     panel.fill_between(measured, low, high, color=colour, alpha=0.22, linewidth=0)
-    panel.plot(measured, misses, color=colour, linewidth=1.6, label=f"measured, {game.guesses.truths.size} runs, 95 %")
+    runs = game.guesses.truths.size
+    panel.plot(measured, misses, color=colour, linewidth=1.6, label=f"measured ({runs} runs, 95 % band)")
     panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    panel.set_xlabel("false alarms")
-    panel.set_ylabel("misses")
-    panel.set_title(f"{title}\n{_words(game)}", fontsize=9.5, loc="left")
+    panel.set_xlabel("false alarms: the first data set taken for the second")
+    panel.set_ylabel("misses: the second taken for the first")
+    verdict = "BROKEN" if broken else "holds"
+    panel.set_title(f"{title}: {verdict}\n{_words(game)}", fontsize=9.5, loc="left", pad=10)
     panel.spines[["top", "right"]].set_visible(False)
-    panel.legend(loc="upper right", fontsize=8, frameon=False)
+    panel.legend(loc="upper right", fontsize=7.5, frameon=False)
 
 
 def _words(game: Measured) -> str:

@@ -64,7 +64,7 @@ def complete_rows(basis: Vector, known: Vector) -> Vector:
 
 
 def recover(shares: Vector, rows: Vector) -> RowRecovery:
-    """Attack the shares, n x T, and compare with the true rows, n x d, the first of which, one a dimension, are known."""
+    """Attack the shares, n x T, and compare with the true rows, n x d; as many as there are dimensions are known."""
     basis = column_space(shares)
     rank, columns = basis.shape[1], int(np.linalg.matrix_rank(rows))
     angle = math.pi / 2
