@@ -34,7 +34,7 @@ class _View(MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> _View:
         """Train on what this baseline may see."""
-        self.estimator_ = clone(self.estimator).set_params(parties=1)
+        self.estimator_ = clone(self.estimator).set_params(parties=1, privacy=None)  # nobody to keep a secret from
         self.estimator_.fit(self._seen(X), y, **fit_params)
         return self
 

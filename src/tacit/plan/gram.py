@@ -79,7 +79,7 @@ def plan_gram(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
         own_exact=privacy.predictions == "label-holder" and (everyone or privacy.label_epsilon is not None),
         own=own,
         response=response,
-        refit=Response(REFIT_SHARE * _epsilon(privacy), 1, 1.0) if privacy.refit else None,
+        refit=Response(_bit_epsilon(privacy, len(sizes.others)), 1, 1.0) if privacy.refit else None,
     )
     events = {name: _fit_events(privacy, settings, name, budget.others) for name in sizes.others}
     holder_events = _holder_events(privacy, settings, budget.holder, sizes)
@@ -100,6 +100,11 @@ def plan_gram(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
 def _epsilon(privacy: Privacy) -> float:
     assert privacy.epsilon is not None
     return privacy.epsilon
+
+
+def _bit_epsilon(privacy: Privacy, others: int) -> float:
+    """Of one party's bit: a person has one at each of them."""
+    return REFIT_SHARE * _epsilon(privacy) / (others if privacy.unit == "person" else 1)
 
 
 # --- what is refused -----------------------------------------------------------------------------------
@@ -175,7 +180,7 @@ class _Budget:
                     ],
                 )
         elif privacy.refit:
-            bit = REFIT_SHARE * epsilon / count
+            bit = _bit_epsilon(privacy, others)
             self.others = _largest(privacy, lambda mu: [BucketedResponse(mu, bit)] * count)
         elif together and privacy.label_epsilon is not None:
             label = RandomizedResponse(privacy.label_epsilon, unit="label")

@@ -110,6 +110,10 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
 
 def mechanism_of(privacy: Privacy) -> str:
     """What answers a request; "labels" where only labels are randomized."""
+    if privacy.epsilon is None and privacy.mechanism != "auto":
+        raise InputError(
+            f"mechanism={privacy.mechanism!r} needs epsilon: give a number, or leave mechanism out to randomize labels"
+        )
     if privacy.epsilon is None:
         return "labels"
     return "gram" if privacy.mechanism == "auto" else privacy.mechanism

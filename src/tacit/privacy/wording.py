@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TITLE = "Privacy certificate"
 WHO = {
     "record": "each record: one row of one party's data",
-    "person": "each person: all that the parties hold about them, at most one row at each party",
+    "person": "each person: the rows about them at all parties named below as covered, at most one at each",
     "label": "each label: the outcome recorded for one row",
     "column": "each column: one feature of all rows at once",
 }
@@ -46,6 +46,7 @@ def not_private_lines(certificate: Certificate) -> list[str]:
         lines += _listed("Proven", [_claim(claim, certificate.target.delta) for claim in certificate.claims])
     lines += _listed("Covered", certificate.covers)
     lines += _listed("Not covered", certificate.does_not_cover)
+    lines += _listed("Assumed", certificate.assumptions) if certificate.assumptions else []
     return lines + _rest(certificate)
 
 

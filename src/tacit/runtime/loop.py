@@ -42,7 +42,7 @@ def run_loop(
 ) -> LoopState:
     """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up."""
     clock = time.perf_counter() - state.seconds
-    down = up = 0
+    down, up, spent = 0, 0, _spent(plan)
     most = plan.max_rounds if plan.private is None else plan.private.rounds
     while not state.converged and not state.note and state.rounds < most:
         state.exchange += 1
@@ -55,7 +55,7 @@ def run_loop(
         if progress is None:
             continue
         state.rounds += 1
-        _record(plan, state, progress, down, up)
+        _record(plan, state, progress, down, up, spent)
         down = up = 0
         if observe:
             observe(state.trace[-1])
@@ -71,6 +71,12 @@ def begin(coordinator: Coordinator, engine: Engine, intercept: float) -> None:
     coordinator.take_start(engine.exchange(coordinator.ask_start()), intercept)
 
 
+def agree(coordinator: Coordinator, engine: Engine, round_: int) -> None:
+    """Let the parties agree on masks, which the coordinator cannot know: two exchanges."""
+    keys = engine.exchange(coordinator.ask_keys(round_))
+    engine.exchange(coordinator.pass_keys(round_, keys))
+
+
 def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
     """Bytes of payload over the whole run."""
     return {
@@ -80,7 +86,7 @@ def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
     }
 
 
-def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int) -> None:
+def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int, spent: float) -> None:
     state.converged, state.note = progress.done, progress.note
     unknown = plan.private is not None and math.isnan(progress.objective)  # nobody may see the joint objective
     if not abs(progress.objective) < float("inf") and not unknown:
@@ -100,7 +106,7 @@ def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int
             seconds=state.seconds,
             bytes_down=down,
             bytes_up=up,
-            epsilon=_spent(plan),
+            epsilon=spent,
         )
     )
 
@@ -111,4 +117,4 @@ def _spent(plan: Plan) -> float:
     return math.inf if target is None else plan.certificate().epsilon(target.delta)
 
 
-__all__ = ["LoopState", "Message", "begin", "run_loop", "traffic"]
+__all__ = ["LoopState", "Message", "agree", "begin", "run_loop", "traffic"]
