@@ -81,7 +81,7 @@ def _rows(plan: Plan, seen: Watched, name: str, shares: Vector) -> AttackResult:
     columns = rows.shape[1]
     covered = covers_rows(plan, name)
     found = row_recovery.recover(shares, rows)
-    return row_recovery.judge(found, shares.shape[1], columns, name, covered=covered)
+    return row_recovery.judge(found, shares.shape[1], columns, name, covered=covered, masked=plan.secure)
 
 
 def _column_space(plan: Plan, seen: Watched, name: str, shares: Vector, rng: np.random.Generator) -> AttackResult:

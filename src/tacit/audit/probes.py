@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tacit.audit.scene import Listening, Scene
+from tacit.audit.scene import Listening, Scene, plain
 from tacit.errors import RunError, TacitError
 from tacit.plan import Plan
 from tacit.privacy.releases import Planned
@@ -75,11 +75,11 @@ def watch(plan: Plan, rows: int, rng: np.random.Generator) -> Watched:
         except TacitError as error:
             reason = str(error)
             continue
-        inboxes = tuple(dict(said.arrays) for said, _ in engine.exchanges if said.kind == "step")
+        inboxes = tuple(plain(said) for said, _ in engine.exchanges if said.kind == "step")
         answers: dict[str, list[Arrays]] = {}
         for _, heard in engine.exchanges:
             for answer in heard:
-                answers.setdefault(answer.sender, []).append(dict(answer.arrays))
+                answers.setdefault(answer.sender, []).append(plain(answer))
         return Watched(result, shards, labels, inboxes, answers)
     raise RunError(f"no run of this plan on generated rows could be made to audit: {reason}")
 

@@ -78,7 +78,9 @@ def recover(shares: Vector, rows: Vector) -> RowRecovery:
     return RowRecovery(rank, angle, error)
 
 
-def judge(found: RowRecovery, rounds: int, columns: int, party: str, *, covered: bool) -> AttackResult:
+def judge(
+    found: RowRecovery, rounds: int, columns: int, party: str, *, covered: bool, masked: bool = False
+) -> AttackResult:
     """The attack as a line of an audit."""
     space, rows = found.angle < SAME, found.error < SAME
     if rows:
@@ -88,7 +90,7 @@ def judge(found: RowRecovery, rounds: int, columns: int, party: str, *, covered:
     else:
         said = f"{found.rank} of {columns} dimensions seen in {rounds} rounds"
         said += "" if math.isnan(found.error) else f"; rows wrong by {100 * min(found.error, 9.99):.0f} %"
-    claimed = "covered" if covered else "not covered"
+    claimed = "only sums can be read" if masked else "covered" if covered else "not covered"
     details = {"rank": found.rank, "angle": found.angle, "error": found.error, "rounds": rounds, "columns": columns}
     return AttackResult(
         f"rows of {party} from its shares", claimed, said, judged(space or rows, covered=covered), details

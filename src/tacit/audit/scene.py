@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -100,7 +100,8 @@ class Scene:
     ) -> None:
         assert plan.private is not None
         assert isinstance(plan.algorithm, PrivateAlgorithm)
-        self.plan, self.shards, self.party = plan, tuple(shards), party
+        self.plan = replace(plan, secure=False)  # no claim about one party's rows rests on masks
+        self.shards, self.party = tuple(shards), party
         self.holder = party not in plan.asked_parties
         self.owner = COORDINATOR if self.holder else party
         self.planned = tuple(plan.private.releases.get(self.owner, ()))
@@ -115,7 +116,7 @@ class Scene:
             if self.holder:
                 return self._play_holder(plan, held)
             party = Party(Shard(self.party, held.rows), plan, None)
-            sent = tuple(dict(party.answer(said).arrays) for said, _ in self.exchanges)
+            sent = tuple(plain(party.answer(said)) for said, _ in self.exchanges)
             return Played(sent, np.array(party.coef))
 
     def _play_holder(self, plan: Plan, held: Held) -> Played:
@@ -123,9 +124,9 @@ class Scene:
         sent = []
         for said, answers in self.exchanges:
             if said.kind == "finish":
-                sent.append(dict(coordinator.closing(said.round).arrays))
+                sent.append(plain(coordinator.closing(said.round)))
             else:
-                sent.append(dict(coordinator.broadcast(said.round).arrays))
+                sent.append(plain(coordinator.broadcast(said.round)))
                 coordinator.combine(said.round, answers)
         return Played(tuple(sent), np.array(coordinator.side.parts()[self.party]["coef"]))
 
@@ -188,7 +189,15 @@ class Listening:
 
 
 def _copy(message: Message) -> Message:
-    return replace(message, arrays={name: np.array(array) for name, array in message.arrays.items()})
+    return replace(message, arrays=cast("Arrays", {name: np.array(array) for name, array in message.arrays.items()}))
+
+
+def plain(message: Message) -> Arrays:
+    """The arrays of a message as numbers; words under masks as signed ones."""
+    return {
+        name: array.view(np.int64).astype(np.float64) if array.dtype == np.uint64 else np.array(array, np.float64)
+        for name, array in message.arrays.items()
+    }
 
 
 def _tapped(algorithm: PrivateAlgorithm, owner: str, swap: Swap) -> PrivateAlgorithm:
