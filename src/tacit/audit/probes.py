@@ -56,9 +56,9 @@ class Watched:
     answers: dict[str, list[Arrays]]
 
     def shares(self, party: str) -> Vector:
-        """The shares that a party sent, one column a round; none where it sends no shares."""
-        sent = [arrays["share"] for arrays in self.answers.get(party, []) if "share" in arrays]
-        return np.column_stack(sent) if sent else np.zeros((self.labels.size, 0))
+        """The shares that a party sent, one column a round, or a word under masks; none where it sends no shares."""
+        sent = [np.atleast_2d(arrays["share"]) for arrays in self.answers.get(party, []) if "share" in arrays]
+        return np.vstack(sent).T if sent else np.zeros((self.labels.size, 0))
 
 
 def watch(plan: Plan, rows: int, rng: np.random.Generator) -> Watched:

@@ -88,8 +88,8 @@ def judge(
     elif space:
         said = f"the column space ({rounds} rounds of shares)"
     else:
-        said = f"{found.rank} of {columns} dimensions seen in {rounds} rounds"
-        said += "" if math.isnan(found.error) else f"; rows wrong by {100 * min(found.error, 9.99):.0f} %"
+        said = f"neither rows nor column space ({rounds} vectors of shares)"
+        said += "" if math.isnan(found.error) else f"; guessed rows wrong by {100 * min(found.error, 9.99):.0f} %"
     claimed = "only sums can be read" if masked else "covered" if covered else "not covered"
     details = {"rank": found.rank, "angle": found.angle, "error": found.error, "rounds": rounds, "columns": columns}
     return AttackResult(
