@@ -101,7 +101,7 @@ def audit(plan: Plan, effort: Effort | None = None, observe: Observer | None = N
         findings += line
         games.append(measured)
     tell("attacks", 0.9)
-    findings += named_attacks(plan, rng)
+    findings += named_attacks(plan, rng, repeatable=effort.seed is not None)
     tell("done", 1.0)
     mechanism = "none" if plan.private is None else plan.private.mechanism
     return Audit(plan.certificate(), mechanism, tuple(findings), tuple(games))

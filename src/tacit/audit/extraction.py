@@ -54,7 +54,7 @@ def extract(
     found, _ = coefficients_from_scores(rows, serve(rows))
     error = float(np.linalg.norm(found - coef) / max(float(np.linalg.norm(coef)), 1e-300))
     exact = error < SAME
-    said = f"{'exact' if exact else 'not exact'} from {len(rows)} predictions (error {error:.0e})"
+    said = f"{'exact' if exact else 'not exact'}, from {len(rows)} predictions"
     said += "; a private output" if exact and private else "; NOT private" if exact else ""
     details = {"party": party, "predictions": len(rows), "relative_error": error, "private_output": private}
     verdict = HOLDS if private or not exact else judged(True, covered=claimed)

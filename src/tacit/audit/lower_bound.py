@@ -34,6 +34,7 @@ CONFIDENCE = 0.95
 SURE = 0.999  # an audit calls a claim broken only where the bound exceeds it with this confidence
 CHOOSING = 0.25  # part of the runs on which thresholds are chosen
 FEWEST = 40
+LARGEST = 1e100  # an infinite score, of a transcript that one neighbour cannot give, is as good as this
 RARE = 0.1  # part of the error probability that the rate of sure guesses may take
 
 
@@ -61,6 +62,7 @@ class Guesses:
             raise InputError(f"{self.truths.size} runs are too few to bound anything: make at least {FEWEST}")
         if np.isnan(self.scores).any():
             raise InputError("a score is NaN: the run it belongs to must not be counted")
+        object.__setattr__(self, "scores", np.clip(self.scores, -LARGEST, LARGEST))
 
     def parts(self) -> tuple[Guesses, Guesses]:
         """The runs on which thresholds are chosen, and those on which they are judged."""
@@ -195,7 +197,7 @@ class _Normal:
     @classmethod
     def of(cls, guesses: Guesses) -> _Normal:
         first, second = guesses.scores[~guesses.truths], guesses.scores[guesses.truths]
-        if min(first.size, second.size) < 2 or not np.isfinite(guesses.scores).all():
+        if min(first.size, second.size) < 2:
             return cls(0.0, 0.0, 1.0, False)
         spread = math.sqrt((first.var() + second.var()) / 2)
         few_values = np.unique(guesses.scores).size < guesses.scores.size / 2  # randomized response, say

@@ -38,9 +38,9 @@ def covers_rows(plan: Plan, party: str) -> bool:
     return any(claim.party == party for claim in row_claims(plan))
 
 
-def named_attacks(plan: Plan, rng: np.random.Generator) -> list[AttackResult]:
-    """Run the plan once, and try on it whatever applies."""
-    seen = watch(plan, WATCHED_ROWS, rng)
+def named_attacks(plan: Plan, rng: np.random.Generator, *, repeatable: bool = False) -> list[AttackResult]:
+    """Run the plan once, with noise from the system or, to be repeated, from `rng`, and try on it whatever applies."""
+    seen = watch(plan, WATCHED_ROWS, rng, repeatable=repeatable)
     findings = []
     if plan.problem.loss.task == "classification":
         findings.append(_labels(plan, seen))

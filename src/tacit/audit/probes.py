@@ -61,14 +61,15 @@ class Watched:
         return np.vstack(sent).T if sent else np.zeros((self.labels.size, 0))
 
 
-def watch(plan: Plan, rows: int, rng: np.random.Generator) -> Watched:
+def watch(plan: Plan, rows: int, rng: np.random.Generator, *, repeatable: bool = False) -> Watched:
     """Run the plan on generated rows and write down what is said."""
     reason = ""
     for _ in range(TRIES):
         shards = tuple(_shard(plan, name, rows, WATCHED_COLUMNS, rng, own=True) for name in plan.party_names)
         labels = _labels(plan, rows, rng)
         try:
-            run = Run(_watched(plan, rows), shards, labels)
+            seed = int(rng.integers(2**31)) if repeatable else None
+            run = Run(_watched(plan, rows, seed), shards, labels)
             engine = Listening(run.engine)
             run.engine = engine  # type: ignore[assignment]
             result = run.go()
@@ -84,12 +85,13 @@ def watch(plan: Plan, rows: int, rng: np.random.Generator) -> Watched:
     raise RunError(f"no run of this plan on generated rows could be made to audit: {reason}")
 
 
-def _watched(plan: Plan, rows: int) -> Plan:
+def _watched(plan: Plan, rows: int, seed: int | None) -> Plan:
     """The plan for these rows, with few rounds where their number is free, and none of them left out."""
     small = with_rows(plan, rows)
     private = small.private
-    if private is not None and private.algorithm is None:
-        private = replace(private, rounds=min(private.rounds, WATCHED_ROUNDS))
+    if private is not None:
+        few = min(private.rounds, WATCHED_ROUNDS) if private.algorithm is None else private.rounds
+        private = replace(private, rounds=few, privacy=replace(private.privacy, noise_seed=seed))
     problem = replace(small.problem, tol=0.0)
     return replace(small, problem=problem, private=private, max_rounds=min(plan.max_rounds, WATCHED_ROUNDS))
 
