@@ -126,7 +126,7 @@ def test_releases_whose_number_depends_on_the_data_are_caught() -> None:
     scene = toy.scene("releases by the data")
     many = Held(np.array([[1.0, 0.0]] * 4), scene.held.labels)
     few = Held(-many.rows, scene.held.labels)
-    with pytest.raises(RunError, match="depends on the data|once more"):
+    with pytest.raises(RunError, match=r"depends on the data|once more"):
         scene.compare(many, few, 1)
 
 

@@ -120,7 +120,7 @@ def _attack_rows(
         tell(f"{claim.party}: {tried} neighbours", 0.4 * tried / effort.pairs)
 
     worst = search(scenes(plan, claim.party), claimed, effort.pairs, rng, replayed)
-    few = max(60, effort.pairs // 20)
+    few = max(20, effort.pairs // 20)
     pair = search(scenes(plan, claim.party, GAME_ROWS), claimed, few, rng, transcripts=6)
 
     delta = _delta(plan)
