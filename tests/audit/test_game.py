@@ -94,7 +94,7 @@ def test_gram_at_epsilon_1_and_with_half_its_noise(pair: Worst, half: bool) -> N
     """Sound: the bound is below 1 at 95 %. Half the noise: it is above 1."""
     scene = pair.scene
     scene.used = toy.half(scene.planned) if half else scene.planned
-    guesses = Game(scene, pair.first, pair.second).play(3000 if half else 1000, seed=1, workers=2)
+    guesses = Game(scene, pair.first, pair.second).play(2400 if half else 1000, seed=1, workers=2)
     bound = lower_bound(guesses, 1e-5)
     print(f"half={half}: epsilon at least {bound.epsilon_curve:.3f} by the curve, {bound.epsilon_any:.3f} by any")
     claim = next(claim for claim in scene.plan.certificate().claims if claim.party == "shop")

@@ -192,9 +192,7 @@ def claimed_of(plan: Plan, party: str) -> Claimed:
 def test_no_pair_costs_more_than_the_certificate_says(asked: dict[str, object], party: str, pairs: int) -> None:
     plan = gram(**asked)
     worst = search(plan_scenes(plan, party), claimed_of(plan, party), pairs, np.random.default_rng(1))
-    print(
-        f"{asked or 'default'}, rows of {party}: largest ratio {worst.ratio:.4f} over {worst.pairs} pairs ({worst.kind})"
-    )
+    print(f"{asked}, rows of {party}: largest ratio {worst.ratio:.4f} over {worst.pairs} pairs ({worst.kind})")
     assert worst.pairs >= pairs
     assert worst.ratio <= 1 + 1e-9
     assert worst.leaks == 0
