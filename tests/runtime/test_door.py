@@ -84,6 +84,8 @@ PRIVATE = {
     "gram, everyone": Privacy(epsilon=4.0, protect="everyone"),
     "gram, refit": Privacy(epsilon=1.0, refit=True),
     "labels": Privacy(epsilon=None, label_epsilon=2.0),
+    "shares": Privacy(epsilon=1.0, mechanism="shares"),
+    "shares with labels": Privacy(epsilon=1.0, mechanism="shares", label_epsilon=1.0),
     "published": Privacy(epsilon=1.0, mechanism="published"),
     "published-inverse": Privacy(epsilon=1.0, mechanism="published-inverse"),
 }

@@ -130,10 +130,12 @@ def _planners() -> dict[str, Planner]:
     from tacit.plan.gram import plan_gram  # these need the records above
     from tacit.plan.labels import plan_labels
     from tacit.plan.published import plan_published, plan_published_inverse
+    from tacit.plan.shares import plan_shares
 
     return {
         "gram": plan_gram,
         "labels": plan_labels,
         "published": plan_published,
         "published-inverse": plan_published_inverse,
+        "shares": plan_shares,
     }

@@ -46,7 +46,8 @@ class Privacy:
     neighbours : {"replace-one", "zero-out"}, default "replace-one"
         What may change about a row.
     coef_norm : float, default 1.0
-        Largest norm of a party's coefficients, for mechanism "shares" and the published ones (b1 of the paper).
+        Largest norm of the coefficients whose shares a party releases, for "shares" and the published mechanisms
+        (b1 of the paper).
     refit : bool, default False
         Mechanism "gram": let the label holder fit its own columns once more beside the others' noisy scores.
     noise_seed : int or None, default None

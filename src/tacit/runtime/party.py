@@ -108,11 +108,11 @@ class Party:
         return self.side.coef
 
     @property
+    def clip(self) -> RowClip | None:
+        """How rows are clipped before they are scored, where the party's side clips them."""
+        return getattr(self.side, "clip", None)
+
+    @property
     def offset(self) -> float:
         """What centring takes off every score of this party."""
         return 0.0 if self.block.centre is None else float(self.block.centre @ self.side.coef)
-
-    @property
-    def clip(self) -> RowClip | None:
-        """How the party's model clips a row before it scores it; None where it does not."""
-        return getattr(self.side, "clip", None)
