@@ -239,6 +239,15 @@ def test_the_published_noise_hides_nothing(mechanism: str) -> None:
     assert found[label_recovery.NAME].details["rate"] >= 0.99
 
 
+def test_noisy_shares_hide_the_rows_and_not_the_model() -> None:
+    found = by_name(named_attacks(plan(privacy=Privacy(epsilon=8.0, mechanism="shares")), np.random.default_rng(0)))
+    for name in ("bank", "shop"):
+        assert found[f"rows of {name} from its shares"].verdict == HOLDS
+        assert found[f"rows of {name} from its shares"].claimed == "covered"
+        assert found[f"model of {name} from predictions"].verdict == AS_STATED
+    assert found[label_recovery.NAME].details["rate"] >= 0.99
+
+
 def test_a_verdict_is_one_of_three_words() -> None:
     with pytest.raises(InputError, match="verdict='fine' is unknown"):
         AttackResult("a", "b", "c", "fine")

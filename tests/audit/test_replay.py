@@ -187,6 +187,8 @@ def claimed_of(plan: Plan, party: str) -> Claimed:
         ({"refit": True}, "shop", 300),
         ({"protect": "everyone"}, "shop", 300),
         ({"protect": "everyone"}, "bank", 300),
+        ({"mechanism": "shares"}, "bank", 150),
+        ({"mechanism": "shares", "epsilon": 8.0, "neighbours": "zero-out"}, "shop", 150),
     ],
 )
 def test_no_pair_costs_more_than_the_certificate_says(asked: dict[str, object], party: str, pairs: int) -> None:

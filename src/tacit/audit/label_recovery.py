@@ -41,10 +41,11 @@ def duals_from_combined(inboxes: Sequence[Arrays]) -> list[Vector]:
     kept: dict[int, Vector] = {}
     rho = None
     for inbox in inboxes:
-        now, relaxation, slot = (float(value) for value in inbox["control"][:3])
+        now, relaxation, slot = (*(float(value) for value in inbox["control"][:3]), 1.0, 0.0)[:3]
         if rho is not None and now != rho:
             break
-        rho, q, mixture = now, inbox["q"], inbox["mixture"]
+        rho, q = now, inbox["q"]
+        mixture = inbox.get("mixture", np.ones(min(len(kept), 1)))  # without acceleration, the round before
         start = sum((weight * kept[j] for j, weight in enumerate(mixture) if weight), np.zeros_like(q))
         dual = (q + start) / 2
         kept[int(slot)] = dual - (1 - relaxation) * (q - dual)

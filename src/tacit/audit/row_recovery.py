@@ -88,7 +88,7 @@ def judge(
     elif space:
         said = f"the column space ({rounds} rounds of shares)"
     else:
-        said = f"neither rows nor column space ({rounds} vectors of shares)"
+        said = f"neither rows nor column space, from {rounds} vector{'s' * (rounds > 1)} of shares"
         said += "" if math.isnan(found.error) else f"; guessed rows wrong by {100 * min(found.error, 9.99):.0f} %"
     claimed = "only sums can be read" if masked else "covered" if covered else "not covered"
     details = {"rank": found.rank, "angle": found.angle, "error": found.error, "rounds": rounds, "columns": columns}
