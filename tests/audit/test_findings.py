@@ -40,6 +40,7 @@ def test_an_audit_of_gram(found: Audit) -> None:
         "model of shop from predictions": "holds",
     }
     assert found.holds
+    assert conclusion(found)[0].startswith("Nothing that is claimed was broken.")
     assert [game.party for game in found.games] == ["shop"]
 
 
@@ -70,7 +71,10 @@ def test_a_run_that_claims_nothing_has_nothing_broken() -> None:
     assert found.holds
     assert not found.games
     assert {finding.verdict for finding in found.findings} == {"as stated"}
-    assert conclusion(found).endswith("5 of 5 attacks succeed where the certificate says that nothing is covered.")
+    assert conclusion(found) == [
+        "No privacy is claimed, so nothing could be broken.",
+        "5 of 5 attacks succeed where the certificate says that nothing is covered.",
+    ]
 
 
 def test_the_json_says_the_same(found: Audit) -> None:
@@ -91,7 +95,7 @@ def test_the_json_knows_infinity() -> None:
     record = json.loads(to_json(whole))
     assert record["findings"][0]["details"] == {"x": "infinity", "y": 1.5, "z": ["not a number", True]}
     assert record["claimed_epsilon"] is None
-    assert "BROKEN" in conclusion(whole)
+    assert "BROKEN" in conclusion(whole)[0]
 
 
 # --- the picture -------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ def test_a_job_without_privacy(tacit: Any, files: Any, tmp_path: Path) -> None:
     assert "mechanism  none" in answer.out
     assert "NOT differentially private" in answer.out
     assert "100.0 %" in answer.out
-    assert "Nothing that is claimed was broken." in answer.out
-    assert max(len(line) for line in answer.out.splitlines()[:-3]) <= 100
+    assert "No privacy is claimed" in answer.out
+    assert max(len(line) for line in answer.out.splitlines()[:-1]) <= 100
     record = json.loads((tmp_path / "audit" / "audit.json").read_text())
     assert record["holds"] is True
     assert record["verdicts"]["as stated"] == 5

@@ -11,10 +11,9 @@ from tacit.audit.result import AS_STATED, BROKEN, HOLDS
 
 FORMAT = 1
 TITLES = ("attack", "claimed", "found", "verdict")
-CONCLUSIONS = {
-    True: "Nothing that is claimed was broken. An audit cannot prove a claim; it can only fail to refute it.",
-    False: "Something that is claimed is BROKEN: do not rely on this certificate.",
-}
+NOTHING_CLAIMED = "No privacy is claimed, so nothing could be broken."
+UNBROKEN = "Nothing that is claimed was broken. An audit cannot prove a claim; it can only fail to refute it."
+BROKEN_CLAIM = "Something that is claimed is BROKEN: do not rely on this certificate."
 
 
 def lines(audit: Audit) -> list[tuple[str, str, str, str]]:
@@ -22,11 +21,12 @@ def lines(audit: Audit) -> list[tuple[str, str, str, str]]:
     return [(finding.name, finding.claimed, finding.found, finding.verdict) for finding in audit.findings]
 
 
-def conclusion(audit: Audit) -> str:
+def conclusion(audit: Audit) -> list[str]:
     """The whole in a sentence or two."""
     weak = sum(finding.verdict == AS_STATED for finding in audit.findings)
-    said = f" {weak} of {len(audit.findings)} attacks succeed where the certificate says that nothing is covered."
-    return CONCLUSIONS[audit.holds] + (said if weak else "")
+    said = [f"{weak} of {len(audit.findings)} attacks succeed where the certificate says that nothing is covered."]
+    first = (UNBROKEN if audit.certificate.private else NOTHING_CLAIMED) if audit.holds else BROKEN_CLAIM
+    return [first, *(said if weak else [])]
 
 
 def to_record(audit: Audit) -> dict[str, Any]:

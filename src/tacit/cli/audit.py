@@ -134,4 +134,4 @@ def _print(plan: Plan, found: Audit) -> None:
         table.add_row(*(Text(text) for text in texts), Text(verdict, style=styles[verdict] if fancy else ""))
     console.print(table)
     print()
-    print(conclusion(found))
+    print(*conclusion(found), sep="\n")
