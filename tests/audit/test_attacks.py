@@ -39,7 +39,7 @@ def plan(method: str = "auto", privacy: Privacy | None = None, loss: str = "logi
 
 
 def seen(plan: Plan, seed: int = 0) -> Watched:
-    return watch(plan, ROWS, np.random.default_rng(seed))
+    return watch(plan, ROWS, np.random.default_rng(seed), repeatable=True)
 
 
 def by_name(found: list[AttackResult]) -> dict[str, AttackResult]:
@@ -93,14 +93,14 @@ def test_without_label_privacy_every_label_is_read(method: str) -> None:
     guesses, _ = label_recovery.seen_by_a_party(seen(plan(method)).inboxes) or (None, "")
     assert guesses is not None
     assert right(guesses, seen(plan(method)).labels) == 1.0
-    found = by_name(named_attacks(plan(method), np.random.default_rng(0)))[label_recovery.NAME]
+    found = by_name(named_attacks(plan(method), np.random.default_rng(0), repeatable=True))[label_recovery.NAME]
     assert found.verdict == AS_STATED
 
 
 @pytest.mark.parametrize("mechanism", ["labels", "gram"])
 def test_randomized_labels_are_read_no_better_than_randomized_response_allows(mechanism: str) -> None:
     asked = Privacy(epsilon=None if mechanism == "labels" else 1.0, label_epsilon=1.0)
-    found = by_name(named_attacks(plan(privacy=asked), np.random.default_rng(0)))[label_recovery.NAME]
+    found = by_name(named_attacks(plan(privacy=asked), np.random.default_rng(0), repeatable=True))[label_recovery.NAME]
     allowed = math.e / (1 + math.e)
     assert found.details["allowed"] == pytest.approx(allowed)
     assert found.verdict == HOLDS
@@ -155,7 +155,7 @@ def test_scores_that_hide_the_model_withstand() -> None:
 
 
 def test_the_model_that_gram_serves_is_its_private_output() -> None:
-    found = by_name(named_attacks(plan(privacy=Privacy(epsilon=1.0)), np.random.default_rng(0)))
+    found = by_name(named_attacks(plan(privacy=Privacy(epsilon=1.0)), np.random.default_rng(0), repeatable=True))
     shop, bank = found["model of shop from predictions"], found["model of bank from predictions"]
     assert shop.details["relative_error"] < 1e-9
     assert shop.details["private_output"]
@@ -214,7 +214,9 @@ def test_shares_that_are_all_zero_show_nothing() -> None:
 
 @pytest.mark.parametrize("method", ["memory", "averaged", "multipliers"])
 def test_a_run_without_privacy_gives_its_rows_away(method: str) -> None:
-    found = by_name(named_attacks(plan(method), np.random.default_rng(0)))["rows of shop from its shares"]
+    found = by_name(named_attacks(plan(method), np.random.default_rng(0), repeatable=True))[
+        "rows of shop from its shares"
+    ]
     assert found.details["error"] < 1e-4
     assert found.verdict == AS_STATED
 
@@ -222,7 +224,9 @@ def test_a_run_without_privacy_gives_its_rows_away(method: str) -> None:
 def test_masks_hide_a_party_s_shares() -> None:
     masked = plan(parties=("bank", "phone", "shop"), columns=(2, 3, 4), secure_aggregation=True)
     for name in masked.party_names:
-        found = by_name(named_attacks(masked, np.random.default_rng(0)))[f"rows of {name} from its shares"]
+        found = by_name(named_attacks(masked, np.random.default_rng(0), repeatable=True))[
+            f"rows of {name} from its shares"
+        ]
         assert found.claimed == "only sums can be read"
         assert found.verdict == HOLDS
         assert found.details["error"] > 0.5
@@ -231,7 +235,7 @@ def test_masks_hide_a_party_s_shares() -> None:
 @pytest.mark.parametrize("mechanism", ["published", "published-inverse"])
 def test_the_published_noise_hides_nothing(mechanism: str) -> None:
     asked = Privacy(epsilon=1.0, mechanism=mechanism)
-    found = by_name(named_attacks(plan(privacy=asked), np.random.default_rng(0)))
+    found = by_name(named_attacks(plan(privacy=asked), np.random.default_rng(0), repeatable=True))
     for name in ("bank", "shop"):
         assert found[f"columns of {name}: column space"].verdict == AS_STATED
         assert found[f"columns of {name}: column space"].details["certain"]
@@ -240,7 +244,9 @@ def test_the_published_noise_hides_nothing(mechanism: str) -> None:
 
 
 def test_noisy_shares_hide_the_rows_and_not_the_model() -> None:
-    found = by_name(named_attacks(plan(privacy=Privacy(epsilon=8.0, mechanism="shares")), np.random.default_rng(0)))
+    found = by_name(
+        named_attacks(plan(privacy=Privacy(epsilon=8.0, mechanism="shares")), np.random.default_rng(0), repeatable=True)
+    )
     for name in ("bank", "shop"):
         assert found[f"rows of {name} from its shares"].verdict == HOLDS
         assert found[f"rows of {name} from its shares"].claimed == "covered"
