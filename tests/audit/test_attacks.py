@@ -42,6 +42,10 @@ def seen(plan: Plan, seed: int = 0) -> Watched:
     return watch(plan, ROWS, np.random.default_rng(seed), repeatable=True)
 
 
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
 def by_name(found: list[AttackResult]) -> dict[str, AttackResult]:
     return {one.name: one for one in found}
 
@@ -93,14 +97,14 @@ def test_without_label_privacy_every_label_is_read(method: str) -> None:
     guesses, _ = label_recovery.seen_by_a_party(seen(plan(method)).inboxes) or (None, "")
     assert guesses is not None
     assert right(guesses, seen(plan(method)).labels) == 1.0
-    found = by_name(named_attacks(plan(method), np.random.default_rng(0), repeatable=True))[label_recovery.NAME]
+    found = by_name(named_attacks(plan(method), rng(), repeatable=True))[label_recovery.NAME]
     assert found.verdict == AS_STATED
 
 
 @pytest.mark.parametrize("mechanism", ["labels", "gram"])
 def test_randomized_labels_are_read_no_better_than_randomized_response_allows(mechanism: str) -> None:
     asked = Privacy(epsilon=None if mechanism == "labels" else 1.0, label_epsilon=1.0)
-    found = by_name(named_attacks(plan(privacy=asked), np.random.default_rng(0), repeatable=True))[label_recovery.NAME]
+    found = by_name(named_attacks(plan(privacy=asked), rng(), repeatable=True))[label_recovery.NAME]
     allowed = math.e / (1 + math.e)
     assert found.details["allowed"] == pytest.approx(allowed)
     assert found.verdict == HOLDS
@@ -108,16 +112,16 @@ def test_randomized_labels_are_read_no_better_than_randomized_response_allows(me
 
 
 def test_labels_that_are_kept_too_often_are_caught() -> None:
-    rng = np.random.default_rng(0)
-    truth = np.where(rng.random(1000) < 0.5, 1.0, -1.0)
+    source = rng()
+    truth = np.where(source.random(1000) < 0.5, 1.0, -1.0)
     for kept, verdict in ((0.731, HOLDS), (0.85, BROKEN)):
-        guesses = np.where(rng.random(1000) < kept, truth, -truth)
+        guesses = np.where(source.random(1000) < kept, truth, -truth)
         assert label_recovery.judge(guesses, truth, 0.7311, "a test").verdict == verdict
 
 
 def test_guesses_that_know_nothing_are_not_called_a_success() -> None:
-    rng = np.random.default_rng(0)
-    truth = np.where(rng.random(1000) < 0.5, 1.0, -1.0)
+    source = rng()
+    truth = np.where(source.random(1000) < 0.5, 1.0, -1.0)
     assert label_recovery.judge(np.zeros(1000), truth, None, "a test").verdict == HOLDS
     assert label_recovery.judge(truth, truth, None, "a test").verdict == AS_STATED
 
@@ -126,8 +130,8 @@ def test_guesses_that_know_nothing_are_not_called_a_success() -> None:
 
 
 def test_a_model_is_extracted_from_as_many_predictions_as_it_has_numbers() -> None:
-    rng = np.random.default_rng(0)
-    coef = rng.normal(size=7)
+    source = rng()
+    coef = source.normal(size=7)
     rows = extraction.chosen_rows(7)
     found, constant = extraction.coefficients_from_scores(rows, rows @ coef - 0.3)
     assert len(rows) == 8
@@ -155,7 +159,7 @@ def test_scores_that_hide_the_model_withstand() -> None:
 
 
 def test_the_model_that_gram_serves_is_its_private_output() -> None:
-    found = by_name(named_attacks(plan(privacy=Privacy(epsilon=1.0)), np.random.default_rng(0), repeatable=True))
+    found = by_name(named_attacks(plan(privacy=Privacy(epsilon=1.0)), rng(), repeatable=True))
     shop, bank = found["model of shop from predictions"], found["model of bank from predictions"]
     assert shop.details["relative_error"] < 1e-9
     assert shop.details["private_output"]
@@ -192,8 +196,8 @@ def test_too_few_shares_do_not() -> None:
 
 def test_rows_are_fixed_up_to_a_matrix_only() -> None:
     """Without known rows, D A explains the same shares for every A: nothing but the column space is recovered."""
-    rng = np.random.default_rng(0)
-    rows, turn = rng.normal(size=(80, 5)), rng.normal(size=(5, 5))
+    source = rng()
+    rows, turn = source.normal(size=(80, 5)), source.normal(size=(5, 5))
     shares = shares_of(rows, 9)
     one, other = (row_recovery.recover(shares, version) for version in (rows, rows @ turn))
     assert one.angle < 1e-7
@@ -214,9 +218,7 @@ def test_shares_that_are_all_zero_show_nothing() -> None:
 
 @pytest.mark.parametrize("method", ["memory", "averaged", "multipliers"])
 def test_a_run_without_privacy_gives_its_rows_away(method: str) -> None:
-    found = by_name(named_attacks(plan(method), np.random.default_rng(0), repeatable=True))[
-        "rows of shop from its shares"
-    ]
+    found = by_name(named_attacks(plan(method), rng(), repeatable=True))["rows of shop from its shares"]
     assert found.details["error"] < 1e-4
     assert found.verdict == AS_STATED
 
@@ -224,9 +226,7 @@ def test_a_run_without_privacy_gives_its_rows_away(method: str) -> None:
 def test_masks_hide_a_party_s_shares() -> None:
     masked = plan(parties=("bank", "phone", "shop"), columns=(2, 3, 4), secure_aggregation=True)
     for name in masked.party_names:
-        found = by_name(named_attacks(masked, np.random.default_rng(0), repeatable=True))[
-            f"rows of {name} from its shares"
-        ]
+        found = by_name(named_attacks(masked, rng(), repeatable=True))[f"rows of {name} from its shares"]
         assert found.claimed == "only sums can be read"
         assert found.verdict == HOLDS
         assert found.details["error"] > 0.5
@@ -235,7 +235,7 @@ def test_masks_hide_a_party_s_shares() -> None:
 @pytest.mark.parametrize("mechanism", ["published", "published-inverse"])
 def test_the_published_noise_hides_nothing(mechanism: str) -> None:
     asked = Privacy(epsilon=1.0, mechanism=mechanism)
-    found = by_name(named_attacks(plan(privacy=asked), np.random.default_rng(0), repeatable=True))
+    found = by_name(named_attacks(plan(privacy=asked), rng(), repeatable=True))
     for name in ("bank", "shop"):
         assert found[f"columns of {name}: column space"].verdict == AS_STATED
         assert found[f"columns of {name}: column space"].details["certain"]
@@ -244,9 +244,7 @@ def test_the_published_noise_hides_nothing(mechanism: str) -> None:
 
 
 def test_noisy_shares_hide_the_rows_and_not_the_model() -> None:
-    found = by_name(
-        named_attacks(plan(privacy=Privacy(epsilon=8.0, mechanism="shares")), np.random.default_rng(0), repeatable=True)
-    )
+    found = by_name(named_attacks(plan(privacy=Privacy(epsilon=8.0, mechanism="shares")), rng(), repeatable=True))
     for name in ("bank", "shop"):
         assert found[f"rows of {name} from its shares"].verdict == HOLDS
         assert found[f"rows of {name} from its shares"].claimed == "covered"

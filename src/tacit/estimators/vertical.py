@@ -336,13 +336,13 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
         scores = self._scores(X)
         return np.asarray(self.classes_[(scores > 0).astype(int)])
 
-    @available_if(lambda self: get_loss(self.loss).name == "logistic")
+    @available_if(lambda self: get_loss(self.loss).log_odds)
     def predict_proba(self, X: Any) -> Vector:
         """Probability of each class; for the logistic loss."""
         positive = expit(self._scores(X))
         return np.column_stack([1 - positive, positive])
 
-    @available_if(lambda self: get_loss(self.loss).name == "logistic")
+    @available_if(lambda self: get_loss(self.loss).log_odds)
     def predict_log_proba(self, X: Any) -> Vector:
         """Logarithm of the probability of each class; for the logistic loss."""
         scores = self._scores(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tacit.algorithms.base import PrivateAlgorithm, Problem
@@ -64,6 +64,10 @@ class PrivatePlan:
         Standard deviations by what they are added to, for people.
     outlook : tuple of str
         What the sizes say about the use of the run, in plain sentences.
+    traffic : mapping of str to (int, int)
+        Bytes to each asked party and back over the whole run, where they are known beforehand; else empty.
+    seconds : float or None
+        Rough guess of the time of the run; None where there is none.
     """
 
     privacy: Privacy
@@ -76,6 +80,13 @@ class PrivatePlan:
     rounds: int
     noise: Mapping[str, float]
     outlook: tuple[str, ...] = ()
+    traffic: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: float | None = None
+
+    @property
+    def predictions_for(self) -> str | None:
+        """The only party that may see predictions; None where anyone may."""
+        return self.holder if getattr(self.settings, "own_exact", False) else None
 
     def record(self) -> dict[str, Any]:
         """As plain values."""

@@ -50,8 +50,9 @@ Planned = Allowed | AllowedResponse
 class Releaser:
     """Adds the planned noise, and refuses a release that was not planned.
 
-    Noise is drawn from a secret key and from the message that is answered. A run that goes on after a crash answers
-    the same message with the same noise, so that nothing more is given away; another message gets independent noise.
+    Noise is drawn from a secret key, from the message that is answered and from how much was released before. A run
+    that goes on after a crash answers the same message with the same noise, so that nothing more is given away; another
+    message, or the same one a second time, gets independent noise.
 
     Parameters
     ----------
@@ -76,7 +77,8 @@ class Releaser:
 
     def begin(self, message: Message) -> None:
         """Draw the noise of the next releases for this message."""
-        self._source = NoiseSource(key=self._key, stream=f"{message.kind} {message.round} {digest(message)}")
+        before = sum(self._used.values())
+        self._source = NoiseSource(key=self._key, stream=f"{message.kind} {message.round} {before} {digest(message)}")
 
     def add(self, name: str, value: npt.ArrayLike) -> Vector:
         """The value on a grid, with the noise planned under this name."""

@@ -16,8 +16,10 @@ from tacit.errors import InputError, RunError
 TEMPORARY = ".writing-"  # begins the name of a file that is not yet whole
 
 
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object], *, secret: bool = False) -> None:
     """Let `write` fill a file that takes the place of `path` only once it is whole and on the disk.
+
+    A `secret` file can be read by its owner alone, at every moment.
 
     Raises
     ------
@@ -31,7 +33,8 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        if not secret:  # as it was made, nobody else can read it
+            os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
         temporary = None
     except OSError as error:

@@ -33,6 +33,7 @@ from tacit.algorithms.rows import ClippedRows, RowClip
 from tacit.types import Vector
 
 SIDE_PRIOR = 4.0  # variance of a side coefficient
+LEAST_WEIGHT = 1e-9  # mean weight of a row: scores that leave nothing to learn must not make anything overflow
 LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
 MEAN, TRACE, GRAM, GRADIENT, CHECK = "mean", "trace", "gram", "gradient", "check"
 
@@ -81,7 +82,7 @@ def private_fit(
     excess : float
         Variance of a derivative relative to its curvature: 1 for exact labels, more for randomized ones.
     """
-    total = max(float(target.weight.sum()), 1e-300)
+    total = max(float(target.weight.sum()), LEAST_WEIGHT * block.n)
     clip = _private_clip(block, target.weight, total, settings, release)
     rows, unit = clip.apply(block), clip.radius
     metric = _Metric(_private_gram(rows, target.weight, unit, settings, release), target, settings, total)
@@ -99,8 +100,8 @@ def private_fit(
 
 
 def _sums(side: Vector, slopes: Vector) -> Vector:
-    """Sums over the rows, by pairwise summation."""
-    return np.asarray((side * slopes[:, None]).sum(axis=0))
+    """Sums over the rows, each by pairwise summation, which numpy does along contiguous entries only."""
+    return np.array([(np.ascontiguousarray(column) * slopes).sum() for column in side.T])
 
 
 def _private_clip(block: Block, weight: Vector, total: float, settings: FitSettings, release: Release) -> RowClip:
@@ -112,6 +113,7 @@ def _private_clip(block: Block, weight: Vector, total: float, settings: FitSetti
     noise = rows.d * settings.mean_sd**2 / total
     signal = float(mean @ mean) / total
     centre = mean / total * max(0.0, 1 - noise / max(signal, 1e-12))
+    centre /= max(1.0, float(np.linalg.norm(centre)))  # no mean of rows is longer; rounding is bounded by it
     inside = min(max((trace - signal + noise) / total, LEAST_SPREAD), 1.0)
     return RowClip(norm, centre * norm, RADIUS * math.sqrt(inside) * norm)
 
