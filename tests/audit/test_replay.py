@@ -185,6 +185,7 @@ def claimed_of(plan: Plan, party: str) -> Claimed:
         ({}, "shop", 800),
         ({"label_epsilon": 1.0}, "shop", 300),
         ({"refit": True}, "shop", 300),
+        ({"neighbours": "zero-out"}, "shop", 300),
         ({"protect": "everyone"}, "shop", 300),
         ({"protect": "everyone"}, "bank", 300),
         ({"mechanism": "shares"}, "bank", 150),

@@ -87,6 +87,7 @@ def judge(guesses: Vector, truth: Vector, allowed: float | None, source: str) ->
     chance = float(binom.sf(right - 1, rows, allowed))
     details |= {"allowed": allowed, "chance": chance, "confidence": CONFIDENCE}
     verdict = BROKEN if chance < 1 - CONFIDENCE else HOLDS
+    said += ", more only by chance" if verdict == HOLDS and right > allowed * rows else ""
     return AttackResult(NAME, f"at most {100 * allowed:.1f} % right", said, verdict, details)
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 HELP = "try to break the privacy of a job"
 DESCRIPTION = """\
-Try to break what a job claims about privacy: replay its mechanism on neighbouring
-data, guess from many runs which of two data sets they were made from, and read
-labels, rows and coefficients off what is sent and served.
+Try to break what a job claims about privacy: replay its mechanism on
+neighbouring data, guess from many runs which of two data sets they were made
+from, and read labels, rows and coefficients off what is sent and served.
 
 The job's plan is attacked on generated data: its own rows are read for their
 sizes alone. An audit can show that a claim is false, not that one is true."""
