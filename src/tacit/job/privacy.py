@@ -25,6 +25,7 @@ KEYS: dict[str, Kind] = {
     "neighbours": one_of(NEIGHBOURS),
     "coef_norm": POSITIVE,
     "refit": TRUTH,
+    "honest": whole_number(1, 10**6),
     "noise_seed": whole_number(0, 2**63 - 1),
 }
 
