@@ -235,9 +235,9 @@ def test_every_key_of_privacy(tmp_path: Path) -> None:
         coef_norm=4.0, refit=True, noise_seed=7,
     )  # fmt: skip
     assert set(KEYS) == {field.name for field in dataclasses.fields(Privacy)}
-    split = "[privacy]\nepsilon = 2\nmechanism = \"shares\"\nhonest = 2\n"  # it goes with shares alone
+    split = '[privacy]\nepsilon = 2\nmechanism = "shares"\nhonest = 2\n'  # it goes with shares alone
     assert read_job(write(tmp_path, split + PARTIES)).privacy == Privacy(epsilon=2.0, mechanism="shares", honest=2)
-    assert set(KEYS) == set(tomllib.loads(PRIVACY)["privacy"])
+    assert set(KEYS) == {*tomllib.loads(PRIVACY)["privacy"], "honest"}
 
 
 def test_privacy_is_what_was_written_and_nothing_without_the_section(tmp_path: Path) -> None:
