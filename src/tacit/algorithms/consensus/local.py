@@ -1,0 +1,223 @@
+"""A node's own problem, solved to a certified gradient norm.
+
+    argmin over w of  scale * sum_i s_i loss(row_i . coef + intercept) + ridge/2 ||coef||^2
+                      + linear . w + 1/2 (w - centre)' Q (w - centre),        w = (coef, intercept)
+
+| symbol | meaning |
+|---|---|
+| s | row weights, 1 where there are none |
+| Q | the pull towards the centre: one number, one for each coordinate, or a matrix |
+| H | curvature of the first two terms; kept from an earlier point as long as its steps still go well |
+
+Newton steps with backtracking. Where there are many columns the steps are found by conjugate gradients, without H.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, cg
+
+from tacit.algorithms.consensus.base import NodeData
+from tacit.algorithms.linear import cholesky
+from tacit.problem.losses.base import Loss
+from tacit.types import Vector
+
+MOST_STEPS = 100
+MOST_HALVINGS = 40
+ENOUGH = 1e-4  # part of the promised decrease that a step must bring
+SLOW = 0.3  # a step with an old H that leaves more of the gradient than this makes H anew
+WIDE = 1500  # columns from which H is not formed
+ROUNDING = 1e-15  # gradients cannot be made smaller than this part of the terms they are summed from
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A minimiser as found.
+
+    Attributes
+    ----------
+    point : Vector
+    gradient_norm : float
+        Euclidean norm of the whole gradient at the point: with Q >= q I the point is within gradient_norm / q of the
+        minimiser.
+    steps : int
+        Newton steps taken.
+    """
+
+    point: Vector
+    gradient_norm: float
+    steps: int
+
+
+class LocalProblem:
+    """The problem of one node; keeps its curvature from one solve to the next.
+
+    Parameters
+    ----------
+    data : NodeData
+    loss : Loss
+        Smooth and convex.
+    scale : float
+        Weight of the sum of the losses: 1/N for a node's part of the joint objective.
+    ridge : float
+        Weight of 1/2 ||coef||^2; the intercept is free of it.
+    fit_intercept : bool
+        Whether the last coordinate of a model is an intercept.
+    """
+
+    def __init__(self, data: NodeData, loss: Loss, scale: float, ridge: float, fit_intercept: bool) -> None:
+        self.data, self.loss, self.scale, self.fit_intercept = data, loss, scale, fit_intercept
+        self.columns = data.rows.d
+        self.size = self.columns + int(fit_intercept)
+        self.ridge = np.full(self.size, ridge)
+        self.ridge[self.columns :] = 0.0
+        self.curvature: Vector | None = None
+        self._age = 0
+
+    # --- the first two terms ---------------------------------------------------------------------------
+
+    def scores(self, w: Vector) -> Vector:
+        """Score of each row."""
+        scores = self.data.rows.predict(w[: self.columns])
+        if self.fit_intercept:
+            scores += w[self.columns]
+        return scores
+
+    def value(self, w: Vector, scores: Vector | None = None) -> float:
+        """Value of the first two terms."""
+        scores = self.scores(w) if scores is None else scores
+        return self.scale * self.loss.total(scores, self.data.labels, self.data.weights) + 0.5 * float(
+            self.ridge @ w**2
+        )
+
+    def gradient(self, w: Vector, scores: Vector | None = None) -> Vector:
+        """Gradient of the first two terms."""
+        scores = self.scores(w) if scores is None else scores
+        slope = self.loss.grad(scores, self.data.labels)
+        return self._correlate(slope if self.data.weights is None else self.data.weights * slope) + self.ridge * w
+
+    def hessian(self, w: Vector, scores: Vector | None = None) -> Vector:
+        """Curvature of the first two terms."""
+        weights = self._bend(self.scores(w) if scores is None else scores)
+        hessian = np.zeros((self.size, self.size))
+        hessian[: self.columns, : self.columns] = self.data.rows.gram(weights)
+        if self.fit_intercept:
+            hessian[-1, :-1] = hessian[:-1, -1] = self.data.rows.correlate(weights)
+            hessian[-1, -1] = weights.sum()
+        hessian[np.diag_indices(self.size)] += self.ridge
+        return hessian
+
+    def _bend(self, scores: Vector) -> Vector:
+        """Scaled second derivative of each row."""
+        bend = self.scale * self.loss.hess(scores, self.data.labels)
+        return bend if self.data.weights is None else self.data.weights * bend
+
+    def _correlate(self, r: Vector) -> Vector:
+        product = np.empty(self.size)
+        product[: self.columns] = self.data.rows.correlate(r)
+        if self.fit_intercept:
+            product[-1] = r.sum()
+        return self.scale * product
+
+    # --- solving ---------------------------------------------------------------------------------------
+
+    def solve(
+        self, linear: Vector, pull: float | Vector, centre: Vector, tau: float, start: Vector | None = None
+    ) -> Solved:
+        """The minimiser to a gradient norm of tau, or as near as rounding allows.
+
+        Parameters
+        ----------
+        linear, centre : Vector
+        pull : float, Vector or matrix
+            Q: a number, a diagonal, or the whole matrix; positive definite.
+        tau : float
+            Largest gradient norm that ends the solve.
+        start : Vector or None
+            Where to begin; the centre where nothing is said.
+        """
+        w = np.array(centre if start is None else start)
+        scores = self.scores(w)
+        gradient = self._whole_gradient(w, scores, linear, pull, centre)
+        norm, steps, factor = float(np.linalg.norm(gradient)), 0, None
+        while norm > tau and steps < MOST_STEPS:
+            steps += 1
+            fresh = self.curvature is None or self.size > WIDE
+            if self.size > WIDE:
+                move = self._move_by_cg(gradient, scores, pull)
+            else:
+                if self.curvature is None:
+                    self.curvature, factor = self.hessian(w, scores), None
+                factor = cholesky(_plus(self.curvature, pull), 0.0) if factor is None else factor
+                move = -np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
+            length, w, scores = self._line_search(w, scores, gradient, move, linear, pull, centre)
+            gradient = self._whole_gradient(w, scores, linear, pull, centre)
+            before, norm = norm, float(np.linalg.norm(gradient))
+            if length == 0.0 and fresh:
+                break  # not even a tiny step along a Newton direction brings less: rounding
+            if length < 1.0 or norm > SLOW * before:
+                self.curvature = None
+        return Solved(w, norm, steps)
+
+    def _whole_gradient(
+        self, w: Vector, scores: Vector, linear: Vector, pull: float | Vector, centre: Vector
+    ) -> Vector:
+        return self.gradient(w, scores) + linear + times(pull, w - centre)
+
+    def _line_search(
+        self,
+        w: Vector,
+        scores: Vector,
+        gradient: Vector,
+        move: Vector,
+        linear: Vector,
+        pull: float | Vector,
+        centre: Vector,
+    ) -> tuple[float, Vector, Vector]:
+        """(length, point, scores) of a step that brings enough; length 0 where none does."""
+        along, slope = self.scores(move), float(gradient @ move)
+        pulled = times(pull, move)
+        flat = float((linear + self.ridge * w + times(pull, w - centre)) @ move)
+        bent = 0.5 * float(self.ridge @ move**2 + move @ pulled)
+        labels, weights = self.data.labels, self.data.weights
+        old = self.scale * self.loss.total(scores, labels, weights)
+        slack = ROUNDING * 100 * abs(old)
+        length = 1.0
+        for _ in range(MOST_HALVINGS):
+            there = scores + length * along
+            with np.errstate(over="ignore", invalid="ignore"):
+                new = self.scale * self.loss.total(there, labels, weights)
+            change = new - old + length * flat + length**2 * bent
+            if change <= ENOUGH * length * slope + slack:
+                return length, w + length * move, there
+            length *= 0.5
+        return 0.0, w, scores
+
+    def _move_by_cg(self, gradient: Vector, scores: Vector, pull: float | Vector) -> Vector:
+        """Newton step by conjugate gradients."""
+        bend = self._bend(scores)
+
+        def product(v: Vector) -> Vector:
+            return self._correlate(bend / self.scale * self.scores(v)) + self.ridge * v + times(pull, v)
+
+        operator = LinearOperator((self.size, self.size), matvec=product, dtype=np.float64)
+        norm = float(np.linalg.norm(gradient))
+        move, _ = cg(operator, -gradient, rtol=min(0.1, norm**0.5), maxiter=10 * self.size)
+        return np.asarray(move)
+
+
+def times(pull: float | Vector, v: Vector) -> Vector:
+    """Q v."""
+    return np.asarray(pull @ v if np.ndim(pull) == 2 else pull * v)  # type: ignore[operator]
+
+
+def _plus(hessian: Vector, pull: float | Vector) -> Vector:
+    """H + Q."""
+    if np.ndim(pull) == 2:
+        return np.asarray(hessian + pull)
+    whole = hessian.copy()
+    whole[np.diag_indices(len(whole))] += pull
+    return whole
