@@ -6,7 +6,7 @@
 | symbol | meaning |
 |---|---|
 | s | row weights, 1 where there are none |
-| Q | the pull towards the centre: one number, one for each coordinate, or a matrix |
+| Q | the pull towards the centre: one number, one for each coordinate, a matrix, or what can be multiplied like one |
 | H | curvature of the first two terms; kept from an earlier point as long as its steps still go well |
 
 Newton steps with backtracking. Where there are many columns the steps are found by conjugate gradients, without H.
@@ -14,7 +14,9 @@ Newton steps with backtracking. Where there are many columns the steps are found
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -29,7 +31,8 @@ MOST_STEPS = 100
 MOST_HALVINGS = 40
 ENOUGH = 1e-4  # part of the promised decrease that a step must bring
 SLOW = 0.3  # a step with an old H that leaves more of the gradient than this makes H anew
-WIDE = 1500  # columns from which H is not formed
+WIDE = 1500  # coordinates from which H is not formed
+CG_TOL = 1e-2  # of a Newton step
 ROUNDING = 1e-15  # gradients cannot be made smaller than this part of the terms they are summed from
 
 
@@ -75,7 +78,8 @@ class LocalProblem:
         self.ridge = np.full(self.size, ridge)
         self.ridge[self.columns :] = 0.0
         self.curvature: Vector | None = None
-        self._age = 0
+        self._factor: tuple[Vector, bool] | None = None
+        self._factored_pull: Any = None
 
     # --- the first two terms ---------------------------------------------------------------------------
 
@@ -110,6 +114,14 @@ class LocalProblem:
         hessian[np.diag_indices(self.size)] += self.ridge
         return hessian
 
+    def hessian_times(self, w: Vector, columns: Vector) -> Vector:
+        """Curvature of the first two terms times the columns of a matrix, without forming it."""
+        bend = self._bend(self.scores(w))
+        return np.column_stack([self._bend_times(bend, column) for column in columns.T])
+
+    def _bend_times(self, bend: Vector, v: Vector) -> Vector:
+        return self._correlate(bend / self.scale * self.scores(v)) + self.ridge * v
+
     def _bend(self, scores: Vector) -> Vector:
         """Scaled second derivative of each row."""
         bend = self.scale * self.loss.hess(scores, self.data.labels)
@@ -125,36 +137,33 @@ class LocalProblem:
     # --- solving ---------------------------------------------------------------------------------------
 
     def solve(
-        self, linear: Vector, pull: float | Vector, centre: Vector, tau: float, start: Vector | None = None
+        self, linear: Vector, pull: Any, centre: Vector, tau: float, start: Vector | None = None, *, relative: float = 0
     ) -> Solved:
         """The minimiser to a gradient norm of tau, or as near as rounding allows.
 
         Parameters
         ----------
         linear, centre : Vector
-        pull : float, Vector or matrix
-            Q: a number, a diagonal, or the whole matrix; positive definite.
+        pull : float, Vector, matrix or LowRankMetric
+            Q, positive definite. The same object in the next solve saves a factorisation.
         tau : float
             Largest gradient norm that ends the solve.
         start : Vector or None
             Where to begin; the centre where nothing is said.
+        relative : float
+            A gradient norm below this part of the first one ends the solve, too (after one step at least).
         """
         w = np.array(centre if start is None else start)
         scores = self.scores(w)
-        gradient = self._whole_gradient(w, scores, linear, pull, centre)
-        norm, steps, factor = float(np.linalg.norm(gradient)), 0, None
-        while norm > tau and steps < MOST_STEPS:
+        gradient = self.gradient(w, scores) + linear + times(pull, w - centre)
+        norm, steps = float(np.linalg.norm(gradient)), 0
+        enough = max(tau, relative * norm)
+        while norm > enough and steps < MOST_STEPS:
             steps += 1
-            fresh = self.curvature is None or self.size > WIDE
-            if self.size > WIDE:
-                move = self._move_by_cg(gradient, scores, pull)
-            else:
-                if self.curvature is None:
-                    self.curvature, factor = self.hessian(w, scores), None
-                factor = cholesky(_plus(self.curvature, pull), 0.0) if factor is None else factor
-                move = -np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
+            fresh = self.curvature is None
+            move = self._move(w, scores, gradient, pull)
             length, w, scores = self._line_search(w, scores, gradient, move, linear, pull, centre)
-            gradient = self._whole_gradient(w, scores, linear, pull, centre)
+            gradient = self.gradient(w, scores) + linear + times(pull, w - centre)
             before, norm = norm, float(np.linalg.norm(gradient))
             if length == 0.0 and fresh:
                 break  # not even a tiny step along a Newton direction brings less: rounding
@@ -162,10 +171,15 @@ class LocalProblem:
                 self.curvature = None
         return Solved(w, norm, steps)
 
-    def _whole_gradient(
-        self, w: Vector, scores: Vector, linear: Vector, pull: float | Vector, centre: Vector
-    ) -> Vector:
-        return self.gradient(w, scores) + linear + times(pull, w - centre)
+    def _move(self, w: Vector, scores: Vector, gradient: Vector, pull: Any) -> Vector:
+        """Newton step, with the curvature of an earlier point where that is still good."""
+        if self.size > WIDE:
+            return self._move_by_cg(gradient, scores, pull)
+        if self.curvature is None:
+            self.curvature, self._factor = self.hessian(w, scores), None
+        if self._factor is None or not (self._factored_pull is pull or np.array_equal(self._factored_pull, pull)):
+            self._factor, self._factored_pull = cholesky(_plus(self.curvature, pull), 0.0), pull
+        return -np.asarray(linalg.cho_solve(self._factor, gradient, check_finite=False))
 
     def _line_search(
         self,
@@ -174,7 +188,7 @@ class LocalProblem:
         gradient: Vector,
         move: Vector,
         linear: Vector,
-        pull: float | Vector,
+        pull: Any,
         centre: Vector,
     ) -> tuple[float, Vector, Vector]:
         """(length, point, scores) of a step that brings enough; length 0 where none does."""
@@ -196,28 +210,28 @@ class LocalProblem:
             length *= 0.5
         return 0.0, w, scores
 
-    def _move_by_cg(self, gradient: Vector, scores: Vector, pull: float | Vector) -> Vector:
-        """Newton step by conjugate gradients."""
+    def _move_by_cg(self, gradient: Vector, scores: Vector, pull: Any) -> Vector:
+        """Newton step by conjugate gradients, with Q itself as the preconditioner where it can be inverted."""
         bend = self._bend(scores)
-
-        def product(v: Vector) -> Vector:
-            return self._correlate(bend / self.scale * self.scores(v)) + self.ridge * v + times(pull, v)
-
-        operator = LinearOperator((self.size, self.size), matvec=product, dtype=np.float64)
-        norm = float(np.linalg.norm(gradient))
-        move, _ = cg(operator, -gradient, rtol=min(0.1, norm**0.5), maxiter=10 * self.size)
+        whole = _operator(self.size, lambda v: self._bend_times(bend, v) + times(pull, v))
+        guess = _operator(self.size, pull.solve) if hasattr(pull, "solve") else None
+        move, _ = cg(whole, -gradient, rtol=CG_TOL, maxiter=10 * self.size, M=guess)
         return np.asarray(move)
 
 
-def times(pull: float | Vector, v: Vector) -> Vector:
+def _operator(size: int, product: Callable[[Vector], Vector]) -> LinearOperator:
+    return LinearOperator((size, size), matvec=product, dtype=np.float64)
+
+
+def times(pull: Any, v: Vector) -> Vector:
     """Q v."""
-    return np.asarray(pull @ v if np.ndim(pull) == 2 else pull * v)  # type: ignore[operator]
+    return np.asarray(pull @ v if np.ndim(pull) == 2 else pull * v)
 
 
-def _plus(hessian: Vector, pull: float | Vector) -> Vector:
+def _plus(hessian: Vector, pull: Any) -> Vector:
     """H + Q."""
     if np.ndim(pull) == 2:
-        return np.asarray(hessian + pull)
+        return np.asarray(hessian + (pull.dense() if hasattr(pull, "dense") else pull))
     whole = hessian.copy()
     whole[np.diag_indices(len(whole))] += pull
     return whole
