@@ -225,6 +225,7 @@ def jobs(draw: Any) -> Job:
         rounds=draw(st.integers(1, 10**6)),
         tol=draw(number),
         seed=draw(st.none() | st.integers(0, 2**32 - 1)),
+        secure_aggregation=draw(st.booleans()),
     )
 
 
@@ -235,4 +236,5 @@ def test_round_trip(job: Job, tmp_path_factory: pytest.TempPathFactory) -> None:
     path.write_bytes(job.to_toml().encode())
     again = read_job(path)
     assert (again.name, again.parties, again.model) == (job.name, job.parties, job.model)
+    assert again.secure_aggregation is job.secure_aggregation
     assert again.to_toml() == job.to_toml()

@@ -1,6 +1,6 @@
 """Job files: what to train, on whose data, written in TOML.
 
-[job]      name, split, engine, rounds, tol, seed
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation
 [model]    loss, penalty, alpha, fit_intercept, method, rho
 [[party]]  name, data, id, label, features
 """
@@ -67,6 +67,8 @@ class Job:
         Tolerance of the stopping rule.
     seed : int or None
         Seed of starts, never of private noise.
+    secure_aggregation : bool
+        Whether the parties' numbers travel under masks, so that only their sum can be read.
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
     """
@@ -79,6 +81,7 @@ class Job:
     rounds: int = 200
     tol: float = 1e-4
     seed: int | None = None
+    secure_aggregation: bool = False
     folder: Path = Path(".")
 
     def to_toml(self, folder: str | os.PathLike[str] | None = None) -> str:
@@ -235,6 +238,7 @@ _KEYS: dict[str, dict[str, _Kind]] = {
         "rounds": _Kind("a whole number from 1 to a billion", lambda value: _whole(value, 1, 10**9)),
         "tol": _NUMBER,
         "seed": _Kind(f"a whole number from 0 to {_SEEDS}", lambda value: _whole(value, 0, _SEEDS)),
+        "secure_aggregation": _TRUTH,
     },
     "model": {
         "loss": _TEXT,

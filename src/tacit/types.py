@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
 Matrix = Any  # a 2-D numpy array (float32 or float64) or a scipy CSR array: both know @, .T, .shape
 
 Arrays = dict[str, Vector]
@@ -37,14 +38,15 @@ class Shard:
 
 @dataclass(frozen=True)
 class Message:
-    """What travels in one direction of one round: named float64 arrays, nothing else.
+    """What travels in one direction of one round: named arrays, nothing else.
 
-    `kind` says what is asked of the receiver, or what is answered: "start", "step" or "finish".
+    They are float64, or uint64 where they are keys or numbers under masks. `kind` says what is asked of the receiver,
+    or what is answered: "keys", "agree" (both for masks only), "start", "step" or "finish".
     """
 
     sender: str
     round: int
-    arrays: Mapping[str, Vector] = field(default_factory=dict)
+    arrays: Mapping[str, Vector | Words] = field(default_factory=dict)
     kind: str = "step"
 
     @property

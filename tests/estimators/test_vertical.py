@@ -444,3 +444,27 @@ def test_more_wrong_input_is_refused_in_one_line(cancer) -> None:
         assert "\n" not in str(caught.value)
     with pytest.raises(RunError, match="scale"):
         VerticalClassifier().fit(X * 1e300, y)
+
+
+# --- secure aggregation --------------------------------------------------------------------------------
+
+
+def test_secure_aggregation_changes_nothing_but_what_can_be_read(cancer) -> None:
+    X, y = cancer
+    plain, secure = (
+        VerticalClassifier(parties=3, alpha=1e-3, tol=1e-6, secure_aggregation=secure).fit(X, y)
+        for secure in (False, True)
+    )
+    np.testing.assert_allclose(secure.coef_, plain.coef_, rtol=1e-7, atol=1e-9)
+    assert secure.n_rounds_ == plain.n_rounds_
+    assert "under masks" in str(secure.certificate_)
+    assert "under masks" not in str(plain.certificate_)
+    assert plain.traffic_["bytes_up"] < secure.traffic_["bytes_up"] < 3 * plain.traffic_["bytes_up"]
+    line = VerticalRegressor(parties=3, secure_aggregation=True).fit(X, X[:, 0])
+    assert line.get_params()["secure_aggregation"] is True
+    assert "under masks" in str(line.certificate_)
+
+
+def test_secure_aggregation_of_two_parties_is_refused(cancer) -> None:
+    with pytest.raises(InputError, match="secure_aggregation=True needs at least 3 parties, not 2"):
+        VerticalClassifier(secure_aggregation=True).fit(*cancer)

@@ -17,9 +17,8 @@ from scipy import stats
 
 from tacit.errors import InputError, RunError
 from tacit.privacy.aggregation import FixedPoint, MaskingParty, explain_collusion, fingerprint, unmask_sum
-from tacit.privacy.keystream import Words
 from tacit.privacy.randomness import NoiseSource, grid_step
-from tacit.types import Vector
+from tacit.types import Vector, Words
 
 NAMES = ("ann", "bob", "cem")
 POINT = FixedPoint(scale_bits=32, bound=1000.0)

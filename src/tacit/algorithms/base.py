@@ -35,6 +35,8 @@ class Problem:
         s, known to every side; None where all are 1.
     seed : int
         For methods that draw samples of rows.
+    sums_only : bool
+        True where parties may send nothing but what the coordinator adds up: no least or largest values.
     """
 
     loss: Loss
@@ -48,6 +50,7 @@ class Problem:
     max_window: int = 32
     row_weights: Vector | None = None
     seed: int = 0
+    sums_only: bool = False
 
     @property
     def total(self) -> float:

@@ -13,13 +13,20 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.algorithms.base import Problem
+from tacit.errors import RunError
 from tacit.types import Arrays, Vector
 
 
 def is_certifiable(problem: Problem) -> bool:
-    """False where R* is infinite off a point or a cone, so that no bound is to be had."""
-    penalised = problem.alpha > 0 or problem.regularizer.constraint
-    return problem.loss.convex and penalised and problem.regularizer.name not in ("none", "nonnegative")
+    """False where R* is infinite off a point or a cone, so that no bound is to be had.
+
+    Where only sums may travel also for l1 alone: its bound needs the least of the parties' shrinking factors.
+    """
+    regularizer = problem.regularizer
+    penalised = problem.alpha > 0 or regularizer.constraint
+    if problem.sums_only and regularizer.l1 > 0 and regularizer.l2 == 0:
+        return False
+    return problem.loss.convex and penalised and regularizer.name not in ("none", "nonnegative")
 
 
 def balance(problem: Problem, theta: Vector) -> tuple[float, float]:
@@ -71,12 +78,17 @@ def conjugate_terms(problem: Problem, pull: Vector) -> Arrays:
     v = -pull / (alpha * problem.total)
     shrink = problem.regularizer.shrink(v)
     value = alpha * problem.regularizer.conjugate(shrink * v) if shrink > 0 else 0.0
-    return {"conjugate": np.array([value]), "min_shrink": np.array([shrink])}
+    if not problem.sums_only:
+        return {"conjugate": np.array([value]), "min_shrink": np.array([shrink])}
+    if shrink < 1.0:
+        raise RunError(f"penalty={problem.regularizer.name!r} needs more than sums: leave secure_aggregation out")
+    return {"conjugate": np.array([value])}
 
 
 def lower_bound(problem: Problem, labels: Vector, theta: Vector, total: Arrays) -> float:
     """The bound, from theta and the parties' terms; they are convex and 0 at 0, so shrinking more keeps it true."""
-    theta = float(total["min_shrink"][0]) * theta
+    if "min_shrink" in total:
+        theta = float(total["min_shrink"][0]) * theta
     conjugate = problem.loss.conjugate(theta, labels)
     if problem.row_weights is not None:
         conjugate = np.where(problem.row_weights > 0, conjugate, 0.0)  # 0 times infinity is no number

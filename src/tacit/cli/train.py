@@ -161,6 +161,7 @@ def _plan(job: Job, data: JobData) -> Plan:
         input_bytes=sum(_nbytes(shard.features) for shard in data.shards),
         columns=tuple(shard.features.shape[1] for shard in data.shards),
         seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
+        secure_aggregation=job.secure_aggregation,
     )
 
 

@@ -60,6 +60,7 @@ class _Vertical(BaseEstimator):
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
+        secure_aggregation: bool = False,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -75,6 +76,7 @@ class _Vertical(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.secure_aggregation = secure_aggregation
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -192,6 +194,7 @@ class _Vertical(BaseEstimator):
             columns=tuple(shard.features.shape[1] for shard in shards),
             row_weights=weights,
             seed=int(seed),
+            secure_aggregation=self.secure_aggregation,
         )
 
     def _keep(self, result: RunResult, layout: Layout) -> None:
@@ -280,6 +283,9 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
         1 shows a progress bar in a terminal.
     warm_start : bool, default False
         Start from the coefficients of the last fit.
+    secure_aggregation : bool, default False
+        Send every party's numbers under masks that cancel in the sum over all parties, so that the coordinator sees
+        only sums. Needs at least three parties. It is no differential privacy; the certificate says what it hides.
 
     Attributes
     ----------
@@ -353,7 +359,7 @@ class VerticalRegressor(RegressorMixin, _Vertical):
     loss : str or Loss, default "squared"
         "squared" (1/2 (prediction - y)^2), "huber", "absolute" or "poisson" (counts; predicts exp of the score).
     penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine, random_state, verbose, \
-warm_start
+warm_start, secure_aggregation
         As in VerticalClassifier.
 
     Attributes
@@ -382,10 +388,11 @@ warm_start
         random_state: Any = None,
         verbose: int = 0,
         warm_start: bool = False,
+        secure_aggregation: bool = False,
     ) -> None:
         super().__init__(
             loss, penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
-            random_state, verbose, warm_start,
+            random_state, verbose, warm_start, secure_aggregation,
         )  # fmt: skip
 
     def _set_model(self, result: RunResult) -> None:

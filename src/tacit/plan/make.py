@@ -14,6 +14,7 @@ from tacit.algorithms.base import PrivateAlgorithm, Problem
 from tacit.errors import InputError
 from tacit.plan.private import PrivatePlan, Sizes, plan_privacy, seen_loss
 from tacit.privacy.certificate import Certificate, not_private
+from tacit.privacy.secured import secured
 from tacit.problem.losses import Loss, get_loss, unbounded_reason
 from tacit.problem.regularizers import Regularizer, get_regularizer
 from tacit.types import Vector
@@ -21,6 +22,7 @@ from tacit.types import Vector
 WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
 WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
 WIDE_BLOCK = 2000  # columns of one party from which a factorisation in every round takes too long
+LEAST_MASKED = 3  # parties, of which one is the coordinator's: with two, the sum gives the other's vector away
 MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged" for smooth losses too
 
 
@@ -33,6 +35,7 @@ class Plan:
     party_names: tuple[str, ...]
     max_rounds: int
     private: PrivatePlan | None = None
+    secure: bool = False  # whether answers travel under masks, so that only their sum can be read
 
     @property
     def algorithm(self) -> Algorithm | PrivateAlgorithm:
@@ -50,9 +53,9 @@ class Plan:
 
     def certificate(self) -> Certificate:
         """The claim of the whole run."""
-        if self.private is not None:
-            return self.private.certificate
-        return not_private(self.party_names, self.problem.rows)
+        rows = self.problem.rows
+        known = not_private(self.party_names, rows) if self.private is None else self.private.certificate
+        return secured(known, self.party_names) if self.secure else known
 
     def record(self) -> dict[str, Any]:
         """The plan as plain values, for the run directory and for checking a resumed run."""
@@ -69,6 +72,7 @@ class Plan:
             "rows": p.rows,
             "parties": list(self.party_names),
             "window": p.max_window,
+            "secure_aggregation": self.secure,
             "privacy": None if self.private is None else self.private.record(),
         }
 
@@ -91,11 +95,13 @@ def make_plan(
     row_weights: Vector | None = None,
     seed: int = 0,
     holder: str | None = None,
+    secure_aggregation: bool = False,
 ) -> Plan:
     """Check every choice against every other and fill in what is left open.
 
     `columns` says how many each party holds, where that is known: very wide blocks are left to "averaged".
-    `holder` is the party with the labels, the first one where it is not said.
+    `holder` is the party with the labels, the first one where it is not said. With `secure_aggregation` the answers
+    travel under masks.
 
     Raises
     ------
@@ -125,10 +131,31 @@ def make_plan(
         max_window=_window(rows, input_bytes),
         row_weights=row_weights,
         seed=seed,
+        sums_only=bool(secure_aggregation),
     )
     chosen = _choose_method(method, problem, columns)
     sizes = Sizes(party_names, holder or party_names[0], rows, columns or (0,) * len(party_names), int(max_rounds))
-    return Plan(problem, chosen, party_names, int(max_rounds), plan_privacy(privacy, problem, sizes))
+    private = plan_privacy(privacy, problem, sizes)
+    _check_secure(secure_aggregation, party_names, private)
+    return Plan(problem, chosen, party_names, int(max_rounds), private, bool(secure_aggregation))
+
+
+def _check_secure(secure: object, party_names: tuple[str, ...], private: PrivatePlan | None) -> None:
+    """Refuse masks that would hide nothing, or that a mechanism has no sum for."""
+    if not isinstance(secure, bool | np.bool_):
+        raise InputError(f"secure_aggregation={secure!r} is not allowed: it must be True or False")
+    if not secure:
+        return
+    if private is not None and private.algorithm is not None and private.algorithm.gathers:
+        raise InputError(
+            f"secure_aggregation=True does not fit mechanism={private.mechanism!r}, which reads every party's answer "
+            "by itself and needs no sum: leave secure_aggregation out, or choose another mechanism"
+        )
+    if len(party_names) < LEAST_MASKED:
+        raise InputError(
+            f"secure_aggregation=True needs at least {LEAST_MASKED} parties, not {len(party_names)}: with two, the one "
+            "that holds the labels takes its own numbers off the sum and has the other's"
+        )
 
 
 def _choose_method(method: str, problem: Problem, columns: tuple[int, ...] | None) -> str:

@@ -110,6 +110,10 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
 
 def mechanism_of(privacy: Privacy) -> str:
     """What answers a request; "labels" where only labels are randomized."""
+    if privacy.epsilon is None and privacy.mechanism != "auto":
+        raise InputError(
+            f"mechanism={privacy.mechanism!r} needs epsilon: give a number, or leave mechanism out to randomize labels"
+        )
     if privacy.epsilon is None:
         return "labels"
     return "gram" if privacy.mechanism == "auto" else privacy.mechanism
@@ -125,5 +129,13 @@ def seen_loss(loss: Loss, privacy: object) -> Loss:
 def _planners() -> dict[str, Planner]:
     from tacit.plan.gram import plan_gram  # these need the records above
     from tacit.plan.labels import plan_labels
+    from tacit.plan.published import plan_published, plan_published_inverse
+    from tacit.plan.shares import plan_shares
 
-    return {"gram": plan_gram, "labels": plan_labels}
+    return {
+        "gram": plan_gram,
+        "labels": plan_labels,
+        "published": plan_published,
+        "published-inverse": plan_published_inverse,
+        "shares": plan_shares,
+    }

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import NoReturn
 
 import numpy as np
@@ -17,71 +14,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 
 from tacit.errors import InputError, RunError
-from tacit.privacy.keystream import LIMIT, Keystream, Words, derive_key, pack
-from tacit.types import Vector
+from tacit.privacy.fixed_point import FixedPoint
+from tacit.privacy.keystream import LIMIT, Keystream, derive_key, pack
+from tacit.types import Vector, Words
 
-MODULUS_BITS = 64
-MOST_BITS = 1000  # scale_bits beyond this would leave the range of floats
-
-
-@dataclass(frozen=True)
-class FixedPoint:
-    """Numbers as multiples of 2^-scale_bits, counted modulo 2^64.
-
-    Attributes
-    ----------
-    scale_bits : int
-        Bits behind the point; negative for steps larger than 1.
-    bound : float
-        Public bound on the absolute value of every entry of every party.
-    """
-
-    scale_bits: int
-    bound: float
-
-    def __post_init__(self) -> None:
-        if abs(self.scale_bits) > MOST_BITS:
-            raise InputError(f"scale_bits={self.scale_bits} is not allowed: at most {MOST_BITS} either way")
-        if not 0 < self.bound < math.inf:
-            raise InputError(f"bound={self.bound} is not allowed: it must be positive and finite")
-        self.check_room(("one party",))
-
-    @property
-    def step(self) -> float:
-        """Distance of neighbouring numbers."""
-        return math.ldexp(1.0, -self.scale_bits)
-
-    def check_room(self, parties: Sequence[str]) -> None:
-        """Refuse a number of parties whose sum might leave the 64 bits: the party at which it happens is named."""
-        fit = (2 ** (MODULUS_BITS - 1) - 1) // self._largest()
-        if len(parties) > fit:
-            raise InputError(
-                f"{parties[fit]}: the sum of {len(parties)} vectors with entries up to {self.bound:g} can overflow "
-                f"64 bits at scale_bits={self.scale_bits}: lower scale_bits, or the bound"
-            )
-
-    def encode(self, vector: npt.ArrayLike, party: str) -> Words:
-        """The vector in steps, rounded to nearest; the message on a refusal never shows the entry, which is private."""
-        array = np.atleast_1d(np.asarray(vector, dtype=np.float64))
-        bad = np.flatnonzero(~(np.abs(array) <= self.bound))
-        if bad.size:
-            raise RunError(f"{party}: entry {bad[0]} is NaN or beyond the public bound {self.bound:g}: clip it first")
-        return np.rint(np.ldexp(array, self.scale_bits)).astype(np.int64).view(np.uint64)
-
-    def decode_sum(self, total: Words, parties: int) -> Vector:
-        """A sum over parties as floats; refused where it is larger than the parties' bounds allow."""
-        steps = total.view(np.int64)
-        largest = parties * self._largest()
-        if steps.size and (int(steps.max()) > largest or int(steps.min()) < -largest):
-            raise RunError(
-                "the masks did not cancel, so the sum is noise: all parties must use the same keys, run, round, "
-                "name and scale_bits"
-            )
-        return np.ldexp(steps.astype(np.float64), -self.scale_bits)
-
-    def _largest(self) -> int:
-        """Largest absolute number of steps of one entry, at least 1."""
-        return max(1, math.ceil(Fraction(self.bound) * Fraction(2) ** self.scale_bits))
+__all__ = ["FixedPoint", "MaskingParty", "explain_collusion", "fingerprint", "unmask_sum"]
 
 
 class MaskingParty:
@@ -145,8 +82,8 @@ class MaskingParty:
         self._claim(round, name, masked.size)
         for other in self._secrets:
             mask = self._mask_with(other, round, name, masked.size).reshape(masked.shape)
-            combine = np.add if self.name < other else np.subtract
-            combine(masked, mask, out=masked)
+            combine = fixed_point.add if self.name < other else fixed_point.subtract
+            combine(masked, mask)
         return masked
 
     def _mask_with(self, other: str, round: int, name: str, size: int) -> Words:
@@ -211,7 +148,7 @@ def unmask_sum(masked: Mapping[str, Words], parties: Sequence[str], fixed_point:
     arrays = list(masked.values())
     total = arrays[0].copy()
     for array in arrays[1:]:
-        np.add(total, array, out=total)
+        fixed_point.add(total, array)
     return fixed_point.decode_sum(total, len(parties))
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-Words = npt.NDArray[np.uint64]
+from tacit.types import Words
 
 KEY_BYTES = 32
 LIMIT = 2**33  # words under one key: 64 GiB, a quarter of where ChaCha20's block counter would start again

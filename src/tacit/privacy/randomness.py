@@ -19,8 +19,8 @@ from mpmath import MPContext
 from scipy.special import ndtri
 
 from tacit.errors import InputError
-from tacit.privacy.keystream import KEY_BYTES, Keystream, Words, derive_key
-from tacit.types import Vector
+from tacit.privacy.keystream import KEY_BYTES, Keystream, derive_key
+from tacit.types import Vector, Words
 
 Integers = npt.NDArray[np.int64]
 Shape = int | tuple[int, ...]

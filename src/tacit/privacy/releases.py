@@ -69,6 +69,11 @@ class Releaser:
         self._key = os.urandom(KEY_BYTES) if seed is None else derive_key(str(seed).encode(), "releases", owner)
         self._source = NoiseSource(key=self._key, stream="start")
 
+    @property
+    def used(self) -> dict[str, int]:
+        """How often each planned release was made."""
+        return dict(self._used)
+
     def begin(self, message: Message) -> None:
         """Draw the noise of the next releases for this message."""
         self._source = NoiseSource(key=self._key, stream=f"{message.kind} {message.round} {digest(message)}")

@@ -39,13 +39,15 @@ class Privacy:
         "others": the rows of the parties without the labels. "everyone": all rows and the labels.
     mechanism : {"auto", "gram", "shares", "published", "published-inverse"}, default "auto"
         "auto" is "gram": noise on sums over all rows. "shares" puts noise on every row's share, and covers training
-        messages only. The published ones are the paper's; their certificate proves nothing.
+        messages only. "published" is the paper's noise on the coefficients, "published-inverse" that of its longer
+        version, of covariance sigma^2 (D'D)^-1; both protect nobody, and their certificate says so.
     predictions : {"anyone", "label-holder"}, default "anyone"
         Who may see predictions. Where only the label holder does, it may use its own exact fit in them.
     neighbours : {"replace-one", "zero-out"}, default "replace-one"
         What may change about a row.
     coef_norm : float, default 1.0
-        Largest norm of a party's coefficients, for mechanism "shares".
+        Largest norm of the coefficients whose shares a party releases, for "shares" and the published mechanisms
+        (b1 of the paper).
     refit : bool, default False
         Mechanism "gram": let the label holder fit its own columns once more beside the others' noisy scores.
     noise_seed : int or None, default None

@@ -46,6 +46,7 @@ def not_private_lines(certificate: Certificate) -> list[str]:
         lines += _listed("Proven", [_claim(claim, certificate.target.delta) for claim in certificate.claims])
     lines += _listed("Covered", certificate.covers)
     lines += _listed("Not covered", certificate.does_not_cover)
+    lines += _listed("Assumed", certificate.assumptions) if certificate.assumptions else []
     return lines + _rest(certificate)
 
 

@@ -13,7 +13,9 @@ from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.plan.private import COORDINATOR, LABELS
 from tacit.privacy.releases import Releaser
-from tacit.types import Arrays, Message, Vector
+from tacit.runtime import door
+from tacit.runtime.masking import MASKED_KINDS, unmask
+from tacit.types import Arrays, Message, Vector, Words
 
 NAME = "coordinator"
 SEEN = "releases.labels"
@@ -49,21 +51,32 @@ class Coordinator:
 
     def ask_start(self) -> Message:
         """Ask every party for the share of the coefficients it starts from."""
-        return Message(NAME, 0, {}, kind="start")
+        return door.leave(NAME, 0, {}, kind="start")
 
     def take_start(self, answers: Sequence[Message], intercept: float) -> None:
-        """Begin from what the parties answered."""
-        self.side.start_at(self._total(0, answers), intercept)
+        """Begin from what the parties answered; they centre their columns, which moves the intercept."""
+        total = self._total(0, answers)
+        centring = float(total.pop("centring", np.zeros(1))[0])
+        self.side.start_at(total, intercept + centring if self.plan.problem.fit_intercept else 0.0)
+
+    def ask_keys(self, round_: int) -> Message:
+        """Ask every party for its public key."""
+        return door.leave(NAME, round_, {}, kind="keys")
+
+    def pass_keys(self, round_: int, answers: Sequence[Message]) -> Message:
+        """All public keys to every party."""
+        self._check_all(round_, answers)
+        keys = [cast("Words", answer.arrays["key"]) for answer in answers]
+        return door.leave(NAME, round_, {"keys": np.stack(keys)}, kind="agree")
 
     def broadcast(self, round_: int) -> Message:
         """The next broadcast."""
-        return Message(NAME, round_, self.side.broadcast())
+        return door.leave(NAME, round_, self.side.broadcast())
 
     def combine(self, round_: int, answers: Sequence[Message]) -> Progress | None:
         """Check and sum the answers, then advance."""
         if self.gathers:
-            for expected, answer in zip(self.party_names, answers, strict=True):
-                self._check(round_, expected, answer, None)
+            self._check_all(round_, answers, alike=False)
             result: Progress = self.side.gather({answer.sender: dict(answer.arrays) for answer in answers})
             return result
         return cast("Progress | None", self.side.combine(self._total(round_, answers)))
@@ -85,21 +98,35 @@ class Coordinator:
 
     def closing(self, round_: int) -> Message:
         """The last broadcast."""
-        return Message(NAME, round_, self.side.closing(), kind="finish")
+        return door.leave(NAME, round_, self.side.closing(), kind="finish")
 
     def _total(self, round_: int, answers: Sequence[Message]) -> Arrays:
         """Sum over the parties, name by name (least or largest where the name says min_ or max_)."""
-        for expected, answer in zip(self.party_names, answers, strict=True):
-            self._check(round_, expected, answer, answers[0])
+        self._check_all(round_, answers)
+        if self.plan.secure:
+            return unmask(answers, self.party_names)
         total = {}
         for name in answers[0].arrays:
-            parts = [answer.arrays[name] for answer in answers]
+            parts = [cast("Vector", answer.arrays[name]) for answer in answers]
             reduce = {"min_": np.minimum, "max_": np.maximum}.get(name[:4], np.add)
             result = parts[0] if len(parts) == 1 else reduce(parts[0], parts[1])
             for part in parts[2:]:
                 reduce(result, part, out=result)
             total[name] = result
         return total
+
+    def _check_all(self, round_: int, answers: Sequence[Message], *, alike: bool = True) -> None:
+        """Refuse a round in which a party is missing, or an answer is not what was asked for."""
+        there = {answer.sender for answer in answers}
+        missing = [name for name in self.party_names if name not in there]
+        if len(answers) < len(self.party_names):
+            raise RunError(
+                f"party {missing[0]!r} did not answer in round {round_}: a round needs every party, so this one is "
+                "void; go on from the last checkpoint when it is back"
+            )
+        for expected, answer in zip(self.party_names, answers, strict=True):
+            self._check(round_, expected, answer, answers[0] if alike else None)
+            self._check_type(expected, answer)
 
     @staticmethod
     def _check(round_: int, expected: str, answer: Message, first: Message | None) -> None:
@@ -115,3 +142,15 @@ class Coordinator:
         for name, array in answer.arrays.items():
             if not np.all(np.isfinite(array)):
                 raise RunError(f"party {expected!r}: {name} in its answer to round {round_} is not finite")
+
+    def _check_type(self, party: str, answer: Message) -> None:
+        """Refuse bare numbers in a run with masks, and words in a run without."""
+        masked = answer.kind == "keys" or (self.plan.secure and answer.kind in MASKED_KINDS)
+        wanted = np.uint64 if masked else np.float64
+        for name, array in answer.arrays.items():
+            if array.dtype != wanted:
+                how = "under masks" if masked else "without masks"
+                raise RunError(
+                    f"party {party!r}: {name} in its answer to round {answer.round} has numbers of type {array.dtype}: "
+                    f"this run sends {np.dtype(wanted)}, {how}"
+                )

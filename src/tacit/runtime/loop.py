@@ -71,6 +71,12 @@ def begin(coordinator: Coordinator, engine: Engine, intercept: float) -> None:
     coordinator.take_start(engine.exchange(coordinator.ask_start()), intercept)
 
 
+def agree(coordinator: Coordinator, engine: Engine, round_: int) -> None:
+    """Let the parties agree on masks, which the coordinator cannot know: two exchanges."""
+    keys = engine.exchange(coordinator.ask_keys(round_))
+    engine.exchange(coordinator.pass_keys(round_, keys))
+
+
 def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
     """Bytes of payload over the whole run."""
     return {
@@ -111,4 +117,4 @@ def _spent(plan: Plan) -> float:
     return math.inf if target is None else plan.certificate().epsilon(target.delta)
 
 
-__all__ = ["LoopState", "Message", "begin", "run_loop", "traffic"]
+__all__ = ["LoopState", "Message", "agree", "begin", "run_loop", "traffic"]

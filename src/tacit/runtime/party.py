@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 
 from tacit.algorithms.base import Algorithm, PartySide
 from tacit.algorithms.block import Block
+from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
-from tacit.types import Arrays, Message, Shard, Vector
+from tacit.runtime import door
+from tacit.runtime.masking import MASKED_KINDS, Masks
+from tacit.types import Arrays, Message, Shard, Vector, Words
 
 
 class Party:
@@ -26,6 +30,8 @@ class Party:
         self.releaser: Releaser | None = None
         self.side = self._make_side(plan, shared)
         self._start: Vector | None = None
+        self._names = plan.asked_parties
+        self._masks = Masks(self.name, self._names) if plan.secure else None
 
     def _make_side(self, plan: Plan, shared: Any) -> PartySide:
         algorithm, private = plan.algorithm, plan.private
@@ -41,40 +47,70 @@ class Party:
 
     def answer(self, message: Message) -> Message:
         """Answer one message of the coordinator."""
+        if message.kind in ("keys", "agree"):
+            return self._release(message, self._exchange_keys(message))
+        inbox = cast("Arrays", dict(message.arrays))
         if self.releaser is not None:
             self.releaser.begin(message)
         if message.kind == "finish":
-            self.side.finish(dict(message.arrays))
+            self.side.finish(inbox)
             return self._release(message, {})
         if message.kind == "start":
-            start = np.zeros(self.block.d) if self._start is None else self._start
-            return self._release(message, self.side.start_at(start))
-        return self._release(message, self.side.step(message.round, dict(message.arrays)))
+            return self._release(message, self._begin())
+        return self._release(message, self.side.step(message.round, inbox))
 
-    def _release(self, message: Message, arrays: Arrays) -> Message:
-        """The one door: whatever leaves a party passes here."""
+    def _begin(self) -> Arrays:
+        """What the coordinator needs to know of the first coefficients."""
+        start = np.zeros(self.block.d) if self._start is None else self._start
+        centring = {} if self.block.centre is None else {"centring": np.array([self.block.centre @ start])}
+        return {**self.side.start_at(start), **centring}
+
+    def _exchange_keys(self, message: Message) -> dict[str, Words]:
+        if self._masks is None:
+            raise RunError(f"party {self.name!r} was asked for keys in a run without masks")
+        if message.kind == "keys":
+            return {"key": self._masks.key}
+        self._masks.agree(cast("Words", message.arrays["keys"]))
+        return {}
+
+    def _release(self, message: Message, arrays: Mapping[str, Vector | Words]) -> Message:
+        """Whatever leaves a party passes here, goes under masks where the run has them, and out by the one door."""
         for name, array in arrays.items():
             if not np.all(np.isfinite(array)):
                 raise RunError(
                     f"party {self.name!r}: {name} of round {message.round} is not finite: "
                     "scale the party's columns to moderate size (say, standard deviation 1)"
                 )
-        return Message(sender=self.name, round=message.round, arrays=arrays, kind=message.kind)
+        if self._masks is not None and message.kind in MASKED_KINDS:
+            arrays = self._masks.hide(message.round, arrays)
+        return door.leave(self.name, message.round, arrays, message.kind)
 
     def state(self) -> Arrays:
         """Arrays from which `restore` goes on."""
         return {**self.side.state(), **({} if self.releaser is None else self.releaser.state())}
 
     def restore(self, state: Arrays) -> None:
-        """Go on from `state`."""
+        """Go on from `state`, with new keys: a round that is played again must not meet the masks of the first time."""
+        if self._masks is not None:
+            self._masks = Masks(self.name, self._names)
         if self.releaser is not None:
             self.releaser.restore(state)
         self.side.restore(state)
 
     @property
+    def fingerprint(self) -> str:
+        """Of the keys that this party was told; people compare it over another channel. Empty without masks."""
+        return "" if self._masks is None else self._masks.fingerprint
+
+    @property
     def coef(self) -> Vector:
         """The party's coefficients: they stay with it."""
         return self.side.coef
+
+    @property
+    def clip(self) -> RowClip | None:
+        """How rows are clipped before they are scored, where the party's side clips them."""
+        return getattr(self.side, "clip", None)
 
     @property
     def offset(self) -> float:

@@ -10,12 +10,12 @@ import numpy as np
 
 from tacit.algorithms.base import Algorithm
 from tacit.algorithms.block import Block
-from tacit.errors import InputError
+from tacit.errors import InputError, RunError
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.engines.in_process import InProcess
-from tacit.runtime.loop import LoopState, Observer, begin, run_loop, traffic
+from tacit.runtime.loop import LoopState, Observer, agree, begin, run_loop, traffic
 from tacit.runtime.model import PartyModel
 from tacit.runtime.party import Party
 from tacit.runtime.threads import fitting_threads
@@ -72,6 +72,8 @@ class Run:
             self.coordinator = Coordinator(plan, labels, own)
         self.engine = InProcess(self.parties)
         self.state = LoopState()
+        self._agreed = False
+        self._broken = False
 
     def start_from(self, start: Start) -> None:
         """Warm start."""
@@ -79,19 +81,25 @@ class Run:
             raise InputError("warm_start=True is not available with privacy: a start must not depend on the data")
         for party, coef in zip(self.parties, start.coefs, strict=True):
             party.start_from(coef)
-        centring = sum(
-            float(p.block.centre @ c)
-            for p, c in zip(self.parties, start.coefs, strict=True)
-            if p.block.centre is not None
-        )
-        intercept = start.intercept + centring if self.plan.problem.fit_intercept else 0.0
-        begin(self.coordinator, self.engine, intercept)
+        self._agree()
+        begin(self.coordinator, self.engine, start.intercept)
+
+    def _agree(self) -> None:
+        """Draw masks where the run has them: once, and again after every `restore`."""
+        if self.plan.secure and not self._agreed:
+            agree(self.coordinator, self.engine, self.state.exchange)
+            self._agreed = True
 
     def go(self, observe: Observer | None = None, checkpoint: Callable[[Run], None] | None = None) -> RunResult:
         """Run to the end."""
+        if self._broken:
+            raise RunError("this run stopped in the middle of a round: make a new Run, and restore its last snapshot")
+        self._broken = True  # until the end is reached
+        self._agree()
         keep = None if checkpoint is None else lambda _: checkpoint(self)
         with fitting_threads(self.shards), np.errstate(**QUIET):
             state = run_loop(self.plan, self.coordinator, self.engine, self.state, observe, keep)
+        self._broken = False
         self.engine.close()
         return RunResult(
             plan=self.plan,
@@ -115,7 +123,7 @@ class Run:
     def _models(self) -> tuple[PartyModel, ...]:
         """Every party's part, in the order of the plan."""
         if self.holder is None:
-            return tuple(PartyModel(p.name, p.columns, p.coef, p.offset) for p in self.parties)
+            return tuple(PartyModel(p.name, p.columns, p.coef, p.offset, p.clip) for p in self.parties)
         parts = self.coordinator.side.parts()
         return tuple(PartyModel(shard.name, shard.columns, **parts[shard.name]) for shard in self.shards)
 
@@ -134,4 +142,4 @@ class Run:
         for party in self.parties:
             party.restore(states[f"party:{party.name}"])
         self.coordinator.restore(states["coordinator"])
-        self.state = state
+        self.state, self._agreed, self._broken = state, False, False

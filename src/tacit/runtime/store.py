@@ -333,7 +333,8 @@ def _plain_row(row: TraceRow) -> dict[str, Any]:
 def _job_values(job: Job) -> dict[str, Any]:
     """Every value of a job that shapes the result; paths may change, for the data's own fingerprint is compared."""
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
-    values |= {f"job.{key}": getattr(job, key) for key in ("split", "engine", "rounds", "tol", "seed")}
+    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation")
+    values |= {f"job.{key}": getattr(job, key) for key in keys}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):
         values |= {f"party {number}.{key}": getattr(spec, key) for key in ("name", "id", "label", "features")}

@@ -15,6 +15,7 @@ from tacit.types import Arrays, Vector
 
 REFRESH_ROUNDS = frozenset({1, 2, 5, 12, 30, 75, 190, 475})
 UNCERTIFIED = 5.0  # without a penalty the gap is only estimated: this many times half the block Newton decrement,
+ROUNDING = 1e-14  # of the objective: beyond it steps are rounding, and following them leads away again
 STILL, STILL_ROUNDS = 0.1, 5  # and the objective must not have fallen by this part of the bar in so many rounds
 
 
@@ -93,7 +94,7 @@ class MemoryCoordinator:
     def _progress(self, objective: float, gradient2: float, decrement: float) -> Progress:
         """The duality gap ||grad||^2 / (2 alpha) at the broadcast point bounds the gap now: the objective fell."""
         gap = gradient2 / (2 * self.alpha) if self.alpha > 0 else math.inf
-        bar = self.problem.tol * max(objective, self.predictions.scale)
+        bar = max(self.problem.tol, ROUNDING) * max(objective, self.predictions.scale)
         done = gap <= bar
         if self.alpha <= 0:
             done = UNCERTIFIED * decrement / 2 <= bar and self.past[0] - objective <= STILL * bar

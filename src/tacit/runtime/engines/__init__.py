@@ -11,7 +11,7 @@ class Engine(Protocol):
     """Carries one message to every party and their answers back."""
 
     def exchange(self, message: Message) -> list[Message]:
-        """Send to every party; return one answer per party, in the parties' order."""
+        """Send to every party; return the answers in the parties' order, without those of parties that are gone."""
 
     def close(self) -> None:
         """Release whatever the engine holds."""

@@ -1,0 +1,76 @@
+"""The party's side of noisy shares: what it releases depends on its rows, the inbox and its own releases alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tacit.algorithms.base import Problem, Release
+from tacit.algorithms.block import Block
+from tacit.algorithms.rows import RowClip
+from tacit.algorithms.shares.settings import (
+    LEAST_RIDGE,
+    ROUNDING_SLACK,
+    SHARE,
+    SOLVE_SLACK,
+    SharesSettings,
+    share_rounding,
+)
+from tacit.algorithms.shares.solver import BallRidge
+from tacit.errors import RunError
+from tacit.types import Arrays, Vector
+
+
+class SharesParty:
+    """One ridge regression within a ball per round; its share leaves with noise."""
+
+    def __init__(self, problem: Problem, block: Block, settings: SharesSettings, release: Release) -> None:
+        self.problem, self.settings, self.release = problem, settings, release
+        if share_rounding(block.n, block.d) > ROUNDING_SLACK:
+            raise RunError(
+                f"{block.n} rows of {block.d} columns are too many for mechanism='shares': rounding is not bounded"
+            )
+        self.clip = RowClip(settings.row_norm)
+        self.solver = BallRidge(self.clip.apply(block))
+        self.coef = np.zeros(block.d)
+        self.trained = np.zeros(block.d)  # of the last release; never part of the next one
+        self.released = np.zeros(block.n)
+
+    def start_at(self, coef: Vector) -> Arrays:
+        """Refuse: a start that depends on the data has no bound."""
+        raise RunError("mechanism='shares' starts from zero: leave warm_start out")
+
+    def step(self, round_: int, inbox: Arrays) -> Arrays:
+        """Answer q with the noisy share of new coefficients."""
+        ridge, bound = self._ridge(inbox), self.settings.bound
+        target = np.clip(self.released - inbox["q"], -bound, bound)
+        solution = self.solver.solve(target, ridge, bound)
+        if not solution.distance <= SOLVE_SLACK * bound:
+            raise RunError(
+                f"round {round_}: the share is certified to {solution.distance / bound:.2g} of its bound only, "
+                f"{SOLVE_SLACK:g} is needed: raise alpha, or use mechanism='gram'"
+            )
+        self.released = self.release.add(SHARE, solution.share)
+        self.trained = solution.x
+        self.coef = solution.x / self.settings.row_norm
+        return {"share": self.released}
+
+    def finish(self, inbox: Arrays) -> None:
+        """Solve once more for the model that stays here: own exact share, no ball, no clipping."""
+        target = self.solver.predict(self.trained) - inbox["q"]
+        self.coef = self.solver.solve(target, self._ridge(inbox)).x / self.settings.row_norm
+
+    def _ridge(self, inbox: Arrays) -> float:
+        """The penalty in units of the row norm; what arrives is checked, since the bound holds for finite vectors."""
+        rho, q = float(inbox["control"][0]), inbox["q"]
+        if not 0 < rho < np.inf or q.shape != self.released.shape or not np.all(np.isfinite(q)):
+            raise RunError("the broadcast to a party is not one finite number for each row: the run cannot go on")
+        wanted = self.problem.alpha * self.problem.regularizer.l2 * self.problem.total / rho
+        return max(wanted / self.settings.row_norm**2, LEAST_RIDGE * self.released.size)
+
+    def state(self) -> Arrays:
+        """Everything needed to go on after a restart, except what the data give again."""
+        return {name: getattr(self, name) for name in ("coef", "trained", "released")}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.coef, self.trained, self.released = (state[name] for name in ("coef", "trained", "released"))

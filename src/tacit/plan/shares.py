@@ -1,0 +1,158 @@
+"""Noisy shares: from what was asked and public sizes to noise, planned releases and a certificate.
+
+Theorems: docs/proofs/shares.md. Nothing here depends on the data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from tacit.algorithms.base import Problem
+from tacit.algorithms.shares import SHARES, SharesSettings
+from tacit.algorithms.shares.settings import SHARE, sensitivity
+from tacit.errors import InputError, RunError
+from tacit.plan.private import COORDINATOR, LABELS, PrivatePlan, Sizes
+from tacit.plan.shares_words import certificate, outlook
+from tacit.privacy import accountant
+from tacit.privacy.calibration import budget_mu, label_events
+from tacit.privacy.events import Event, GaussianRelease
+from tacit.privacy.randomness import grid_sensitivity, grid_step, sd_for
+from tacit.privacy.releases import Allowed, AllowedResponse, Planned
+from tacit.privacy.request import Privacy
+
+NOISY_ROUNDS = 3  # where noise exceeds the shares, more rounds add more noise than they take off the gap (measured)
+LARGE_NOISE = 0.07  # variance that the noise of a single round leaves in a score, from which one round is best
+CLEAR_ROUNDS = 30
+CLEAR_NOISE = 0.25  # of b: below it the coordinator uses the loss itself
+MOST_TRIES = 1000
+
+
+def plan_shares(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
+    """Plan the mechanism; refuse what no theorem covers.
+
+    Raises
+    ------
+    InputError
+        With the reason and the way out.
+    """
+    _refuse(privacy, problem, sizes)
+    norm = _one_norm(privacy, sizes)
+    bound = privacy.coef_norm * norm
+    rounds, sd = _rounds_and_noise(privacy, sizes, bound)
+    settings = SharesSettings(row_norm=norm, bound=bound, quadratic=_is_noisy(sd, bound, sizes))
+    releases: dict[str, tuple[Planned, ...]] = {name: (Allowed(SHARE, sd, rounds),) for name in sizes.parties}
+    if privacy.label_epsilon is not None:
+        releases[COORDINATOR] = (AllowedResponse(LABELS, privacy.label_epsilon),)
+    events = {name: _event(privacy, sizes, bound, sd, rounds, name) for name in sizes.parties}
+    return PrivatePlan(
+        privacy=privacy,
+        mechanism="shares",
+        algorithm=SHARES,
+        settings=settings,
+        releases=releases,
+        certificate=certificate(privacy, sizes, rounds, events, _label(privacy, sizes)),
+        holder=sizes.holder,
+        rounds=rounds,
+        noise={f"each of the {rounds} shares of a row": sd},
+        outlook=outlook(sd, bound, rounds),
+    )
+
+
+def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
+    loss, penalty = problem.loss, problem.regularizer.name
+    reasons = (
+        (privacy.epsilon is None, "epsilon=None: shares need noise, so give epsilon, or leave the mechanism out"),
+        (len(sizes.parties) < 2, "one party only: with nobody to protect it from, leave privacy out"),
+        (penalty != "l2", f'penalty={penalty!r}: the bound is proven for ridge within a ball, so give penalty="l2"'),
+        (not loss.convex, f"loss={loss.name!r}: it is not convex, and noise would be larger than its bend"),
+        (privacy.refit, "refit=True: it belongs to mechanism='gram', so leave it out"),
+        (
+            privacy.protect == "everyone" and privacy.label_epsilon is None,
+            "protect='everyone' without label_epsilon: every broadcast gives the labels away, so give label_epsilon",
+        ),
+        (
+            privacy.label_epsilon is not None and loss.task != "classification",
+            f"label_epsilon with loss={loss.name!r}: labels of two classes alone are randomized, so leave it out",
+        ),
+    )
+    for refused, reason in reasons:
+        if refused:
+            raise InputError(f"mechanism='shares' does not fit {reason}")
+
+
+def _one_norm(privacy: Privacy, sizes: Sizes) -> float:
+    norms = {privacy.norm_of(name) for name in sizes.parties}
+    if len(norms) > 1:
+        raise InputError(
+            "mechanism='shares' does not fit row_norm by party: give one number, and scale the columns of a party"
+        )
+    return norms.pop()
+
+
+# --- how much noise ----------------------------------------------------------------------------------
+
+
+def _rounds_and_noise(privacy: Privacy, sizes: Sizes, bound: float) -> tuple[int, float]:
+    """Many rounds where the noise stays small in them, few otherwise."""
+    rounds = min(sizes.max_rounds, CLEAR_ROUNDS)
+    sd = _noise(privacy, sizes, bound, rounds)
+    if not _is_noisy(sd, bound, sizes):
+        return rounds, sd
+    once = _noise(privacy, sizes, bound, 1)
+    left = once**2 * sum(sizes.columns) / sizes.rows
+    rounds = 1 if left > LARGE_NOISE else min(sizes.max_rounds, NOISY_ROUNDS)
+    return rounds, _noise(privacy, sizes, bound, rounds)
+
+
+def _is_noisy(sd: float, bound: float, sizes: Sizes) -> bool:
+    return sd * math.sqrt(len(sizes.parties)) > CLEAR_NOISE * bound
+
+
+def _noise(privacy: Privacy, sizes: Sizes, bound: float, rounds: int) -> float:
+    """Smallest deviation that the accountant which was asked for agrees to."""
+    assert privacy.epsilon is not None
+    beside = _label(privacy, sizes) if privacy.unit == "person" else ()
+    together = len(sizes.parties) if privacy.unit == "person" else 1
+    mu = budget_mu(privacy.epsilon, privacy.delta, beside) / math.sqrt(rounds * together)
+    sd = _deviation(mu, sensitivity(privacy.neighbours, bound), sizes.rows)
+    spent = accountant.epsilon if privacy.accountant == "gdp" else accountant.second_opinion
+    factor = 1 + (1e-12 if privacy.accountant == "gdp" else 1e-5)
+    for _ in range(MOST_TRIES):
+        events = [_event(privacy, sizes, bound, sd, rounds, name) for name in sizes.parties[:together]]
+        total = [*events, *beside]
+        if max(spent(total, privacy.delta), accountant.epsilon(total, privacy.delta)) <= privacy.epsilon:
+            return sd
+        sd *= factor
+    raise RunError(f"no noise could be proven to give epsilon={privacy.epsilon:g}: ask for another value")
+
+
+def _deviation(mu: float, size: float, rows: int) -> float:
+    """Like `sd_for`, with the step of the grid that the answer really has, which may be half as large as it assumes."""
+    safe = sd_for(mu, size, rows)
+    closer = grid_sensitivity(size, safe, rows) / mu * (1 + 1e-15)
+    return closer if closer <= safe and grid_step(closer) <= grid_step(safe) else safe
+
+
+# --- what is accounted -------------------------------------------------------------------------------
+
+
+def _event(privacy: Privacy, sizes: Sizes, bound: float, sd: float, rounds: int, party: str) -> GaussianRelease:
+    """All shares of one party, the grid included."""
+    return GaussianRelease(
+        grid_sensitivity(sensitivity(privacy.neighbours, bound), sd, sizes.rows),
+        sd,
+        rounds,
+        released="the share of every row",
+        party=party,
+        unit="record",
+        neighbours=privacy.neighbours,
+    )
+
+
+def _label(privacy: Privacy, sizes: Sizes) -> tuple[Event, ...]:
+    """The randomized label; its bound holds for every other label, so for either kind of neighbours."""
+    return tuple(
+        replace(event, neighbours=privacy.neighbours)
+        for event in label_events(privacy.label_epsilon, "person", sizes.holder)
+    )

@@ -1,0 +1,88 @@
+"""Secure aggregation in a run: which numbers go under masks, in how many bits, and how their sum comes out again.
+
+| array | one number | largest | step |
+|---|---|---|---|
+| share | 16 bytes | 2^50 = 1e15 | 2^-60 = 9e-19 |
+| all others: inner products, penalties, counts | 24 bytes | 2^70 = 1e21 | 2^-100 = 8e-31 |
+
+The table is the same for every run, so nothing about the data is needed to choose it. The bits left over (16 and 20
+for two parties, one less for twice as many) are what a sum whose masks did not cancel is recognised by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tacit.errors import RunError
+from tacit.privacy.aggregation import FixedPoint, MaskingParty, fingerprint, unmask_sum
+from tacit.types import Arrays, Message, Vector, Words
+
+RUN = "feature split"  # part of every mask; what makes two runs differ is that keys are drawn for each
+MASKED_KINDS = frozenset({"start", "step"})
+KEY_WORDS = 4  # 32 bytes
+NOT_SUMMED = ("min_", "max_")
+
+SHARE = FixedPoint(scale_bits=60, bound=2.0**50, words=2)
+OTHERS = FixedPoint(scale_bits=100, bound=2.0**70, words=3)
+
+
+def point_of(name: str) -> FixedPoint:
+    """How the numbers of an array are counted."""
+    return SHARE if name == "share" else OTHERS
+
+
+class Masks:
+    """One party's masks, from fresh keys: never saved, and made anew whenever a run goes on.
+
+    Parameters
+    ----------
+    name : str
+    parties : sequence of str
+        Everybody who is going to agree, in the order in which the coordinator passes their keys on.
+    """
+
+    def __init__(self, name: str, parties: Sequence[str]) -> None:
+        self.name, self.parties = name, tuple(parties)
+        self._party = MaskingParty(name, RUN)
+        self.fingerprint = ""  # of all keys: the same for every party, unless somebody passed on false ones
+
+    @property
+    def key(self) -> Words:
+        """The public key."""
+        return np.frombuffer(self._party.public_bytes, dtype="<u8").astype(np.uint64)
+
+    def agree(self, keys: Words) -> None:
+        """Agree on secrets with the others, given everybody's public key in the order of the parties."""
+        if keys.dtype != np.uint64 or keys.shape != (len(self.parties), KEY_WORDS):
+            raise RunError(f"party {self.name!r} was passed keys of shape {keys.shape}: one for each party is needed")
+        told = {name: key.astype("<u8").tobytes() for name, key in zip(self.parties, keys, strict=True)}
+        if told.pop(self.name) != self._party.public_bytes:
+            raise RunError(f"party {self.name!r} was passed a key as its own that is not: somebody changed the keys")
+        self._party.agree(told)
+        self.fingerprint = fingerprint({**told, self.name: self._party.public_bytes})
+
+    def hide(self, round_: int, arrays: Mapping[str, Vector | Words]) -> dict[str, Words]:
+        """The arrays of one answer under masks."""
+        return {name: self._hide(round_, name, np.asarray(array)) for name, array in arrays.items()}
+
+    def _hide(self, round_: int, name: str, array: Vector) -> Words:
+        if name.startswith(NOT_SUMMED):
+            raise RunError(f"party {self.name!r}: {name} is no sum, so masks cannot hide it: it does not leave")
+        point = point_of(name)
+        if np.abs(array).max(initial=0.0) > point.bound:
+            raise RunError(
+                f"party {self.name!r}: {name} of round {round_} has numbers beyond {point.bound:.3g}, which masks "
+                "cannot carry: scale the party's columns (and labels that are numbers) to moderate size "
+                "(say, standard deviation 1)"
+            )
+        return self._party.mask(round_, name, array, point)
+
+
+def unmask(answers: Sequence[Message], parties: Sequence[str]) -> Arrays:
+    """Sums over the parties, name by name, from their answers under masks."""
+    return {
+        name: unmask_sum({answer.sender: answer.arrays[name] for answer in answers}, parties, point_of(name))  # type: ignore[misc]
+        for name in answers[0].arrays
+    }
