@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tacit.errors import RunError
 from tacit.privacy.keystream import KEY_BYTES, derive_key
+from tacit.privacy.norm_noise import norm_noise
 from tacit.privacy.randomness import NoiseSource
 from tacit.types import Arrays, Message, Vector
 
@@ -44,7 +45,16 @@ class AllowedResponse:
         return min(1.0, self.symbols / (math.exp(min(self.epsilon, 700.0)) + self.symbols - 1) * (1 + 1e-14))
 
 
-Planned = Allowed | AllowedResponse
+@dataclass(frozen=True)
+class AllowedNormNoise:
+    """Planned noise of density proportional to exp(-rate |e|) on a vector, to be put into an objective, `times` times."""
+
+    name: str
+    rate: float
+    times: int = 1
+
+
+Planned = Allowed | AllowedResponse | AllowedNormNoise
 
 
 class Releaser:
@@ -55,7 +65,7 @@ class Releaser:
 
     Parameters
     ----------
-    planned : sequence of Allowed and AllowedResponse
+    planned : sequence of Allowed, AllowedResponse and AllowedNormNoise
     owner : str
         The party, for messages; with `seed`, also the name of its stream.
     seed : int or None
@@ -94,6 +104,12 @@ class Releaser:
         anew = self._source.coin(planned.redraw, truth.shape)
         drawn = np.floor(self._source.uniform(truth.shape) * planned.symbols).astype(np.int64)
         return np.where(anew, drawn, truth)
+
+    def draw(self, name: str, size: int) -> Vector:
+        """The noise planned under this name, for an objective or a value that is released with it."""
+        planned = self._claim(name, AllowedNormNoise)
+        assert isinstance(planned, AllowedNormNoise)
+        return norm_noise(self._source, size, planned.rate)
 
     def uniform(self, size: int) -> Vector:
         """Uniform numbers in (0, 1), to round a value at random before it is released."""
