@@ -39,6 +39,8 @@ class GraphSizes:
     max_rounds : int
     published : bool
         Whether the paper's exact form was asked for.
+    options : object
+        Options of the method, where it has some; None leaves them to it.
     """
 
     graph: Graph
@@ -46,6 +48,7 @@ class GraphSizes:
     columns: int
     max_rounds: int
     published: bool = False
+    options: object = None
 
     @property
     def total(self) -> int:
@@ -104,7 +107,11 @@ GraphPlanner = Callable[[Privacy, Problem, GraphSizes], PrivateGraphPlan]
 
 def _planners() -> dict[str, GraphPlanner]:
     """Private methods by name: one plan file and one line each."""
-    return {}
+    from tacit.plan.graph_dual import plan_dual  # these need the records above
+    from tacit.plan.graph_pdml import plan_pdml
+    from tacit.plan.graph_primal import plan_primal
+
+    return {"dual": plan_dual, "pdml": plan_pdml, "primal": plan_primal}
 
 
 @dataclass(frozen=True)
@@ -170,10 +177,11 @@ def make_graph_plan(
     columns: int,
     sizes: tuple[float, ...] | None = None,
     seed: int = 0,
+    options: object = None,
 ) -> GraphPlan:
     """Check every choice against every other and fill in what is left open.
 
-    `sizes` are the sums of the row weights of each node, where there are weights.
+    `sizes` are the sums of the row weights of each node, where there are weights; `options` are those of the method.
 
     Raises
     ------
@@ -205,7 +213,8 @@ def make_graph_plan(
         rho=_check_rho(rho),
         seed=seed,
     )
-    private = _plan_privacy(privacy, method, problem, sizes, GraphSizes(graph, rows, columns, max_rounds, published))
+    public = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), options)
+    private = _plan_privacy(privacy, method, problem, sizes, public)
     reason = ADMM.refusal(the_loss, regularizer) if private is None else ""
     if reason:
         raise InputError(reason)
