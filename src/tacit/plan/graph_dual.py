@@ -14,6 +14,7 @@ docs/proofs/dynamic.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tacit.algorithms.base import Problem
@@ -21,14 +22,16 @@ from tacit.algorithms.consensus.dual import DUAL
 from tacit.algorithms.consensus.papers import MODEL, NOISE, PaperSettings, at_round
 from tacit.plan import graph_papers as papers
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
-from tacit.plan.graph_papers import NodeBounds
+from tacit.plan.graph_options import given_alphas
+from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
 from tacit.privacy.calibration import pure_for
+from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import Event, GaussianRelease
-from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
+from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
 
-ROUNDS = 10
+ROUNDS = 3  # each round pays alpha in full, and its noise grows with the number of columns: few are best (measured)
 TYPICAL = 10.0  # times the mean norm of the noise: the size of the gradients that are summed
 THEOREM = "dual variable perturbation (docs/proofs/dynamic.md, theorems 1, 2 and 6)"
 PUBLISHED = "dual variable perturbation as published (docs/proofs/dynamic.md, theorems 1 and 6, remark 1)"
@@ -71,50 +74,64 @@ def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
     options = papers.options_of(sizes)
     options.refuse("dual", "alphas")
     nodes = papers.bounds(privacy, problem, sizes, "dual", options.loss_weight)
-    alphas = papers.given_alphas(options, sizes, ROUNDS)
+    alphas = given_alphas(options, sizes, ROUNDS)
     rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
     mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
     if alphas is None:
         asked = papers.needed_epsilon("dual", papers.calm(privacy))
         beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
         alphas = dict.fromkeys(sizes.graph.names, (pure_for(asked, privacy.delta, rounds, beside),) * rounds)
-    make = published_round if sizes.published else dual_round
-    found = {node.name: [make(node, alpha) for alpha in alphas[node.name]] for node in nodes}
-    releases: dict[str, tuple[Planned, ...]] = {}
-    events: dict[str, list[Event]] = {}
-    numbers, noise = {}, {}
-    for node in nodes:
-        own = found[node.name]
-        spread = TYPICAL * max(node.per_row * node.size / (one.rate * (node.modulus + one.extra)) for one in own)
-        numbers[node.name] = node.numbers(spread, tuple(one.extra for one in own))
-        hidden = [papers.hiding(numbers[node.name].tolerance / (node.modulus + one.extra), mu, node.size) for one in own]
-        planned: list[Planned] = [AllowedNormNoise(at_round(NOISE, t), one.rate) for t, one in enumerate(own, 1)]
-        events[node.name] = papers.pure_events([one.proven for one in own], node.name, privacy)
-        if not sizes.published:
-            planned += [Allowed(at_round(MODEL, t), sd) for t, (sd, _) in enumerate(hidden, 1)]
-            events[node.name] += papers.gaussian_events(hidden, "last digits of models", node.name, privacy)
-        releases[node.name] = tuple(planned)
-        noise[f"objective of {node.name}: mean norm"] = max(node.size / one.rate for one in own)
+    found = {node.name: _plan_node(node, alphas[node.name], mu, privacy, sizes.published) for node in nodes}
+    events = {name: one.events for name, one in found.items()}
     if not sizes.published:
         papers.check_spent("dual", privacy, events)
+    numbers = {name: one.numbers for name, one in found.items()}
     return PrivateGraphPlan(
         privacy=privacy,
         method="dual",
         algorithm=DUAL,
         settings=PaperSettings(papers.row_norm("dual", privacy, sizes), rounds, numbers, sizes.published),
-        releases=releases,
+        releases={name: tuple(one.planned) for name, one in found.items()},
         certificate=_certificate(privacy, sizes, rounds, events, alphas),
         rounds=rounds,
-        noise=noise,
-        outlook=_outlook(nodes, found),
+        noise={f"model of {name}: norm of the noise of a round": one.spread for name, one in found.items()},
+        outlook=(f"the noise of one round moves a node's model by about {max(o.spread for o in found.values()):.3g}",),
     )
 
 
-def _certificate(privacy, sizes, rounds, events, alphas):  # type: ignore[no-untyped-def]
+def _plan_node(node: NodeBounds, alphas: Sequence[float], mu: float, privacy: Privacy, published: bool) -> PlannedNode:
+    """Noise and events of all rounds of one node."""
+    own = [published_round(node, alpha) if published else dual_round(node, alpha) for alpha in alphas]
+    spread = max(moved(node, one) for one in own)
+    found = PlannedNode(node.numbers(TYPICAL * spread, tuple(one.extra for one in own)), spread)
+    found.planned += [AllowedNormNoise(at_round(NOISE, t), one.rate) for t, one in enumerate(own, 1)]
+    found.events += papers.pure_events([one.proven for one in own], node.name, privacy)
+    if not published:
+        left = [found.numbers.tolerance / (node.modulus + one.extra) for one in own]
+        hidden = [papers.hiding(distance, mu, node.size) for distance in left]
+        found.planned += [Allowed(at_round(MODEL, t), sd) for t, (sd, _) in enumerate(hidden, 1)]
+        found.events += papers.gaussian_events(hidden, "last digits of models", node.name, privacy)
+    return found
+
+
+def moved(node: NodeBounds, one: DualRound) -> float:
+    """About how far the noise of a round moves a model: (C/B_p) times its mean norm over the curvature."""
+    return node.per_row * node.size / (one.rate * (node.modulus + one.extra))
+
+
+def _certificate(
+    privacy: Privacy,
+    sizes: GraphSizes,
+    rounds: int,
+    events: Mapping[str, Sequence[Event]],
+    alphas: Mapping[str, Sequence[float]],
+) -> Certificate:
     theorem = PUBLISHED if sizes.published else THEOREM
     covers = ["the rows and labels of every node: each model is the minimiser of an objective with noise in it"]
     if sizes.published:
-        covers.append("the noise printed in Algorithm 2 is half of what its proof needs: the epsilon here is the proven one")
+        covers.append(
+            "Algorithm 2 prints half of the noise that its own proof needs: the epsilon here is the proven one"
+        )
     return paper_certificate(
         privacy,
         sizes,
@@ -126,11 +143,3 @@ def _certificate(privacy, sizes, rounds, events, alphas):  # type: ignore[no-unt
         assumed=(LAW, EXACT) if sizes.published else (LAW, STOPPED),
         asked=not sizes.published,
     )
-
-
-def _outlook(nodes: list[NodeBounds], found: dict[str, list[DualRound]]) -> tuple[str, ...]:
-    """How far the noise of a round moves a model."""
-    moved = max(
-        node.per_row * node.size / (one.rate * (node.modulus + one.extra)) for node in nodes for one in found[node.name]
-    )
-    return (f"the noise of one round moves a node's model by up to about {moved:.3g}",)

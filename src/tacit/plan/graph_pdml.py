@@ -17,26 +17,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tacit.algorithms.base import Problem
-from tacit.algorithms.consensus.papers import MODEL, at_round
+from tacit.algorithms.consensus.papers import MODEL, NodeNumbers, at_round
 from tacit.algorithms.consensus.pdml import PDML, PdmlSettings, labels_at
 from tacit.errors import InputError
 from tacit.plan import graph_papers as papers
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
-from tacit.plan.graph_papers import NodeBounds, PaperOptions
-from tacit.plan.graph_papers_words import OTHERS, STOPPED, paper_certificate
+from tacit.plan.graph_options import PaperOptions, check_positive
+from tacit.plan.graph_papers import NodeBounds, PlannedNode
+from tacit.plan.graph_papers_words import MESSAGES, OTHERS, STOPPED, paper_certificate
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
 from tacit.privacy.events import Event, NotPrivate, RandomizedResponse
 from tacit.privacy.fields import show
 from tacit.privacy.randomness import grid_sensitivity
-from tacit.privacy.releases import Allowed, AllowedResponse, Planned
+from tacit.privacy.releases import Allowed, AllowedResponse
 from tacit.privacy.request import Privacy
 from tacit.problem.losses.modified import modified
 
-ROUNDS = 10
+ROUNDS = 20
 TYPICAL = 10.0
-ANYBODY = "anybody, the node that collects the row among them: the label is randomized before it is handed over"
+ANYBODY = "anybody who gets the label after it was randomized, the node that collects the row among them"
+CONTRIBUTORS = (
+    "each contributor randomizes their own label before the node gets it: in a run on labels that a node already "
+    "holds, its software does so for them, and the node itself is not kept from the true ones"
+)
 LABEL_THEOREM = "randomized response (docs/proofs/labels.md, theorems 1 and 2)"
 THEOREM = "decaying noise on models (docs/proofs/pdml.md, theorem 2)"
 
@@ -53,29 +58,17 @@ def plan_pdml(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
     rounds = papers.rounds_of(options, sizes, ROUNDS)
     perturbed = privacy.epsilon is not None or options.first_sd is not None
     objective = options.objective_noise if options.objective_noise is not None else float(sizes.published)
-    releases: dict[str, tuple[Planned, ...]] = {}
-    events: dict[str, list[Event]] = {}
-    numbers, noise = {}, {}
-    for node in nodes:
-        first = _first_sd(node, privacy, options, rounds) if perturbed else 0.0
-        spread = TYPICAL * (first * math.sqrt(node.size) + objective * math.sqrt(node.size) / node.modulus)
-        numbers[node.name] = node.numbers(spread)
-        planned: list[Planned] = [AllowedResponse(labels_at(e), e) for e in sorted(set(epsilons[node.name]))]
-        if perturbed:
-            sds = _decaying(first, options.decay, rounds)
-            planned += [Allowed(at_round(MODEL, t), sd) for t, sd in enumerate(sds, 1)]
-            events[node.name] = papers.gaussian_events(_pairs(node, sds), f"models of {rounds} rounds", node.name, privacy)
-            noise[f"model of {node.name}: first deviation"] = first
-        else:
-            events[node.name] = [_unprotected(node.name, privacy)]
-        releases[node.name] = tuple(planned)
+    found = {node.name: _plan_node(node, epsilons[node.name], rounds, objective, privacy, options) for node in nodes}
+    events = {name: one.events for name, one in found.items()}
     if perturbed and not sizes.published:
         papers.check_spent("pdml", privacy, events)
-    given = {name: tuple(own) for name, own in epsilons.items() if options.label_epsilons and name in options.label_epsilons}
+    given = {
+        name: tuple(own) for name, own in epsilons.items() if options.label_epsilons and name in options.label_epsilons
+    }
     settings = PdmlSettings(
         papers.row_norm("pdml", privacy, sizes),
         rounds,
-        numbers,
+        {name: one.numbers for name, one in found.items()},
         sizes.published,
         privacy.label_epsilon or 1.0,
         given,
@@ -87,12 +80,30 @@ def plan_pdml(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
         method="pdml",
         algorithm=PDML,
         settings=settings,
-        releases=releases,
+        releases={name: tuple(one.planned) for name, one in found.items()},
         certificate=_certificate(privacy, sizes, rounds, events, epsilons, objective),
         rounds=rounds,
-        noise=noise,
+        noise={f"model of {name}: first deviation": one.spread for name, one in found.items()},
         outlook=(f"labels are flipped with probability up to {_most_flips(epsilons):.3g}",),
     )
+
+
+def _plan_node(
+    node: NodeBounds, epsilons: Sequence[float], rounds: int, objective: float, privacy: Privacy, options: PaperOptions
+) -> PlannedNode:
+    """Releases and events of one node."""
+    perturbed = privacy.epsilon is not None or options.first_sd is not None
+    first = _first_sd(node, privacy, options, rounds, objective) if perturbed else 0.0
+    found = PlannedNode(_numbers(node, first, objective), first)
+    found.planned += [AllowedResponse(labels_at(epsilon), epsilon) for epsilon in sorted(set(epsilons))]
+    if not perturbed:
+        found.events.append(_unprotected(node.name, privacy))
+        return found
+    sds = _decaying(first, options.decay, rounds)
+    found.planned += [Allowed(at_round(MODEL, t), sd) for t, sd in enumerate(sds, 1)]
+    pairs = _pairs(node, sds, objective)
+    found.events += papers.gaussian_events(pairs, f"models of {rounds} rounds", node.name, privacy)
+    return found
 
 
 # --- labels ------------------------------------------------------------------------------------------
@@ -112,8 +123,8 @@ def _label_epsilons(privacy: Privacy, options: PaperOptions, sizes: GraphSizes) 
         raise InputError(f"method='pdml' needs label_epsilon: nothing says how to randomize the labels of {missing[0]}")
     found = {}
     for name in sizes.graph.names:
-        own = given.get(name, (privacy.label_epsilon,))
-        found[name] = tuple(papers.check_positive(f"label epsilon of {name} in row {i}", e) for i, e in enumerate(own, 1))
+        own = given[name] if name in given else (privacy.label_epsilon or 0.0,)
+        found[name] = tuple(check_positive(f"label epsilon of {name} in row {i}", e) for i, e in enumerate(own, 1))
     return found
 
 
@@ -128,14 +139,17 @@ def _decaying(first: float, decay: float, rounds: int) -> list[float]:
     return [first * decay ** ((t - 1) / 2) for t in range(1, rounds + 1)]
 
 
-def _pairs(node: NodeBounds, sds: Sequence[float]) -> list[tuple[float, float]]:
+def _numbers(node: NodeBounds, first: float, objective: float) -> NodeNumbers:
+    return node.numbers(TYPICAL * math.sqrt(node.size) * (first + objective / node.modulus))
+
+
+def _pairs(node: NodeBounds, sds: Sequence[float], objective: float) -> list[tuple[float, float]]:
     """(deviation, sensitivity on its grid) of each round, the distance from an exact minimiser included."""
-    tolerance = node.numbers(TYPICAL * sds[0] * math.sqrt(node.size)).tolerance
-    exact = node.sensitivity + 2 * tolerance / node.modulus
+    exact = node.sensitivity + 2 * _numbers(node, sds[0], objective).tolerance / node.modulus
     return [(sd, grid_sensitivity(exact, sd, node.size)) for sd in sds]
 
 
-def _first_sd(node: NodeBounds, privacy: Privacy, options: PaperOptions, rounds: int) -> float:
+def _first_sd(node: NodeBounds, privacy: Privacy, options: PaperOptions, rounds: int, objective: float) -> float:
     """V, as given, or the smallest with which the run spends no more than was asked."""
     if options.first_sd is not None:
         return options.first_sd
@@ -144,7 +158,8 @@ def _first_sd(node: NodeBounds, privacy: Privacy, options: PaperOptions, rounds:
     squares = math.fsum(options.decay ** -(t - 1) for t in range(1, rounds + 1))
     first = node.sensitivity * math.sqrt(squares) / mu
     for _ in range(100):
-        events = papers.gaussian_events(_pairs(node, _decaying(first, options.decay, rounds)), "", node.name, privacy)
+        pairs = _pairs(node, _decaying(first, options.decay, rounds), objective)
+        events = papers.gaussian_events(pairs, "", node.name, privacy)
         if papers.spent(privacy, events) <= (privacy.epsilon or math.inf):
             return first
         first *= 1 + 1e-6
@@ -173,8 +188,9 @@ def _certificate(
         for name, own in epsilons.items()
         for epsilon in sorted(set(own))
     ]
+    others = MESSAGES if sizes.published else OTHERS
     if records:
-        claims += [Claim("record", n, privacy.neighbours, OTHERS, tuple(own), THEOREM) for n, own in events.items()]
+        claims += [Claim("record", n, privacy.neighbours, others, tuple(own), THEOREM) for n, own in events.items()]
     asked = privacy.epsilon is not None and records and not sizes.published
     return paper_certificate(
         privacy,
@@ -185,9 +201,9 @@ def _certificate(
         said=_said(epsilons),
         covers=_covers(records, rounds),
         missing=_missing(sizes.published, records, objective),
-        assumed=(STOPPED,) if records else (),
+        assumed=(CONTRIBUTORS, STOPPED) if records else (CONTRIBUTORS,),
         asked=asked,
-        adversary=OTHERS if records else ANYBODY,
+        adversary=others if records else ANYBODY,
         unit="record" if records else "label",
     )
 
@@ -211,8 +227,8 @@ def _covers(records: bool, rounds: int) -> list[str]:
     covered = ["the labels, against everybody and for ever: each was randomized once, and the true ones were dropped"]
     if records:
         covered.append(
-            f"the rows, against other nodes: {rounds} models left each node with noise; the epsilon is that of {rounds} "
-            "rounds, and would grow geometrically with more"
+            f"the rows, against other nodes: {rounds} models left each node with noise; the epsilon is that of "
+            f"{rounds} rounds, and would grow geometrically with more"
         )
     return covered
 
@@ -223,8 +239,8 @@ def _missing(published: bool, records: bool, objective: float) -> list[str]:
         missing.append("the features of a row, against other nodes: models leave without noise")
     if objective:
         missing.append(
-            "nothing is claimed for the bounded noise in the objective: it is drawn once, and cancels in the difference "
-            "of two rounds"
+            "nothing is claimed for the bounded noise in the objective: it is drawn once, and cancels in the "
+            "difference of two rounds"
         )
     if published:
         missing.append("the averaged classifier: it is a mean of models without noise, so it must stay with its node")

@@ -9,38 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tacit.algorithms.base import Problem
-from tacit.algorithms.consensus.papers import MODEL, NOISE, NodeNumbers, at_round
+from tacit.algorithms.consensus.papers import MODEL, NOISE, at_round
 from tacit.algorithms.consensus.primal import PRIMAL, PrimalSettings
 from tacit.errors import InputError
 from tacit.plan import graph_papers as papers
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
-from tacit.plan.graph_dual import TYPICAL, dual_round, published_round
-from tacit.plan.graph_papers import NodeBounds
+from tacit.plan.graph_dual import TYPICAL, DualRound, dual_round, moved, published_round
+from tacit.plan.graph_options import PaperOptions, given_alphas
+from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
 from tacit.privacy.calibration import budget_mu, pure_for
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import Event, GaussianRelease, NotPrivate, PureRelease
 from tacit.privacy.randomness import grid_sensitivity, sd_for
-from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
+from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
 
-ROUNDS = 8
+ROUNDS = 15
 LAST = 0.3  # part of epsilon that a last round of dual variable perturbation takes beside Gaussian ones
 THEOREM = "primal variable perturbation (docs/proofs/dynamic.md, theorems 1, 2, 3 and 6)"
 BROKEN = "none: docs/proofs/dynamic.md, theorem 5, shows the contrary for the last round"
-
-
-@dataclass
-class _Node:
-    """What is planned for one node."""
-
-    numbers: NodeNumbers
-    planned: list[Planned] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    spread: float = 0.0
 
 
 def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateGraphPlan:
@@ -49,7 +39,7 @@ def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Privat
     options = papers.options_of(sizes)
     options.refuse("primal", "alphas", "noise", "last_round")
     nodes = papers.bounds(privacy, problem, sizes, "primal", options.loss_weight)
-    alphas = papers.given_alphas(options, sizes, ROUNDS)
+    alphas = given_alphas(options, sizes, ROUNDS)
     by_norm = sizes.published or alphas is not None or options.noise == "norm"
     last_dual = options.last_round != "primal"
     _check(problem, sizes, options)
@@ -83,17 +73,19 @@ def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Privat
     )
 
 
-def _check(problem: Problem, sizes: GraphSizes, options: papers.PaperOptions) -> None:
+def _check(problem: Problem, sizes: GraphSizes, options: PaperOptions) -> None:
     if options.noise == "gaussian" and (options.alphas is not None or sizes.published):
         raise InputError("noise='gaussian' has no alpha_p(t): leave out alphas and published, or use noise='norm'")
     if sizes.published and problem.alpha * problem.regularizer.l2 == 0:
-        raise InputError("method='primal' in the published form divides by the weight of the penalty: give alpha above 0")
+        raise InputError(
+            "method='primal' in the published form divides by the weight of the penalty: give alpha above 0"
+        )
 
 
 # --- the rounds of one node --------------------------------------------------------------------------
 
 
-def _gaussian(node: NodeBounds, rounds: int, last_dual: bool, mu: float, privacy: Privacy) -> _Node:
+def _gaussian(node: NodeBounds, rounds: int, last_dual: bool, mu: float, privacy: Privacy) -> PlannedNode:
     """Gaussian noise on every model but, perhaps, the last."""
     asked = papers.needed_epsilon("primal", papers.calm(privacy))
     noisy = rounds - last_dual
@@ -106,9 +98,9 @@ def _gaussian(node: NodeBounds, rounds: int, last_dual: bool, mu: float, privacy
         sd = sd_for(each, exact, node.size)
     spread = sd * math.sqrt(node.size)
     one = dual_round(node, last) if last_dual else None
-    final = 0.0 if one is None else node.per_row * node.size / (one.rate * (node.modulus + one.extra))
+    final = 0.0 if one is None else moved(node, one)
     extra = (0.0,) * noisy + ((one.extra,) if one else ())
-    found = _Node(node.numbers(TYPICAL * max(spread, final), extra), spread=spread or final)
+    found = PlannedNode(node.numbers(TYPICAL * max(spread, final), extra), max(spread, final))
     if noisy:
         # the distance from the exact minimiser counts, too: a little more noise pays for it
         size = node.sensitivity + 2 * found.numbers.tolerance / node.modulus
@@ -117,21 +109,19 @@ def _gaussian(node: NodeBounds, rounds: int, last_dual: bool, mu: float, privacy
         pairs = [(sd, grid_sensitivity(size, sd, node.size))] * noisy
         found.events += papers.gaussian_events(pairs, f"models of {noisy} rounds", node.name, privacy)
     if one is not None:
-        _end(found, node, rounds, one.rate, one.proven, one.extra, mu, privacy)
+        _end(found, node, rounds, one, mu, privacy)
     return found
 
 
-def _by_norm(
-    node: NodeBounds, alphas: Sequence[float], last_dual: bool, mu: float, privacy: Privacy
-) -> _Node:
+def _by_norm(node: NodeBounds, alphas: Sequence[float], last_dual: bool, mu: float, privacy: Privacy) -> PlannedNode:
     """The paper's noise on every model, from released models alone."""
     noisy = len(alphas) - last_dual
     rates = [alpha / node.sensitivity * (1 - 1e-12) for alpha in alphas[:noisy]]
     one = dual_round(node, alphas[-1]) if last_dual else None
     spreads = [node.size / rate for rate in rates]
-    spreads += [node.per_row * node.size / (one.rate * (node.modulus + one.extra))] if one else []
+    spreads += [moved(node, one)] if one else []
     extra = (0.0,) * noisy + ((one.extra,) if one else ())
-    found = _Node(node.numbers(TYPICAL * max(spreads), extra), spread=max(spreads))
+    found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
     found.events += papers.pure_events(alphas[:noisy], node.name, privacy) if noisy else []
     if noisy:
         sd, size = papers.hiding(found.numbers.tolerance / node.modulus, mu, node.size)
@@ -139,39 +129,37 @@ def _by_norm(
             found.planned += [AllowedNormNoise(at_round(NOISE, t), rate), Allowed(at_round(MODEL, t), sd)]
         found.events += papers.gaussian_events([(sd, size)] * noisy, "last digits of models", node.name, privacy)
     if one is not None:
-        _end(found, node, len(alphas), one.rate, one.proven, one.extra, mu, privacy)
+        _end(found, node, len(alphas), one, mu, privacy)
     return found
 
 
-def _end(
-    found: _Node, node: NodeBounds, round_: int, rate: float, proven: float, extra: float, mu: float, privacy: Privacy
-) -> None:
+def _end(found: PlannedNode, node: NodeBounds, round_: int, one: DualRound, mu: float, privacy: Privacy) -> None:
     """A last round of dual variable perturbation, on released models."""
-    sd, size = papers.hiding(found.numbers.tolerance / (node.modulus + extra), mu, node.size)
-    found.planned += [AllowedNormNoise(at_round(NOISE, round_), rate), Allowed(at_round(MODEL, round_), sd)]
-    found.events += papers.pure_events([proven], node.name, privacy)
+    sd, size = papers.hiding(found.numbers.tolerance / (node.modulus + one.extra), mu, node.size)
+    found.planned += [AllowedNormNoise(at_round(NOISE, round_), one.rate), Allowed(at_round(MODEL, round_), sd)]
+    found.events += papers.pure_events([one.proven], node.name, privacy)
     found.events += papers.gaussian_events([(sd, size)], "last digits of the last model", node.name, privacy)
 
 
-def _published(node: NodeBounds, alphas: Sequence[float], last_dual: bool, privacy: Privacy) -> _Node:
+def _published(node: NodeBounds, alphas: Sequence[float], last_dual: bool, privacy: Privacy) -> PlannedNode:
     """Algorithm 3, with V_p(t+1) broadcast; its intermediate rounds are sound, its last one is not."""
     noisy = len(alphas) - last_dual
     size = node.per_row * node.change / node.ridge
     rates = [alpha / size for alpha in alphas[:noisy]]
     one = published_round(node, alphas[-1]) if last_dual else None
     spreads = [node.size / rate for rate in rates]
-    spreads += [node.per_row * node.size / (one.rate * (node.modulus + one.extra))] if one else []
+    spreads += [moved(node, one)] if one else []
     extra = (0.0,) * noisy + ((one.extra,) if one else ())
-    found = _Node(node.numbers(TYPICAL * max(spreads), extra), spread=max(spreads))
+    found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
     found.planned += [AllowedNormNoise(at_round(NOISE, t), rate) for t, rate in enumerate(rates, 1)]
     found.events += papers.pure_events(alphas[:noisy], node.name, privacy) if noisy else []
     if one is not None:
         found.planned.append(AllowedNormNoise(at_round(NOISE, len(alphas)), one.rate))
-        found.events.append(_broken(node, one.rate, one.extra, alphas[-1], len(alphas), privacy))
+        found.events.append(_broken(node, one.rate, alphas[-1], len(alphas), privacy))
     return found
 
 
-def _broken(node: NodeBounds, rate: float, extra: float, alpha: float, round_: int, privacy: Privacy) -> NotPrivate:
+def _broken(node: NodeBounds, rate: float, alpha: float, round_: int, privacy: Privacy) -> NotPrivate:
     """The published last round, which reads a model that was never released (theorem 5)."""
     factor = 2 + 2 * node.penalty * node.degree / node.ridge
     reached = rate * node.change / 2 * factor
@@ -201,7 +189,9 @@ def _certificate(
         count = rounds - last_dual
         covers = [f"each of the first {count} rounds on its own has the epsilon that the paper states (theorem 4)"]
     if broken:
-        missing = ["the rows and labels of every node: the last round reads models that were never released (theorem 5)"]
+        missing = [
+            "the rows and labels of every node: the last round reads models that were never released (theorem 5)"
+        ]
     assumed = (LAW, EXACT) if sizes.published else (LAW, STOPPED) if alphas is not None or last_dual else (STOPPED,)
     said = each_round(alphas) if alphas is not None else "nothing: it has no Gaussian noise, and does not add rounds up"
     claims = record_claims(privacy, events, theorem if broken or not sizes.published else THEOREM.replace("3", "4"))

@@ -1,7 +1,7 @@
 """The unbiased loss of randomized labels where every row was randomized with an epsilon of its own.
 
-As in `modified`, with one tilt for each row: l(z, y') - tilt_i y' z, tilt_i = 1 / (e^eps_i - 1). Each row's loss has the
-mean of its true label's, so that their sum has, too (docs/proofs/labels.md, theorem 3, row by row).
+As in `modified`, with one tilt for each row: l(z, y') - tilt_i y' z, tilt_i = 1 / (e^eps_i - 1). Each row's loss has
+the mean of its true label's, so that their sum has, too (docs/proofs/labels.md, theorem 3, row by row).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import numpy as np
 
 from tacit.errors import InputError
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.modified import Modified
 from tacit.problem.losses.logistic import Logistic
+from tacit.problem.losses.modified import Modified
 from tacit.types import Vector
 
 
@@ -77,4 +77,3 @@ def modified_rows(loss: Loss, epsilons: Vector) -> ModifiedRows:
     if not isinstance(loss, Logistic):
         raise InputError(f"loss={loss.name!r} is not for labels with an epsilon each: use 'logistic'")
     return ModifiedRows(np.asarray(epsilons, dtype=np.float64))
-
