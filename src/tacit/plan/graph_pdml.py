@@ -123,7 +123,7 @@ def _label_epsilons(privacy: Privacy, options: PaperOptions, sizes: GraphSizes) 
         raise InputError(f"method='pdml' needs label_epsilon: nothing says how to randomize the labels of {missing[0]}")
     found = {}
     for name in sizes.graph.names:
-        own = given[name] if name in given else (privacy.label_epsilon or 0.0,)
+        own = given.get(name, (privacy.label_epsilon or 0.0,))
         found[name] = tuple(check_positive(f"label epsilon of {name} in row {i}", e) for i, e in enumerate(own, 1))
     return found
 

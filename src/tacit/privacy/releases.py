@@ -47,7 +47,7 @@ class AllowedResponse:
 
 @dataclass(frozen=True)
 class AllowedNormNoise:
-    """Planned noise of density proportional to exp(-rate |e|), drawn to be put into an objective, at most `times` times."""
+    """Planned noise of density proportional to exp(-rate |e|), for an objective, drawn at most `times` times."""
 
     name: str
     rate: float
