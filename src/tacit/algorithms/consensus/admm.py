@@ -22,7 +22,7 @@ round, and so is the estimate of the gap that ends the run (flood.py). The gradi
 
     gap <= 1/2 (n max_p |v_p|_M + diameter max_edges |f_p - f_i|_M)^2
 
-an estimate: exact for quadratics with this M, where no node is further from the mean than the sum of the edges on its way.
+an estimate: exact for quadratics with this M, where no node is further from the mean than the edges on its way.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class AdmmNode:
         return v if self.metric is None else self.metric.times(v)
 
     def _norm(self, v: Vector) -> float:
-        return float(max(v @ self._times(v), 0.0) ** 0.5)
+        return float(np.sqrt(max(float(v @ self._times(v)), 0.0)))
 
     # --- going on later ----------------------------------------------------------------------------------
 
