@@ -132,6 +132,16 @@ class GraphPlan:
         """What makes each node's side."""
         return ADMM if self.private is None else self.private.algorithm
 
+    @property
+    def fixed_rounds(self) -> bool:
+        """Whether the number of rounds is fixed beforehand, so that there is no stopping rule."""
+        return self.private is not None
+
+    @property
+    def most_rounds(self) -> int:
+        """Rounds at most."""
+        return self.max_rounds if self.private is None else self.private.rounds
+
     def place(self, name: str) -> Place:
         """A node's place among the others."""
         return Place(name, self.graph, self.sizes, self.columns)

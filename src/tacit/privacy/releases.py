@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,6 +87,11 @@ class Releaser:
     def begin(self, message: Message) -> None:
         """Draw the noise of the next releases for this message."""
         self._source = NoiseSource(key=self._key, stream=f"{message.kind} {message.round} {digest(message)}")
+
+    def begin_round(self, round_: int, inbox: Mapping[str, Message]) -> None:
+        """Draw the noise of the next releases for a round and the messages of all neighbours, by sender."""
+        seen = " ".join(f"{len(name)} {name} {digest(inbox[name])}" for name in sorted(inbox))
+        self._source = NoiseSource(key=self._key, stream=f"round {round_} {seen}")
 
     def add(self, name: str, value: npt.ArrayLike) -> Vector:
         """The value on a grid, with the noise planned under this name."""

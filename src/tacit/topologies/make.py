@@ -78,7 +78,7 @@ def make_graph(kind: Any, nodes: int | Sequence[str], seed: int = 0) -> Graph:
     InputError
         With one line that names the edge or the node and the way out.
     """
-    names = tuple(f"node {k}" for k in range(1, nodes + 1)) if isinstance(nodes, Integral) else tuple(nodes)
+    names = tuple(f"node {k}" for k in range(1, nodes + 1)) if isinstance(nodes, int) else tuple(nodes)
     if isinstance(kind, Graph):
         kind = [(kind.names[a], kind.names[b]) for a, b in kind.edges]
     if isinstance(kind, str):
@@ -107,7 +107,9 @@ def _numbered(edges: Any, names: tuple[str, ...]) -> Iterable[tuple[int, int]]:
     try:
         pairs = [tuple(edge) for edge in edges]
     except TypeError as error:
-        raise InputError(f"graph={edges!r} is not allowed: give its name, pairs of nodes, or a networkx graph") from error
+        raise InputError(
+            f"graph={edges!r} is not allowed: give its name, pairs of nodes, or a networkx graph"
+        ) from error
     for edge in pairs:
         if len(edge) != 2:
             raise InputError(f"edge {edge!r} is not allowed: give pairs of nodes")
@@ -117,7 +119,7 @@ def _numbered(edges: Any, names: tuple[str, ...]) -> Iterable[tuple[int, int]]:
 def _end(end: Any, number: dict[str, int]) -> int:
     if isinstance(end, str) and end in number:
         return number[end]
-    if isinstance(end, Integral) and not isinstance(end, bool) and 0 <= end < len(number):
+    if isinstance(end, Integral) and not isinstance(end, bool) and 0 <= int(end) < len(number):
         return int(end)
     names = list(number)
     some = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")

@@ -190,5 +190,7 @@ def objective_at(problem: Problem, data: NodeData, share: float, total: float, c
     """A node's part of the objective: its loss over the total, and its share of the penalty."""
     scores = data.rows.predict(coef) + intercept
     loss = problem.loss.total(scores, data.labels, data.weights) / total
-    penalty = problem.alpha * problem.regularizer.value(coef) if problem.alpha > 0 or problem.regularizer.constraint else 0
+    penalty = (
+        problem.alpha * problem.regularizer.value(coef) if problem.alpha > 0 or problem.regularizer.constraint else 0
+    )
     return float(loss + share * penalty)

@@ -8,9 +8,9 @@ and sends A_0 .. A_{D-1}. The union of B(j, k-1) over i and its neighbours j is 
 
     A_0(t) = x_i(t),   A_k(t) = max of A_{k-1}(t-1) over i and its neighbours,
 
-which needs the messages of the round before only. B(i, D) is the whole graph, so A_D(t) is the maximum over all nodes of
-what they had in round t - D: the same number at every node, and to the last bit, as a maximum is never rounded. So every
-decision that is a function of A_D(t) and of public numbers is taken by all nodes in the same round: to stop, too.
+which needs the messages of the round before only. B(i, D) is the whole graph, so A_D(t) is the maximum over all nodes
+of what they had in round t - D: the same number at every node, and to the last bit, as a maximum is never rounded. So
+every decision that is a function of A_D(t) and of public numbers is taken by all nodes in the same round: to stop, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from tacit.types import Arrays, Vector
 
-UNKNOWN = 1e300  # before a node has anything to say: larger than whatever it may say
+UNKNOWN = 1e100  # before a node has anything to say: larger than whatever it may say
 
 
 class Flood:

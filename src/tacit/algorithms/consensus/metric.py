@@ -119,4 +119,4 @@ def typical_curvature(local: LocalProblem, share: float, seed: int) -> float:
 @lru_cache(maxsize=2)
 def _probes(size: int, seed: int) -> Vector:
     """The public random matrix, with columns of squared length `size` / RANK, so that its square has mean one."""
-    return np.random.default_rng(seed).standard_normal((size, RANK)) / RANK**0.5
+    return np.asarray(np.random.default_rng(seed).standard_normal((size, RANK)) / RANK**0.5)

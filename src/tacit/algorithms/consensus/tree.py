@@ -3,8 +3,8 @@
 Every node knows the graph, hence the same tree: shortest ways from a node in the middle (the root). In the round in
 which a sum begins the leaves send their values towards the root; each other node adds its own and sends on in the round
 in which the last of its branches has reached it. The root has the sum `depth` rounds later and sends it back outwards.
-After 2 depth rounds every node has it, bit for bit the same, as it was rounded at the root alone. The root is no server:
-it relays like any other node, keeps nothing, and any node could take its place.
+After 2 depth rounds every node has it, bit for bit the same, as it was rounded at the root alone. The root is no
+server: it relays like any other node, keeps nothing, and any node could take its place.
 """
 
 from __future__ import annotations

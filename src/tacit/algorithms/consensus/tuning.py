@@ -6,8 +6,8 @@ direction. For such quadratics a round is a linear map of the nodes' states
     w = (2 eta s - 2 lambda) / (h + 2 eta D),   s <- a S w + (1 - a) s,   lambda <- lambda + (a eta / 2) L w,
 
 D the degrees, A the adjacency matrix, S = (D + A)/2, L = D - A, a the relaxation. The second largest modulus of its
-eigenvalues (the largest, 1, belongs to the sum of the multipliers, which stays 0) is the factor by which the error falls
-in each round: eta and a are chosen to make it small.
+eigenvalues (the largest, 1, belongs to the sum of the multipliers, which stays 0) is the factor by which the error
+falls in each round: eta and a are chosen to make it small.
 """
 
 from __future__ import annotations

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
 
 from tacit.algorithms.block import Block
-from tacit.algorithms.consensus import Consensus, NodeData, NodeSide, Sent
+from tacit.algorithms.consensus import Consensus, NodeData, NodeProgress, NodeSide, Sent
 from tacit.algorithms.consensus.base import objective_at
 from tacit.errors import RunError
 from tacit.plan.graph import GraphPlan
 from tacit.privacy.releases import Releaser
+from tacit.runtime import door
 from tacit.types import Arrays, Message, Shard, Vector
 
 Outbox = dict[str, Message]
-LAST, PART = "sent", "|"  # how a message on its way is named in a state; a node's name may hold anything else
+TO_ALL, TO_ONE = "to_all:", "to_one:"  # how what is on its way is named in a state
 
 
 class Node:
@@ -27,6 +29,7 @@ class Node:
         self.neighbours = self.place.neighbours
         self.data = NodeData(Block(shard.features), labels, weights)
         self.releaser: Releaser | None = None
+        self.sent = Sent({})
         self.outbox: Outbox = {}
         self.side = self._make_side()
 
@@ -42,9 +45,10 @@ class Node:
         """From the neighbours' messages of the last round to this round's, one for each neighbour."""
         seen = self._take_in(round_, inbox)
         if self.releaser is not None:
-            self.releaser.begin(_joined(round_, inbox))
+            self.releaser.begin_round(round_, inbox)
         sent = self.side.step(round_, seen)
-        self.outbox = self._release(round_, sent if isinstance(sent, Sent) else Sent(sent))
+        self.sent = sent if isinstance(sent, Sent) else Sent(sent)
+        self.outbox = self._release(round_, self.sent)
         return self.outbox
 
     def finish(self, round_: int, inbox: Mapping[str, Message]) -> None:
@@ -63,7 +67,7 @@ class Node:
                     f"node {self.name!r}: expected the message of round {round_ - 1} from {name!r}, "
                     f"got one from {message.sender!r} of round {message.round}"
                 )
-        return {name: dict(inbox[name].arrays) for name in wanted}
+        return {name: cast("Arrays", dict(inbox[name].arrays)) for name in wanted}
 
     def _release(self, round_: int, sent: Sent) -> Outbox:
         """The one door: whatever leaves a node passes here."""
@@ -77,8 +81,8 @@ class Node:
                         f"node {self.name!r}: {name} of round {round_} is not finite: "
                         "scale the columns to moderate size (say, standard deviation 1)"
                     )
-        common = Message(self.name, round_, sent.to_all)
-        own = {name: Message(self.name, round_, {**sent.to_all, **arrays}) for name, arrays in sent.to_one.items()}
+        common = door.leave(self.name, round_, sent.to_all)
+        own = {name: door.leave(self.name, round_, sent.to_all | arrays) for name, arrays in sent.to_one.items()}
         return {name: own.get(name, common) for name in self.neighbours}
 
     def objective(self, coef: Vector, intercept: float) -> float:
@@ -86,28 +90,40 @@ class Node:
         place = self.place
         return objective_at(self.plan.problem, self.data, place.share, place.total, coef, intercept)
 
+    @property
+    def coef(self) -> Vector:
+        """The node's coefficients."""
+        return self.side.coef
+
+    @property
+    def intercept(self) -> float:
+        """The node's intercept."""
+        return self.side.intercept
+
+    @property
+    def progress(self) -> NodeProgress:
+        """How far the node has come."""
+        return self.side.progress
+
     def state(self) -> Arrays:
-        """Arrays from which `restore` goes on, the messages on their way among them."""
+        """Arrays from which `restore` goes on, those on their way to neighbours among them."""
         state = {**self.side.state(), **({} if self.releaser is None else self.releaser.state())}
-        for name, message in self.outbox.items():
-            for key, array in message.arrays.items():
-                state[PART.join((LAST, name, key))] = array
+        state.update({TO_ALL + key: array for key, array in self.sent.to_all.items()})
+        numbers = {name: k for k, name in enumerate(self.neighbours)}
+        for name, arrays in self.sent.to_one.items():
+            state.update({f"{TO_ONE}{numbers[name]}:{key}": array for key, array in arrays.items()})
         return state
 
     def restore(self, state: Arrays, round_: int) -> None:
-        """Go on after a round from its `state`."""
+        """Go on after a round from its `state`; what was on its way leaves once more, the same."""
         if self.releaser is not None:
             self.releaser.restore(state)
-        self.side.restore({key: array for key, array in state.items() if not key.startswith(LAST + PART)})
-        arrays: dict[str, Arrays] = {name: {} for name in self.neighbours} if round_ else {}
+        self.side.restore({key: array for key, array in state.items() if not key.startswith((TO_ALL, TO_ONE))})
+        to_one: dict[str, Arrays] = {}
         for key, array in state.items():
-            if key.startswith(LAST + PART):
-                _, name, what = key.split(PART, 2)
-                arrays[name][what] = array
-        self.outbox = {name: Message(self.name, round_, own) for name, own in arrays.items()}
-
-
-def _joined(round_: int, inbox: Mapping[str, Message]) -> Message:
-    """All messages of an inbox as one: what a node's noise is drawn for."""
-    arrays = {f"{name}/{key}": array for name, one in sorted(inbox.items()) for key, array in one.arrays.items()}
-    return Message("inbox", round_, arrays)
+            if key.startswith(TO_ONE):
+                number, what = key.removeprefix(TO_ONE).split(":", 1)
+                to_one.setdefault(self.neighbours[int(number)], {})[what] = array
+        to_all = {key.removeprefix(TO_ALL): array for key, array in state.items() if key.startswith(TO_ALL)}
+        self.sent = Sent(to_all, to_one)
+        self.outbox = self._release(round_, self.sent) if round_ else {}

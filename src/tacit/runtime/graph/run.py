@@ -12,7 +12,7 @@ import numpy as np
 from tacit.errors import RunError
 from tacit.plan.graph import GraphPlan
 from tacit.privacy.certificate import Certificate
-from tacit.runtime.graph.delivery import Delivery, Inboxes
+from tacit.runtime.engines.neighbours import Neighbours
 from tacit.runtime.graph.node import Node
 from tacit.runtime.loop import LoopState, Observer
 from tacit.runtime.model import PartyModel
@@ -82,41 +82,35 @@ class GraphRun:
         own = [None] * len(shards) if weights is None else list(weights)
         with fitting_threads(shards), np.errstate(**QUIET):
             self.nodes = [Node(*parts, plan) for parts in zip(shards, labels, own, strict=True)]
-        self.delivery = Delivery(plan.graph)
+        self.engine = Neighbours(plan.graph, self.nodes)
         self.state = LoopState()
-        self.inboxes: Inboxes = {name: {} for name in plan.graph.names}
 
     def go(self, observe: Observer | None = None, checkpoint: Callable[[GraphRun], None] | None = None) -> GraphResult:
         """Run to the end."""
         state, plan = self.state, self.plan
         clock = time.perf_counter() - state.seconds
-        most = plan.max_rounds if plan.private is None else plan.private.rounds
         with fitting_threads(self.shards), np.errstate(**QUIET):
-            while not state.converged and not state.note and state.rounds < most:
-                self._round()
+            while not state.converged and not state.note and state.rounds < plan.most_rounds:
+                state.exchange = state.rounds = state.rounds + 1
+                carried = self.engine.exchange(state.rounds)
                 state.seconds = time.perf_counter() - clock
-                self._record()
+                self._record(carried)
                 if observe:
                     observe(state.trace[-1])
                 if checkpoint:
                     checkpoint(self)
-            for node in self.nodes:
-                node.finish(state.rounds + 1, self.inboxes[node.name])
+            self.engine.finish(state.rounds + 1)
         state.seconds = time.perf_counter() - clock
         return self._result()
 
-    def _round(self) -> None:
-        self.state.exchange += 1
-        self.state.rounds += 1
-        outboxes = {node.name: node.answer(self.state.rounds, self.inboxes[node.name]) for node in self.nodes}
-        self.inboxes = self.delivery.deliver(outboxes)
-
-    def _record(self) -> None:
+    def _record(self, carried: int) -> None:
         """Write the row of the trace, and see whether all nodes agree that the run is over."""
-        state, told = self.state, [node.side.progress for node in self.nodes]
+        state, told = self.state, [node.progress for node in self.nodes]
         done = [one.done for one in told]
         if any(done) != all(done):
-            raise RunError(f"round {state.rounds}: some nodes would stop and some not: {done.count(True)} of {len(done)}")
+            raise RunError(
+                f"round {state.rounds}: some nodes would stop and some not: {done.count(True)} of {len(done)}"
+            )
         state.converged, state.note = all(done), next((one.note for one in told if one.note), "")
         coef, intercept = self.consensus()
         objective = math.nan
@@ -138,19 +132,19 @@ class GraphRun:
                 stationarity=math.nan,
                 seconds=state.seconds,
                 bytes_down=0,
-                bytes_up=sum(m.nbytes for box in self.inboxes.values() for m in box.values()),
+                bytes_up=carried,
                 epsilon=_spent(self.plan),
             )
         )
 
     def consensus(self) -> tuple[Vector, float]:
         """Mean of the nodes' models."""
-        coef = np.mean([node.side.coef for node in self.nodes], axis=0)
-        return coef, float(np.mean([node.side.intercept for node in self.nodes]))
+        coef = np.mean([node.coef for node in self.nodes], axis=0)
+        return coef, float(np.mean([node.intercept for node in self.nodes]))
 
     def disagreement(self) -> float:
         """Largest distance of a node's model from the mean, relative to the mean's norm."""
-        models = np.array([[*node.side.coef, node.side.intercept] for node in self.nodes])
+        models = np.array([[*node.coef, node.intercept] for node in self.nodes])
         mean = models.mean(axis=0)
         return float(np.linalg.norm(models - mean, axis=1).max() / max(float(np.linalg.norm(mean)), 1e-300))
 
@@ -159,7 +153,7 @@ class GraphRun:
         state, private = self.state, self.plan.private
         return GraphResult(
             plan=self.plan,
-            nodes=tuple(PartyModel(n.name, n.columns, n.side.coef, -n.side.intercept) for n in self.nodes),
+            nodes=tuple(PartyModel(n.name, n.columns, n.coef, -n.intercept) for n in self.nodes),
             coef=coef,
             intercept=intercept,
             trace=state.trace,
@@ -167,23 +161,23 @@ class GraphRun:
             converged=state.converged,
             note=state.note,
             seconds=state.seconds,
-            bytes_by_edge=dict(self.delivery.bytes_by_edge),
+            bytes_by_edge=dict(self.engine.bytes_by_edge),
             outlook=() if private is None else private.outlook,
         )
 
     def snapshot(self) -> dict[str, Arrays]:
         """Everything needed to go on later, by who holds it."""
         states = {f"node:{node.name}": node.state() for node in self.nodes}
-        carried = np.array(list(self.delivery.bytes_by_edge.values()), dtype=np.float64)
-        return {**states, "delivery": {"bytes": carried}}
+        carried = np.array(list(self.engine.bytes_by_edge.values()), dtype=np.float64)
+        return {**states, "edges": {"bytes": carried}}
 
     def restore(self, states: dict[str, Arrays], state: LoopState) -> None:
         """Go on from a snapshot."""
         for node in self.nodes:
             node.restore(states[f"node:{node.name}"], state.rounds)
-        counts = (int(count) for count in states["delivery"]["bytes"])
-        self.delivery.bytes_by_edge = dict(zip(self.delivery.bytes_by_edge, counts, strict=True))
-        self.inboxes = self.delivery.deliver({node.name: node.outbox for node in self.nodes}, count=False)
+        counts = (int(count) for count in states["edges"]["bytes"])
+        self.engine.bytes_by_edge = dict(zip(self.engine.bytes_by_edge, counts, strict=True))
+        self.engine.go_on({node.name: node.outbox for node in self.nodes})
         self.state = state
 
 
