@@ -28,7 +28,6 @@ from tacit.algorithms.consensus.base import NodeData, NodeProgress, Place, split
 from tacit.algorithms.consensus.local import WIDE, LocalProblem, Solved
 from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
-from tacit.problem.losses.base import Loss
 from tacit.types import Arrays, Vector
 
 MODEL, NOISE, LABELS = "model", "noise", "labels"
@@ -97,7 +96,8 @@ class PaperNode:
         self.model, self.released = np.zeros(self.size), np.zeros(self.size)
         self.multiplier = np.zeros(self.size)
         self.progress = NodeProgress(rho=self.numbers.penalty)
-        self.local = self._make_local(self.data, problem.loss)
+        self.loss = problem.loss
+        self.local = self._make_local()
 
     @property
     def answer(self) -> Vector:
@@ -117,9 +117,9 @@ class PaperNode:
     def finish(self, inbox: Mapping[str, Arrays]) -> None:
         """Nothing is left to do."""
 
-    def _make_local(self, data: NodeData, loss: Loss) -> LocalProblem:
-        scale = self.numbers.weight / data.rows.n
-        return LocalProblem(data, loss, scale, self.numbers.ridge, self.problem.fit_intercept)
+    def _make_local(self) -> LocalProblem:
+        scale = self.numbers.weight / self.data.rows.n
+        return LocalProblem(self.data, self.loss, scale, self.numbers.ridge, self.problem.fit_intercept)
 
     def _take_in(self, inbox: Mapping[str, Arrays]) -> Vector:
         """Sum of the neighbours' released models; the multiplier follows them."""
@@ -133,6 +133,7 @@ class PaperNode:
         eta, extra = self.numbers.penalty, self.numbers.extra
         pull = 2 * eta * self.degree + (extra[round_ - 1] if extra else 0.0)
         linear = 2 * self.multiplier + noise - eta * (self.degree * own + others)
+        self.local = self._make_local()  # nothing kept: a round that is repeated after a crash ends in the same bits
         found = self.local.solve(linear, pull, np.zeros(self.size), 0.05 * self.numbers.tolerance, self.model)
         self.model, left = self._polish(found, linear, pull)
         if not left <= 0.5 * self.numbers.tolerance:  # the other half is left to rounding

@@ -97,9 +97,8 @@ class PdmlNode(PaperNode):
         """Go on with randomized labels alone."""
         own = self.settings.label_epsilons.get(self.place.name)
         loss = self.problem.loss
-        chosen = modified(loss, self.settings.label_epsilon) if own is None else modified_rows(loss, np.array(own))
+        self.loss = modified(loss, self.settings.label_epsilon) if own is None else modified_rows(loss, np.array(own))
         self.data = NodeData(self.data.rows, outcome)
-        self.local = self._make_local(self.data, chosen)
 
     def state(self) -> Arrays:
         """Arrays from which `restore` goes on; randomized labels, never true ones."""
