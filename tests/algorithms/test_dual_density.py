@@ -93,7 +93,10 @@ def test_half_the_noise_is_caught(alpha: float) -> None:
     data, other, f = worst_pair(50, np.random.default_rng(0))
     target = aimed(made, data, f, np.array([0.0, 30.0]))
     rate = 2 * planned_rate(made, 2)
-    assert max(log_ratio(made, rate, a, b, np.zeros(2), target, f) for a, b in ((data, other), (other, data))) > 1.5 * alpha
+    assert (
+        max(log_ratio(made, rate, a, b, np.zeros(2), target, f) for a, b in ((data, other), (other, data)))
+        > 1.5 * alpha
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 3.0])
@@ -107,7 +110,8 @@ def test_the_printed_noise_is_caught_and_its_certificate_says_twice_as_much(alph
     certificate = made.certificate()
     assert certificate.epsilon(0.0) == pytest.approx(2 * certificate.main_claims[0].events[0].epsilon)  # type: ignore[attr-defined]
     assert 2 * found <= certificate.epsilon(0.0)  # two rounds
-    assert "alpha" in certificate.published_claim and certificate.target.epsilon is None  # type: ignore[union-attr]
+    assert "alpha" in certificate.published_claim
+    assert certificate.target.epsilon is None
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -140,9 +144,11 @@ def test_extra_curvature_comes_in_where_the_volume_would_take_half() -> None:
     assert made.private is not None
     node = bounds(made.private.privacy, made.problem, _sizes(made), "dual", None)[0]
     one = dual_round(node, 0.5)
-    assert one.extra > 0 and one.rate * node.change == pytest.approx(0.25)
+    assert one.extra > 0
+    assert one.rate * node.change == pytest.approx(0.25)
     wide = dual_round(replace(node, rows=10**6), 0.5)
-    assert wide.extra == 0 and wide.rate * node.change == pytest.approx(0.5, rel=1e-4)
+    assert wide.extra == 0
+    assert wide.rate * node.change == pytest.approx(0.5, rel=1e-4)
     printed = published_round(node, 0.5)
     assert printed.rate == pytest.approx(0.25 / (node.change / 2))
     # phi of Algorithm 2: c1 / ((B/C)(e^(alpha/4) - 1)) - rho - 2 eta N_p

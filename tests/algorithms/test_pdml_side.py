@@ -100,7 +100,8 @@ def test_labels_are_randomized_once_and_the_true_ones_are_dropped() -> None:
     node.step(1, {})
     node.step(2, heard(made, np.zeros(3)))
     assert sorted(release.asked) == [("labels at 0.5", 5), ("labels at 2.0", 15)]
-    assert np.array_equal(node.data.labels, -y) and np.array_equal(node.local.data.labels, -y)
+    assert np.array_equal(node.data.labels, -y)
+    assert np.array_equal(node.local.data.labels, -y)
     assert np.array_equal(node.state()["labels"], -y)
     again = side(made, X, y, Scripted())
     again.restore(node.state())

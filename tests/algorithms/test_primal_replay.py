@@ -69,7 +69,9 @@ def test_replaced_rows_move_a_model_by_no_more_than_the_bound(seed: int) -> None
     for _ in range(25):
         rows, columns = int(rng.integers(1, 5)), int(rng.integers(1, 4))
         alpha, rho = float(rng.choice([1e-3, 0.1, 1.0])), float(rng.choice([1e-3, 0.05, 1.0]))
-        made = plan("primal", (rows, rows), columns, alpha=alpha, rho=rho, options={"rounds": 2, "last_round": "primal"})
+        made = plan(
+            "primal", (rows, rows), columns, alpha=alpha, rho=rho, options={"rounds": 2, "last_round": "primal"}
+        )
         bound = node_bounds(made).sensitivity
         for _ in range(20):  # 4 seeds x 25 plans x 20 pairs: 2000, in two rounds each
             reached = moved(made, rng, columns, 2, 10 ** rng.uniform(-2, 2.5))
@@ -137,7 +139,8 @@ def test_published_intermediate_rounds_are_within_their_own_bound(seed: int) -> 
 
 def test_published_intermediate_rounds_are_not_called_broken() -> None:
     certificate = plan("primal", (50, 50), 1, **PUBLISHED).certificate()
-    assert certificate.private and math.isfinite(certificate.epsilon(1e-5))
+    assert certificate.private
+    assert math.isfinite(certificate.epsilon(1e-5))
 
 
 # --- the last round ----------------------------------------------------------------------------------
@@ -175,7 +178,8 @@ def last_round(published: bool, rate_factor: float = 1.0) -> tuple[float, float,
         node.step(rounds, heard(made, others))
         models.append(node.model)
         found.append(needed)
-    assert models[0] == pytest.approx(target, abs=1e-6) and models[1] == pytest.approx(target, abs=1e-6)
+    assert models[0] == pytest.approx(target, abs=1e-6)
+    assert models[1] == pytest.approx(target, abs=1e-6)
     rate = next(one.rate for one in made.private.releases["node 1"] if one.name == at_round(NOISE, rounds))
     apart = float(np.linalg.norm(found[0] - found[1]))
     ratio = rate_factor * rate * abs(float(np.linalg.norm(found[0])) - float(np.linalg.norm(found[1])))
@@ -191,7 +195,8 @@ def test_the_published_last_round_is_caught() -> None:
 
 def test_the_sound_last_round_is_not() -> None:
     apart, ratio, alpha = last_round(False)
-    assert apart <= 2 and ratio <= alpha
+    assert apart <= 2
+    assert ratio <= alpha
 
 
 def test_the_certificate_names_the_published_last_round_alone() -> None:

@@ -75,7 +75,8 @@ def test_nothing_is_left_for_rounds_that_come_after_everything_was_spent() -> No
 def test_every_node_and_round_may_have_its_own_alpha() -> None:
     alphas = {"node 1": 0.1, "node 2": [0.5, 0.2, 0.3], "node 3": (1.0, 1.0, 1.0)}
     made = plan(rows=(50, 60, 70), options={"alphas": alphas}, privacy={"epsilon": 4.0})
-    assert made.private is not None and made.private.rounds == 3
+    assert made.private is not None
+    assert made.private.rounds == 3
     spent = {claim.party: claim.epsilon(DELTA) for claim in made.certificate().claims}
     assert spent["node 1"] == pytest.approx(0.3, rel=0.02)
     assert spent["node 2"] == pytest.approx(1.0, rel=0.02)
@@ -95,7 +96,8 @@ def test_every_node_and_round_may_have_its_own_alpha() -> None:
 def test_never_less_privacy_than_asked_and_not_much_more(method: str, epsilon: float, accountant_: str) -> None:
     made = plan(method, fit_intercept=True, privacy={"epsilon": epsilon, "accountant": accountant_})
     certificate = made.certificate()
-    assert certificate.unit == "record" and certificate.private
+    assert certificate.unit == "record"
+    assert certificate.private
     assert 0.97 * epsilon < certificate.epsilon(DELTA) <= epsilon
     opinion = max(accountant.second_opinion(claim.events, DELTA) for claim in certificate.main_claims)
     assert opinion <= epsilon * (1 if accountant_ == "pld" else 1 + 2e-3)
@@ -116,7 +118,8 @@ def test_pdml_protects_labels_from_everybody_and_records_from_others() -> None:
 
 def test_pdml_without_epsilon_claims_labels_alone() -> None:
     certificate = plan("pdml", privacy={"epsilon": None}).certificate()
-    assert certificate.unit == "label" and certificate.epsilon(0.0) == 1.0
+    assert certificate.unit == "label"
+    assert certificate.epsilon(0.0) == 1.0
     assert not [claim for claim in certificate.claims if claim.unit == "record"]
     assert "models leave without noise" in str(certificate)
 
@@ -130,11 +133,13 @@ def test_the_noise_of_the_objective_earns_nothing() -> None:
 
 def test_published_forms_say_what_the_papers_say() -> None:
     dual = plan("dual", (5000, 5000), published=True, options={"alphas": 0.1, "rounds": 5}).certificate()
-    assert dual.private and dual.target.epsilon is None  # type: ignore[union-attr]
+    assert dual.private
+    assert dual.target.epsilon is None
     assert 0.99 < dual.epsilon(0.0) < 1.0  # five rounds of nearly twice 0.1
     assert not plan("primal", published=True).certificate().private
     pdml = plan("pdml", published=True).certificate()
-    assert "the averaged classifier" in str(pdml) and "1-local differential privacy" in pdml.published_claim
+    assert "the averaged classifier" in str(pdml)
+    assert "1-local differential privacy" in pdml.published_claim
 
 
 # --- what is refused ---------------------------------------------------------------------------------
@@ -173,12 +178,21 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 def test_refused_in_one_line(method: str, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         plan(method, **changes)
-    assert message in str(caught.value) and "\n" not in str(caught.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"decay": 1.5}, {"decay": 0}, {"rounds": 0}, {"rounds": True}, {"noise": "x"}, {"first_sd": -1}, {"loss_weight": 0}],
+    [
+        {"decay": 1.5},
+        {"decay": 0},
+        {"rounds": 0},
+        {"rounds": True},
+        {"noise": "x"},
+        {"first_sd": -1},
+        {"loss_weight": 0},
+    ],
 )
 def test_options_out_of_range(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):

@@ -48,7 +48,8 @@ def accuracy(result: GraphResult) -> float:
 def test_a_private_run_is_of_use(method: str, fit_intercept: bool) -> None:
     made = plan_for(method, fit_intercept=fit_intercept, privacy={"epsilon": 4.0, "label_epsilon": _label(method)})
     result = start(made).go()
-    assert made.private is not None and len(result.trace) == made.private.rounds
+    assert made.private is not None
+    assert len(result.trace) == made.private.rounds
     assert accuracy(result) > 0.75  # the best possible is about 0.85
     assert result.certificate.epsilon(1e-5) <= 4.0
 
@@ -89,13 +90,15 @@ def _ordinary() -> GraphPlan:
 @pytest.mark.parametrize("method", METHODS)
 def test_published_forms_run(method: str) -> None:
     result = start(plan_for(method, published=True, max_rounds=5, alpha=0.05)).go()
-    assert np.all(np.isfinite(result.coef)) and len(result.trace) <= 5
+    assert np.all(np.isfinite(result.coef))
+    assert len(result.trace) <= 5
 
 
 @pytest.mark.parametrize("options", [{"noise": "norm"}, {"alphas": 1.0, "rounds": 3}, {"last_round": "primal"}])
 def test_the_other_noises_of_primal_run(options: dict[str, Any]) -> None:
     result = start(plan_for("primal", options=options, privacy={"epsilon": 4.0})).go()
-    assert result.certificate.epsilon(1e-5) <= 4.0 and np.all(np.isfinite(result.coef))
+    assert result.certificate.epsilon(1e-5) <= 4.0
+    assert np.all(np.isfinite(result.coef))
 
 
 @pytest.mark.parametrize("published", [False, True])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from tacit.errors import InputError
 from tacit.privacy import accountant
@@ -64,7 +63,7 @@ class Claim:
 
     def epsilon(self, delta: float) -> float:
         """Epsilon at `delta` of everything released about the unit."""
-        return _epsilon(self.events, delta)
+        return accountant.epsilon(self.events, delta)
 
     def delta(self, epsilon: float) -> float:
         """Delta at `epsilon` of everything released about the unit."""
@@ -81,12 +80,6 @@ class Claim:
             "epsilon": plain(self.epsilon(delta)),
             "events": [to_record(event) for event in self.events],
         }
-
-
-@lru_cache(maxsize=1024)
-def _epsilon(events: tuple[Event, ...], delta: float) -> float:
-    """Claims are asked after every round of a run, and their answer does not change."""
-    return accountant.epsilon(events, delta)
 
 
 def _check_event(event: Event, claim: Claim, related: tuple[str, ...]) -> None:

@@ -144,7 +144,7 @@ class PaperNode:
         self.progress = NodeProgress(dual=left, rho=eta)
 
     def _polish(self, found: Solved, linear: Vector, pull: float) -> tuple[Vector, float]:
-        """Newton steps by the gradient alone: near the minimiser, values of the objective no longer tell points apart."""
+        """Newton steps by the gradient alone: near a minimiser, values of the objective no longer tell points apart."""
         w, norm = found.point, found.gradient_norm
         for _ in range(MOST_POLISHES):
             if norm <= 0.5 * self.numbers.tolerance or self.size > WIDE:

@@ -84,6 +84,7 @@ class GraphRun:
             self.nodes = [Node(*parts, plan) for parts in zip(shards, labels, own, strict=True)]
         self.engine = Neighbours(plan.graph, self.nodes)
         self.state = LoopState()
+        self.spent = _spent(plan)
 
     def go(self, observe: Observer | None = None, checkpoint: Callable[[GraphRun], None] | None = None) -> GraphResult:
         """Run to the end."""
@@ -133,7 +134,7 @@ class GraphRun:
                 seconds=state.seconds,
                 bytes_down=0,
                 bytes_up=carried,
-                epsilon=_spent(self.plan),
+                epsilon=self.spent,
             )
         )
 
