@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from bench import baselines, dense, fit_time, growth, paper_prototype, private, private_rounds, rounds
+from bench import baselines, dense, fit_time, graph, growth, paper_prototype, private, private_rounds, rounds
 
 PARTS: dict[str, ModuleType] = {
     "rounds": rounds,
@@ -15,4 +15,5 @@ PARTS: dict[str, ModuleType] = {
     "baselines": baselines,
     "private": private,
     "private_rounds": private_rounds,
+    "graph": graph,
 }

@@ -9,10 +9,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tacit.errors import InputError, RunError, TacitError
     from tacit.estimators.baselines import alone, pooled
+    from tacit.estimators.horizontal import HorizontalClassifier, HorizontalRegressor
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
     from tacit.privacy.request import Privacy
 
 _HOMES = {
+    "HorizontalClassifier": "tacit.estimators.horizontal",
+    "HorizontalRegressor": "tacit.estimators.horizontal",
     "InputError": "tacit.errors",
     "Privacy": "tacit.privacy.request",
     "RunError": "tacit.errors",
@@ -24,6 +27,8 @@ _HOMES = {
 }
 
 __all__ = [
+    "HorizontalClassifier",
+    "HorizontalRegressor",
     "InputError",
     "Privacy",
     "RunError",

@@ -133,6 +133,10 @@ class Replay:
             return drawn
         return np.array(self._next("", (size,))[1])
 
+    def draw(self, name: str, size: int) -> Vector:
+        """Noise inside an objective moves what is released in no fixed direction: its replay would prove nothing."""
+        raise RunError(f"{name} is noise inside an objective: compare densities instead of replaying it")
+
     def _next(self, name: str, shape: tuple[int, ...]) -> tuple[Any, Any]:
         """The release of the first pass that this one answers."""
         assert self._at is not None

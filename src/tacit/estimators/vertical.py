@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from tacit.checks import check_matrix
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.blocks import (
@@ -28,6 +24,8 @@ from tacit.estimators.blocks import (
     shards_of_blocks,
     shards_of_table,
 )
+from tacit.estimators.faces import BinaryFace, RegressionFace
+from tacit.estimators.inputs import checked_names, checked_weights, real_labels
 from tacit.plan import Plan, make_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Regularizer
@@ -111,7 +109,7 @@ class _Vertical(BaseEstimator):
         rows = shards[0].features.shape[0]
         if len(encoded) != rows:
             raise InputError(f"y has {len(encoded)} labels for {rows} rows: give one label for each row")
-        weights = self._weights(sample_weight, shards[0])
+        weights = checked_weights(sample_weight, rows)
         plan = self._plan(shards, rows, weights)
         plan.problem.loss.check_labels(encoded)
         run = Run(plan, shards, encoded)
@@ -140,7 +138,7 @@ class _Vertical(BaseEstimator):
                 self.feature_names_in_ = np.array([name for names in layout.names for name in names], dtype=object)
             labels = column_or_1d(y, warn=True)
             return shards_of_blocks(X, layout), layout, labels
-        names = _checked_names(X)
+        names = checked_names(X)
         X, labels = validate_data(
             self,
             X,
@@ -152,23 +150,6 @@ class _Vertical(BaseEstimator):
         )
         layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
         return shards_of_table(X, layout), layout, column_or_1d(labels, warn=True)
-
-    def _weights(self, sample_weight: Any, shard: Shard) -> Vector | None:
-        if sample_weight is None:
-            return None
-        rows = shard.features.shape[0]
-        try:
-            weights = np.asarray(sample_weight, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError("sample_weight has an entry that is not a number: give one number for each row") from error
-        weights = np.full(rows, weights) if weights.ndim == 0 else weights
-        if weights.shape != (rows,):
-            raise InputError(f"sample_weight has shape {weights.shape}: give one number for each of the {rows} rows")
-        if not np.all(np.isfinite(weights)) or weights.min(initial=0.0) < 0:
-            raise InputError("sample_weight has a negative, NaN or infinite entry: weights must be 0 or above")
-        if weights.sum() <= 0:
-            raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
-        return None if np.all(weights == 1.0) else weights
 
     def _plan(self, shards: list[Shard], rows: int, weights: Vector | None) -> Plan:
         if self.engine not in ENGINES:
@@ -227,7 +208,7 @@ class _Vertical(BaseEstimator):
         if is_block_list(X):
             shards = shards_of_blocks(X, self._layout)
         else:
-            _checked_names(X)
+            checked_names(X)
             X = validate_data(
                 self,
                 X,
@@ -245,7 +226,7 @@ class _Vertical(BaseEstimator):
         return scores
 
 
-class VerticalClassifier(ClassifierMixin, _Vertical):
+class VerticalClassifier(BinaryFace, _Vertical):
     """Joint linear classifier of parties that hold different features of the same rows.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by ADMM sharing, the intercept not penalised.
@@ -314,11 +295,6 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
 
     _tasks = ("classification",)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def _set_model(self, result: RunResult) -> None:
         self.coef_ = self._joint[None, :]
         self.intercept_ = np.array([result.intercept])
@@ -327,29 +303,8 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
         encoded, self.classes_ = encode_binary(labels)
         return encoded
 
-    def decision_function(self, X: Any) -> Vector:
-        """Score of each row: positive means the second class."""
-        return self._scores(X)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Label of each row."""
-        scores = self._scores(X)
-        return np.asarray(self.classes_[(scores > 0).astype(int)])
-
-    @available_if(lambda self: get_loss(self.loss).log_odds)
-    def predict_proba(self, X: Any) -> Vector:
-        """Probability of each class; for the logistic loss."""
-        positive = expit(self._scores(X))
-        return np.column_stack([1 - positive, positive])
-
-    @available_if(lambda self: get_loss(self.loss).log_odds)
-    def predict_log_proba(self, X: Any) -> Vector:
-        """Logarithm of the probability of each class; for the logistic loss."""
-        scores = self._scores(X)
-        return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
-
-
-class VerticalRegressor(RegressorMixin, _Vertical):
+class VerticalRegressor(RegressionFace, _Vertical):
     """Joint linear regression of parties that hold different features of the same rows.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by ADMM sharing, the intercept not penalised.
@@ -400,48 +355,13 @@ warm_start, secure_aggregation
         self.intercept_ = result.intercept
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
-        return _real_labels(labels)
-
-    def predict(self, X: Any) -> Vector:
-        """Prediction for each row."""
-        scores = self._scores(X)
-        if get_loss(self.loss).task != "counts":
-            return scores
-        with np.errstate(over="ignore"):
-            return np.asarray(np.exp(scores))
-
-
-def _real_labels(labels: npt.NDArray[Any]) -> Vector:
-    if labels.dtype.kind in "mM":
-        raise InputError("the labels are dates or durations: give numbers")
-    try:
-        numbers = np.asarray(labels, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the labels are not numbers ({labels[0]!r}, ...): use VerticalClassifier") from error
-    bad = np.flatnonzero(~np.isfinite(numbers))
-    if bad.size:
-        raise InputError(f"y has NaN or infinity, first in row {bad[0]}: fill them in, or remove these rows")
-    return numbers
+        return real_labels(labels, "VerticalClassifier")
 
 
 def _nbytes(matrix: Any) -> int:
     if sparse.issparse(matrix):
         return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
     return int(matrix.size * matrix.itemsize)
-
-
-def _checked_names(X: Any) -> tuple[str, ...] | None:
-    """Names of a frame's columns, none of them twice and each a column of numbers; None for what is no frame."""
-    if not hasattr(X, "columns"):
-        return None
-    names = column_names(X)
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InputError(f"X has two columns of the name {twice[0]!r}: rename one")
-    for name, own in zip(names, X.columns, strict=True):
-        if getattr(X[own].dtype, "kind", "f") in "OUSMmV":
-            check_matrix(np.asarray(X[own])[:, None], "X", (name,))
-    return names
 
 
 def _why_not(result: RunResult) -> str:

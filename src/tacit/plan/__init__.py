@@ -8,12 +8,14 @@ fills in what the user left open, and states what will travel and what will be c
 | make.py | `Plan` and `make_plan`: the checks that every run needs |
 | private.py | `PrivatePlan`: what privacy adds, and which mechanism answers which request |
 | describe.py | a plan as plain values and in words, for `tacit plan` and `print` |
+| graph.py | `GraphPlan` and `make_graph_plan`: the same for the sample split, and its private methods |
 | gram.py, shares.py, published.py | one mechanism each: its noise, its claims, its certificate |
 """
 
 from __future__ import annotations
 
+from tacit.plan.graph import GraphPlan, make_graph_plan
 from tacit.plan.make import Plan, make_plan
 from tacit.plan.private import PrivatePlan
 
-__all__ = ["Plan", "PrivatePlan", "make_plan"]
+__all__ = ["GraphPlan", "Plan", "PrivatePlan", "make_graph_plan", "make_plan"]

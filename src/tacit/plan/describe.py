@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tacit.data.wording import duration, size
-from tacit.privacy.releases import Allowed, Planned
+from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
 from tacit.privacy.wording import up
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ def _noise(private: PrivatePlan) -> list[dict[str, Any]]:
 def _release(planned: Planned) -> dict[str, Any]:
     if isinstance(planned, Allowed):
         return {"release": planned.name, "times": planned.times, "deviation": planned.sd}
+    if isinstance(planned, AllowedNormNoise):
+        return {"release": planned.name, "times": planned.times, "rate": planned.rate}
     return {"release": planned.name, "times": planned.times, "epsilon": planned.epsilon, "symbols": planned.symbols}
 
 

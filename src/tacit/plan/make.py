@@ -128,8 +128,8 @@ def make_plan(
     """
     the_loss = seen_loss(get_loss(loss), privacy)
     regularizer = get_regularizer("none" if penalty is None else penalty)
-    _check_number("alpha", alpha, least=0.0)
-    _check_number("tol", tol, least=0.0)
+    check_number("alpha", alpha, least=0.0)
+    check_number("tol", tol, least=0.0)
     if isinstance(max_rounds, bool) or not isinstance(max_rounds, numbers.Integral) or max_rounds < 1:
         raise InputError(f"max_rounds={max_rounds!r} is not allowed: it must be a whole number of at least 1")
     if not isinstance(fit_intercept, bool | np.bool_):
@@ -199,7 +199,8 @@ def _fastest_method(problem: Problem, columns: tuple[int, ...] | None) -> str:
     return "multipliers" if not problem.loss.smooth or problem.parties >= MANY_PARTIES else "averaged"
 
 
-def _check_number(name: str, value: object, least: float) -> None:
+def check_number(name: str, value: object, least: float) -> None:
+    """Refuse what is not a finite number of at least `least`."""
     ok = isinstance(value, int | float) or hasattr(value, "__float__")
     if not ok or isinstance(value, str | bool) or not math.isfinite(float(value)) or float(value) < least:  # type: ignore[arg-type]
         raise InputError(f"{name}={value!r} is not allowed: it must be a finite number of at least {least:g}")

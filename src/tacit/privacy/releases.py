@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tacit.errors import RunError
 from tacit.privacy.keystream import KEY_BYTES, derive_key
+from tacit.privacy.norm_noise import norm_noise
 from tacit.privacy.randomness import NoiseSource
 from tacit.types import Arrays, Message, Vector
 
@@ -44,7 +45,16 @@ class AllowedResponse:
         return min(1.0, self.symbols / (math.exp(min(self.epsilon, 700.0)) + self.symbols - 1) * (1 + 1e-14))
 
 
-Planned = Allowed | AllowedResponse
+@dataclass(frozen=True)
+class AllowedNormNoise:
+    """Planned noise of density proportional to exp(-rate |e|), for an objective, drawn at most `times` times."""
+
+    name: str
+    rate: float
+    times: int = 1
+
+
+Planned = Allowed | AllowedResponse | AllowedNormNoise
 
 
 class Releaser:
@@ -56,7 +66,7 @@ class Releaser:
 
     Parameters
     ----------
-    planned : sequence of Allowed and AllowedResponse
+    planned : sequence of Allowed, AllowedResponse and AllowedNormNoise
     owner : str
         The party, for messages; with `seed`, also the name of its stream.
     seed : int or None
@@ -80,6 +90,11 @@ class Releaser:
         before = sum(self._used.values())
         self._source = NoiseSource(key=self._key, stream=f"{message.kind} {message.round} {before} {digest(message)}")
 
+    def begin_round(self, round_: int, inbox: Mapping[str, Message]) -> None:
+        """Draw the noise of the next releases for a round and the messages of all neighbours, by sender."""
+        seen = " ".join(f"{len(name)} {name} {digest(inbox[name])}" for name in sorted(inbox))
+        self._source = NoiseSource(key=self._key, stream=f"round {round_} {seen}")
+
     def add(self, name: str, value: npt.ArrayLike) -> Vector:
         """The value on a grid, with the noise planned under this name."""
         planned = self._claim(name, Allowed)
@@ -96,6 +111,12 @@ class Releaser:
         anew = self._source.coin(planned.redraw, truth.shape)
         drawn = np.floor(self._source.uniform(truth.shape) * planned.symbols).astype(np.int64)
         return np.where(anew, drawn, truth)
+
+    def draw(self, name: str, size: int) -> Vector:
+        """The noise planned under this name, for an objective or a value that is released with it."""
+        planned = self._claim(name, AllowedNormNoise)
+        assert isinstance(planned, AllowedNormNoise)
+        return norm_noise(self._source, size, planned.rate)
 
     def uniform(self, size: int) -> Vector:
         """Uniform numbers in (0, 1), to round a value at random before it is released."""

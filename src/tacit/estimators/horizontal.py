@@ -1,0 +1,351 @@
+"""Estimators for rows split between the nodes of a graph."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from tacit.checks import check_finite, check_matrix
+from tacit.data.labels import encode_binary
+from tacit.errors import InputError
+from tacit.estimators.blocks import column_names, is_block_list
+from tacit.estimators.faces import BinaryFace, RegressionFace
+from tacit.estimators.groups import Groups, as_given, deal_out
+from tacit.estimators.inputs import checked_names, checked_weights, real_labels
+from tacit.plan import GraphPlan, make_graph_plan
+from tacit.problem.losses import get_loss
+from tacit.problem.regularizers import Regularizer
+from tacit.runtime.graph.run import GraphResult, GraphRun
+from tacit.runtime.progress import progress
+from tacit.topologies import make_graph
+from tacit.types import Vector
+
+ENGINES = ("in-process",)
+
+
+class _Horizontal(BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    _tasks: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        loss: Any = "logistic",
+        penalty: str | Regularizer | None = "l2",
+        alpha: float = 1e-4,
+        parties: Any = 10,
+        graph: Any = "random",
+        method: str = "gaussian",
+        published: bool = False,
+        fit_intercept: bool = True,
+        rho: float | str = "auto",
+        max_rounds: int = 1000,
+        tol: float = 1e-4,
+        privacy: Any = None,
+        engine: str = "in-process",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.parties = parties
+        self.graph = graph
+        self.method = method
+        self.published = published
+        self.fit_intercept = fit_intercept
+        self.rho = rho
+        self.max_rounds = max_rounds
+        self.tol = tol
+        self.privacy = privacy
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # --- fitting --------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train; a fit that fails leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame, dealt out at random; or a list with one of these per party
+        y : array of labels, two kinds for a classifier, numbers for a regressor; or a list with one array per party
+        sample_weight : array, or list of arrays where X is a list; or None
+        """
+        before = dict(self.__dict__)
+        try:
+            result = self._fit(X, y, sample_weight)
+            if not result.converged and result.plan.private is None:
+                warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> GraphResult:
+        rng = check_random_state(self.random_state)
+        groups, columns = self._take_in(X, y, sample_weight, rng)
+        encoded = self._encode(np.concatenate(groups.labels))
+        labels = np.split(encoded, np.cumsum(groups.sizes)[:-1])
+        plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)))
+        plan.problem.loss.check_labels(encoded)
+        run = GraphRun(plan, groups.shards(plan.graph.names, columns), labels, groups.weights)
+        with progress(plan, visible=bool(self.verbose)) as observe:
+            result = run.go(observe)
+        self._keep(result)
+        return result
+
+    def _take_in(self, X: Any, y: Any, sample_weight: Any, rng: Any) -> tuple[Groups, tuple[str, ...]]:
+        if is_block_list(X):
+            names = checked_names(X[0])
+            groups = as_given(X, y, sample_weight, names)
+            self.n_features_in_ = X[0].shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+            if names is not None:
+                self.feature_names_in_ = np.array(names, dtype=object)
+            if sample_weight is not None:
+                groups = _weighted(groups, sample_weight)
+            return groups, names or column_names(X[0])
+        names = checked_names(X)
+        X, labels = validate_data(
+            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False, y_numeric=False
+        )
+        check_finite(X, "X", names)
+        labels = column_or_1d(labels, warn=True)
+        weights = checked_weights(sample_weight, X.shape[0])
+        if weights is not None and not weights.all():  # rows that count for nothing go to nobody
+            X, labels, weights = X[weights > 0], labels[weights > 0], weights[weights > 0]
+        return deal_out(X, labels, weights, self.parties, rng), names or column_names(X)
+
+    def _plan(self, groups: Groups, columns: int, seed: int) -> GraphPlan:
+        if self.engine not in ENGINES:
+            raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
+        loss = get_loss(self.loss)
+        if loss.task not in self._tasks:
+            other = "HorizontalRegressor" if loss.task != "classification" else "HorizontalClassifier"
+            raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
+        weights = groups.weights
+        names = [f"party {k}" for k in range(1, len(groups.tables) + 1)]
+        return make_graph_plan(
+            loss=loss,
+            penalty=self.penalty,
+            alpha=self.alpha,
+            fit_intercept=self.fit_intercept,
+            method=self.method,
+            published=self.published,
+            rho=self.rho,
+            max_rounds=self.max_rounds,
+            tol=self.tol,
+            privacy=self.privacy,
+            graph=make_graph(self.graph, names, seed),
+            rows=groups.sizes,
+            columns=columns,
+            sizes=None if weights is None else tuple(float(own.sum()) for own in weights),
+            seed=seed,
+        )
+
+    def _keep(self, result: GraphResult) -> None:
+        self._joint, self._constant = result.coef, result.intercept
+        self.coef_by_party_ = [node.coef for node in result.nodes]
+        self.intercept_by_party_ = [-node.offset for node in result.nodes]
+        self.graph_ = result.plan.graph
+        self.n_rounds_ = len(result.trace)
+        self.n_iter_ = self.n_rounds_
+        self.converged_ = result.converged
+        self.trace_ = result.trace
+        self.certificate_ = result.certificate
+        self.traffic_ = result.traffic
+        self.outlook_ = result.outlook
+        self._set_model(result)
+
+    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        raise NotImplementedError
+
+    def _set_model(self, result: GraphResult) -> None:
+        raise NotImplementedError
+
+    # --- predicting -----------------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> Vector:
+        check_is_fitted(self, "coef_by_party_")
+        if is_block_list(X):
+            raise InputError("X is a list of tables: predict for one table at a time, every party has the same model")
+        names = checked_names(X)
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False, reset=False
+        )
+        return np.asarray(check_matrix(X, "X", names) @ self._joint, dtype=np.float64) + self._constant
+
+
+class HorizontalClassifier(BinaryFace, _Horizontal):
+    """Linear classifier of parties that hold different rows with the same columns, and talk to neighbours only.
+
+    Minimises  (1/N) * sum(loss) + alpha * R(coef)  by consensus ADMM over a graph, the intercept not penalised. There
+    is no server: every party is a node that sends messages to its neighbours, and finds out for itself when to stop.
+
+    Parameters
+    ----------
+    loss : str or Loss, default "logistic"
+        "logistic" or "squared_hinge".
+    penalty : str, Regularizer or None, default "l2"
+        "l2" (1/2 ||coef||^2) or "none".
+    alpha : float, default 1e-4
+        Weight of the penalty.
+    parties : int or list of sizes, default 10
+        How the rows of one X are dealt out, at random; fewer where there are fewer rows. Not used where X is a list
+        with one table per party.
+    graph : str, list of pairs, or networkx graph, default "random"
+        Who talks to whom: "ring", "complete", "star" (party 1 in the middle), "grid", or "random" (connected, three
+        more edges than parties); or edges between "party 1", "party 2", ..., or between their numbers from 0.
+    method : {"none", "gaussian", "dual", "primal", "pdml"}, default "gaussian"
+        What answers `privacy`; without it all are the same.
+    published : bool, default False
+        The paper's exact form of "dual", "primal" or "pdml", whose certificate says what is not proven.
+    fit_intercept : bool, default True
+    rho : float or "auto", default "auto"
+        Penalty of the parties' disagreement, relative to the joint curvature; "auto" takes the best one for the graph.
+    max_rounds : int, default 1000
+        Most messages from each party to each neighbour.
+    tol : float, default 1e-4
+        Stops when the parties estimate that the objective is within this part of its optimum.
+    privacy : Privacy or None, default None
+        What the whole run must guarantee, see `Privacy`. None trains without noise, and the certificate says so.
+    engine : {"in-process"}
+    random_state : int, RandomState or None
+        Deals out the rows and draws the random graph; never for private noise.
+    verbose : int, default 0
+        1 shows a progress bar in a terminal.
+
+    Attributes
+    ----------
+    coef_ : array of shape (1, n_features)
+        The consensus model: the mean of the parties' models.
+    intercept_ : array of shape (1,)
+    coef_by_party_ : list of arrays
+        Each party's model.
+    intercept_by_party_ : list of float
+    graph_ : Graph
+    n_rounds_, converged_, trace_, certificate_, traffic_
+        How the run went: rounds, whether the stopping rule held, one record per round (as who watches the simulation
+        sees it: no party knows it), the privacy certificate, bytes.
+    outlook_ : tuple of str
+        In a private run: whether the collaboration is worth it at this much privacy, in plain sentences.
+    classes_ : array of the two labels; the second is the positive one. A party may have rows of one of them only.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from tacit import HorizontalClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = HorizontalClassifier(parties=5, graph="ring", alpha=1e-3, random_state=0).fit(scale(X), y)
+    >>> bool(model.score(scale(X), y) > 0.97)
+    True
+    """
+
+    _tasks = ("classification",)
+
+    def _set_model(self, result: GraphResult) -> None:
+        self.coef_ = result.coef[None, :]
+        self.intercept_ = np.array([result.intercept])
+
+    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        encoded, self.classes_ = encode_binary(labels)
+        return encoded
+
+
+class HorizontalRegressor(RegressionFace, _Horizontal):
+    """Linear regression of parties that hold different rows with the same columns, and talk to neighbours only.
+
+    Minimises  (1/N) * sum(loss) + alpha * R(coef)  by consensus ADMM over a graph, the intercept not penalised.
+
+    Parameters
+    ----------
+    loss : str or Loss, default "squared"
+        "squared" (1/2 (prediction - y)^2), "huber" or "poisson" (counts; predicts exp of the score).
+    penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy, engine, \
+random_state, verbose
+        As in HorizontalClassifier.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+    intercept_ : float
+    coef_by_party_, intercept_by_party_, graph_, n_rounds_, converged_, trace_, certificate_, traffic_
+        As in HorizontalClassifier.
+    """
+
+    _tasks = ("regression", "counts")
+
+    def __init__(
+        self,
+        loss: Any = "squared",
+        penalty: str | Regularizer | None = "l2",
+        alpha: float = 1e-4,
+        parties: Any = 10,
+        graph: Any = "random",
+        method: str = "gaussian",
+        published: bool = False,
+        fit_intercept: bool = True,
+        rho: float | str = "auto",
+        max_rounds: int = 1000,
+        tol: float = 1e-4,
+        privacy: Any = None,
+        engine: str = "in-process",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            loss, penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy,
+            engine, random_state, verbose,
+        )  # fmt: skip
+
+    def _set_model(self, result: GraphResult) -> None:
+        self.coef_ = result.coef
+        self.intercept_ = result.intercept
+
+    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        return real_labels(labels, "HorizontalClassifier")
+
+
+def _weighted(groups: Groups, sample_weight: Any) -> Groups:
+    """The groups with their weights, without the rows that count for nothing."""
+    lengths = groups.sizes
+    for k, (own, rows) in enumerate(zip(sample_weight, lengths, strict=True), start=1):
+        if np.shape(own) != (rows,):
+            raise InputError(f"party {k}: sample_weight has shape {np.shape(own)}: give one number for each row")
+    joint = checked_weights(np.concatenate([np.asarray(own) for own in sample_weight]), sum(lengths))
+    if joint is None:
+        return groups
+    weights = np.split(joint, np.cumsum(lengths)[:-1])
+    for k, own in enumerate(weights, start=1):
+        if not own.any():
+            raise InputError(f"party {k}: sample_weight is zero for every row: leave the party out")
+    keep = [own > 0 for own in weights]
+    return Groups(
+        [table[rows] for table, rows in zip(groups.tables, keep, strict=True)],
+        [labels[rows] for labels, rows in zip(groups.labels, keep, strict=True)],
+        [own[rows] for own, rows in zip(weights, keep, strict=True)],
+    )
+
+
+def _why_not(result: GraphResult) -> str:
+    return (
+        result.note
+        or f"not converged to tol={result.plan.problem.tol:g} in {len(result.trace)} rounds: raise max_rounds or tol, "
+        "or scale the columns to similar size"
+    )

@@ -1,0 +1,282 @@
+"""GraphPlan and make_graph_plan: every choice of a sample split checked against every other."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms.base import Problem
+from tacit.algorithms.consensus import Consensus, Place, PrivateConsensus
+from tacit.algorithms.consensus.admm import ADMM
+from tacit.errors import InputError
+from tacit.plan.make import check_number
+from tacit.privacy.certificate import Certificate
+from tacit.privacy.releases import Planned
+from tacit.privacy.request import Privacy
+from tacit.problem.losses import Loss, get_loss, unbounded_reason
+from tacit.problem.regularizers import Regularizer, get_regularizer
+from tacit.topologies import Graph
+
+METHODS = ("none", "gaussian", "dual", "primal", "pdml")  # without privacy all of them are the same: no noise
+
+
+@dataclass(frozen=True)
+class GraphSizes:
+    """The public numbers of a sample split, from which noise is calibrated.
+
+    Attributes
+    ----------
+    graph : Graph
+    rows : tuple of int
+        Rows of each node, in the order of the graph.
+    columns : int
+        Columns of every node.
+    max_rounds : int
+    published : bool
+        Whether the paper's exact form was asked for.
+    options : object
+        Options of the method, where it has some; None leaves them to it.
+    """
+
+    graph: Graph
+    rows: tuple[int, ...]
+    columns: int
+    max_rounds: int
+    published: bool = False
+    options: object = None
+
+    @property
+    def total(self) -> int:
+        """Rows of all nodes."""
+        return sum(self.rows)
+
+
+@dataclass(frozen=True)
+class PrivateGraphPlan:
+    """A private method with its numbers, what it may release, and what is claimed.
+
+    Attributes
+    ----------
+    privacy : Privacy
+        What was asked.
+    method : str
+        What answers it.
+    algorithm : PrivateConsensus
+        Makes each node's side.
+    settings : object
+        Public numbers that every node uses.
+    releases : mapping of str to planned releases
+        By node.
+    certificate : Certificate
+        What the planned run proves.
+    rounds : int
+        Messages of each node, fixed beforehand.
+    noise : mapping of str to float
+        Standard deviations by what they are added to, for people.
+    outlook : tuple of str
+        What the sizes say about the use of the run, in plain sentences.
+    """
+
+    privacy: Privacy
+    method: str
+    algorithm: PrivateConsensus
+    settings: Any
+    releases: Mapping[str, tuple[Planned, ...]]
+    certificate: Certificate
+    rounds: int
+    noise: Mapping[str, float]
+    outlook: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "method": self.method,
+            "rounds": self.rounds,
+            "noise": dict(self.noise),
+            "asked": self.privacy.record(),
+        }
+
+
+GraphPlanner = Callable[[Privacy, Problem, GraphSizes], PrivateGraphPlan]
+
+
+def _planners() -> dict[str, GraphPlanner]:
+    """Private methods by name: one plan file and one line each."""
+    from tacit.plan.graph_dual import plan_dual  # these need the records above
+    from tacit.plan.graph_pdml import plan_pdml
+    from tacit.plan.graph_primal import plan_primal
+
+    return {"dual": plan_dual, "pdml": plan_pdml, "primal": plan_primal}
+
+
+@dataclass(frozen=True)
+class GraphPlan:
+    """What will be run on a graph, and what will be claimed about it."""
+
+    problem: Problem
+    graph: Graph
+    method: str
+    rows: tuple[int, ...]
+    sizes: tuple[float, ...]
+    columns: int
+    max_rounds: int
+    private: PrivateGraphPlan | None = None
+
+    @property
+    def algorithm(self) -> Consensus | PrivateConsensus:
+        """What makes each node's side."""
+        return ADMM if self.private is None else self.private.algorithm
+
+    @property
+    def fixed_rounds(self) -> bool:
+        """Whether the number of rounds is fixed beforehand, so that there is no stopping rule."""
+        return self.private is not None
+
+    @property
+    def most_rounds(self) -> int:
+        """Rounds at most."""
+        return self.max_rounds if self.private is None else self.private.rounds
+
+    def place(self, name: str) -> Place:
+        """A node's place among the others."""
+        return Place(name, self.graph, self.sizes, self.columns)
+
+    def certificate(self) -> Certificate:
+        """The claim of the whole run."""
+        return not_private_on_graph(self.graph, self.columns) if self.private is None else self.private.certificate
+
+    def record(self) -> dict[str, Any]:
+        """The plan as plain values, for the run directory and for checking a resumed run."""
+        p = self.problem
+        return {
+            "split": "samples",
+            "method": self.method,
+            "loss": p.loss.name,
+            "penalty": p.regularizer.name,
+            "alpha": p.alpha,
+            "fit_intercept": p.fit_intercept,
+            "rho": p.rho,
+            "tol": p.tol,
+            "max_rounds": self.max_rounds,
+            "rows": list(self.rows),
+            "columns": self.columns,
+            "graph": self.graph.record(),
+            "privacy": None if self.private is None else self.private.record(),
+        }
+
+
+def make_graph_plan(
+    *,
+    loss: str | Loss,
+    penalty: str | Regularizer | None,
+    alpha: float,
+    fit_intercept: bool,
+    method: str,
+    published: bool,
+    rho: float | str,
+    max_rounds: int,
+    tol: float,
+    privacy: object,
+    graph: Graph,
+    rows: tuple[int, ...],
+    columns: int,
+    sizes: tuple[float, ...] | None = None,
+    seed: int = 0,
+    options: object = None,
+) -> GraphPlan:
+    """Check every choice against every other and fill in what is left open.
+
+    `sizes` are the sums of the row weights of each node, where there are weights; `options` are those of the method.
+
+    Raises
+    ------
+    InputError
+        With one line that names the value and the way out.
+    """
+    the_loss, regularizer = get_loss(loss), get_regularizer("none" if penalty is None else penalty)
+    check_number("alpha", alpha, least=0.0)
+    check_number("tol", tol, least=0.0)
+    if isinstance(max_rounds, bool) or not isinstance(max_rounds, numbers.Integral) or max_rounds < 1:
+        raise InputError(f"max_rounds={max_rounds!r} is not allowed: it must be a whole number of at least 1")
+    for name, value in (("fit_intercept", fit_intercept), ("published", published)):
+        if not isinstance(value, bool | np.bool_):
+            raise InputError(f"{name}={value!r} is not allowed: it must be True or False")
+    if method not in METHODS:
+        raise InputError(f"method={method!r} is unknown: choose one of {', '.join(METHODS)}")
+    reason = unbounded_reason(the_loss, regularizer, float(alpha))
+    if reason:
+        raise InputError(reason)
+    _check_nodes(graph, rows)
+    problem = Problem(
+        loss=the_loss,
+        regularizer=regularizer,
+        alpha=0.0 if regularizer.name == "none" else float(alpha),
+        fit_intercept=bool(fit_intercept),
+        parties=graph.nodes,
+        rows=sum(rows),
+        tol=float(tol),
+        rho=_check_rho(rho),
+        seed=seed,
+    )
+    public = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), options)
+    private = _plan_privacy(privacy, method, problem, sizes, public)
+    reason = ADMM.refusal(the_loss, regularizer) if private is None else ""
+    if reason:
+        raise InputError(reason)
+    real = tuple(float(count) for count in rows) if sizes is None else sizes
+    return GraphPlan(problem, graph, method, rows, real, columns, int(max_rounds), private)
+
+
+def _plan_privacy(
+    privacy: object, method: str, problem: Problem, weights: tuple[float, ...] | None, sizes: GraphSizes
+) -> PrivateGraphPlan | None:
+    if privacy is None:
+        return None
+    if not isinstance(privacy, Privacy):
+        raise InputError(f"privacy={privacy!r} is not allowed: give tacit.Privacy(...), or None")
+    if weights is not None:
+        raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
+    planners = _planners()
+    if method not in planners:
+        known = f"choose one of {', '.join(sorted(planners))}" if planners else "use privacy=None"
+        raise InputError(f"method={method!r} has no privacy to offer: {known}")
+    return planners[method](privacy, problem, sizes)
+
+
+def _check_nodes(graph: Graph, rows: tuple[int, ...]) -> None:
+    if len(rows) != graph.nodes:
+        raise InputError(f"graph has {graph.nodes} nodes: the data have {len(rows)}")
+    for name, count in zip(graph.names, rows, strict=True):
+        if count < 1:
+            raise InputError(f"{name} has no rows, 0 sample(s): give it at least 1, or leave it out of the graph")
+
+
+def _check_rho(rho: float | str) -> float | None:
+    if rho == "auto":
+        return None
+    if isinstance(rho, bool) or not isinstance(rho, numbers.Real) or not math.isfinite(rho) or rho <= 0:
+        raise InputError(f'rho={rho!r} is not allowed: it must be positive, or "auto"')
+    return float(rho)
+
+
+def not_private_on_graph(graph: Graph, columns: int) -> Certificate:
+    """Certificate of a run without noise: rows stay home, and nothing more is claimed."""
+    return Certificate(
+        covers=("rows and labels are never sent as such (this is not a privacy guarantee)",),
+        does_not_cover=(
+            "the rows and labels of every node: its neighbours see its model after every round, without noise",
+            "sums over the rows of a node: those of its loss curvature go to a neighbour, without noise",
+            "the trained model: it is an exact function of all rows",
+        ),
+        per_party={
+            name: f"in each round a model of its own, {columns} coefficients, to {', '.join(graph.neighbours(name))}"
+            if graph.nodes > 1
+            else "nothing"
+            for name in graph.names
+        },
+    )

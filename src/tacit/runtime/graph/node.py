@@ -1,0 +1,129 @@
+"""A node: the only code that sees its rows and labels, and the only door through which anything leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+
+from tacit.algorithms.block import Block
+from tacit.algorithms.consensus import Consensus, NodeData, NodeProgress, NodeSide, Sent
+from tacit.algorithms.consensus.base import objective_at
+from tacit.errors import RunError
+from tacit.plan.graph import GraphPlan
+from tacit.privacy.releases import Releaser
+from tacit.runtime import door
+from tacit.types import Arrays, Message, Shard, Vector
+
+Outbox = dict[str, Message]
+TO_ALL, TO_ONE = "to_all:", "to_one:"  # how what is on its way is named in a state
+
+
+class Node:
+    """One node of a run: its rows, its side of the algorithm, and its releases."""
+
+    def __init__(self, shard: Shard, labels: Vector, weights: Vector | None, plan: GraphPlan) -> None:
+        self.name, self.columns, self.plan = shard.name, shard.columns, plan
+        self.place = plan.place(shard.name)
+        self.neighbours = self.place.neighbours
+        self.data = NodeData(Block(shard.features), labels, weights)
+        self.releaser: Releaser | None = None
+        self.sent = Sent({})
+        self.outbox: Outbox = {}
+        self.side = self._make_side()
+
+    def _make_side(self) -> NodeSide:
+        algorithm, private = self.plan.algorithm, self.plan.private
+        if isinstance(algorithm, Consensus):
+            return algorithm.node(self.plan.problem, self.place, self.data)
+        assert private is not None
+        self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
+        return algorithm.node(self.plan.problem, self.place, self.data, private.settings, self.releaser)
+
+    def answer(self, round_: int, inbox: Mapping[str, Message]) -> Outbox:
+        """From the neighbours' messages of the last round to this round's, one for each neighbour."""
+        seen = self._take_in(round_, inbox)
+        if self.releaser is not None:
+            self.releaser.begin_round(round_, inbox)
+        sent = self.side.step(round_, seen)
+        self.sent = sent if isinstance(sent, Sent) else Sent(sent)
+        self.outbox = self._release(round_, self.sent)
+        return self.outbox
+
+    def finish(self, round_: int, inbox: Mapping[str, Message]) -> None:
+        """Take in the messages of the last round."""
+        self.side.finish(self._take_in(round_, inbox))
+
+    def _take_in(self, round_: int, inbox: Mapping[str, Message]) -> dict[str, Arrays]:
+        """Check who wrote and when."""
+        wanted = self.neighbours if round_ > 1 else ()
+        if set(inbox) != set(wanted):
+            missing = sorted(set(wanted) - set(inbox)) or sorted(set(inbox) - set(wanted))
+            raise RunError(f"node {self.name!r}: round {round_} has no message, or one too many, from {missing[0]!r}")
+        for name, message in inbox.items():
+            if message.sender != name or message.round != round_ - 1:
+                raise RunError(
+                    f"node {self.name!r}: expected the message of round {round_ - 1} from {name!r}, "
+                    f"got one from {message.sender!r} of round {message.round}"
+                )
+        return {name: cast("Arrays", dict(inbox[name].arrays)) for name in wanted}
+
+    def _release(self, round_: int, sent: Sent) -> Outbox:
+        """The one door: whatever leaves a node passes here."""
+        strangers = set(sent.to_one) - set(self.neighbours)
+        if strangers:
+            raise RunError(f"node {self.name!r}: {sorted(strangers)[0]!r} is no neighbour, so nothing is sent to it")
+        for arrays in (sent.to_all, *sent.to_one.values()):
+            for name, array in arrays.items():
+                if not np.all(np.isfinite(array)):
+                    raise RunError(
+                        f"node {self.name!r}: {name} of round {round_} is not finite: "
+                        "scale the columns to moderate size (say, standard deviation 1)"
+                    )
+        common = door.leave(self.name, round_, sent.to_all)
+        own = {name: door.leave(self.name, round_, sent.to_all | arrays) for name, arrays in sent.to_one.items()}
+        return {name: own.get(name, common) for name in self.neighbours}
+
+    def objective(self, coef: Vector, intercept: float) -> float:
+        """The node's part of the objective of some model: for who watches a simulation, never sent."""
+        place = self.place
+        return objective_at(self.plan.problem, self.data, place.share, place.total, coef, intercept)
+
+    @property
+    def coef(self) -> Vector:
+        """The node's coefficients."""
+        return self.side.coef
+
+    @property
+    def intercept(self) -> float:
+        """The node's intercept."""
+        return self.side.intercept
+
+    @property
+    def progress(self) -> NodeProgress:
+        """How far the node has come."""
+        return self.side.progress
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on, those on their way to neighbours among them."""
+        state = {**self.side.state(), **({} if self.releaser is None else self.releaser.state())}
+        state.update({TO_ALL + key: array for key, array in self.sent.to_all.items()})
+        numbers = {name: k for k, name in enumerate(self.neighbours)}
+        for name, arrays in self.sent.to_one.items():
+            state.update({f"{TO_ONE}{numbers[name]}:{key}": array for key, array in arrays.items()})
+        return state
+
+    def restore(self, state: Arrays, round_: int) -> None:
+        """Go on after a round from its `state`; what was on its way leaves once more, the same."""
+        if self.releaser is not None:
+            self.releaser.restore(state)
+        self.side.restore({key: array for key, array in state.items() if not key.startswith((TO_ALL, TO_ONE))})
+        to_one: dict[str, Arrays] = {}
+        for key, array in state.items():
+            if key.startswith(TO_ONE):
+                number, what = key.removeprefix(TO_ONE).split(":", 1)
+                to_one.setdefault(self.neighbours[int(number)], {})[what] = array
+        to_all = {key.removeprefix(TO_ALL): array for key, array in state.items() if key.startswith(TO_ALL)}
+        self.sent = Sent(to_all, to_one)
+        self.outbox = self._release(round_, self.sent) if round_ else {}
