@@ -39,6 +39,8 @@ class GraphSizes:
     max_rounds : int
     published : bool
         Whether the paper's exact form was asked for.
+    secure : bool
+        Whether what nodes send to the middle of a star travels under masks, so that only the sum can be read.
     """
 
     graph: Graph
@@ -46,6 +48,7 @@ class GraphSizes:
     columns: int
     max_rounds: int
     published: bool = False
+    secure: bool = False
 
     @property
     def total(self) -> int:
@@ -77,6 +80,8 @@ class PrivateGraphPlan:
         Standard deviations by what they are added to, for people.
     outlook : tuple of str
         What the sizes say about the use of the run, in plain sentences.
+    masked : bool
+        Whether sums on their way to the middle of a star travel under masks. The noise may count on it.
     """
 
     privacy: Privacy
@@ -88,11 +93,13 @@ class PrivateGraphPlan:
     rounds: int
     noise: Mapping[str, float]
     outlook: tuple[str, ...] = ()
+    masked: bool = False
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
         return {
             "method": self.method,
+            "secure_aggregation": self.masked,
             "rounds": self.rounds,
             "noise": dict(self.noise),
             "asked": self.privacy.record(),
@@ -104,7 +111,9 @@ GraphPlanner = Callable[[Privacy, Problem, GraphSizes], PrivateGraphPlan]
 
 def _planners() -> dict[str, GraphPlanner]:
     """Private methods by name: one plan file and one line each."""
-    return {}
+    from tacit.plan.graph_gaussian import plan_gaussian
+
+    return {"gaussian": plan_gaussian}
 
 
 @dataclass(frozen=True)
@@ -180,10 +189,11 @@ def make_graph_plan(
     columns: int,
     sizes: tuple[float, ...] | None = None,
     seed: int = 0,
+    secure_aggregation: bool = False,
 ) -> GraphPlan:
     """Check every choice against every other and fill in what is left open.
 
-    `sizes` are the sums of the row weights of each node, where there are weights.
+    With `secure_aggregation` what nodes send to the middle of a star travels under masks. `sizes` are the sums of the row weights of each node, where there are weights.
 
     Raises
     ------
@@ -195,7 +205,8 @@ def make_graph_plan(
     check_number("tol", tol, least=0.0)
     if isinstance(max_rounds, bool) or not isinstance(max_rounds, numbers.Integral) or max_rounds < 1:
         raise InputError(f"max_rounds={max_rounds!r} is not allowed: it must be a whole number of at least 1")
-    for name, value in (("fit_intercept", fit_intercept), ("published", published)):
+    switches = {"fit_intercept": fit_intercept, "published": published, "secure_aggregation": secure_aggregation}
+    for name, value in switches.items():
         if not isinstance(value, bool | np.bool_):
             raise InputError(f"{name}={value!r} is not allowed: it must be True or False")
     if method not in METHODS:
@@ -215,7 +226,10 @@ def make_graph_plan(
         rho=_check_rho(rho),
         seed=seed,
     )
-    private = _plan_privacy(privacy, method, problem, sizes, GraphSizes(graph, rows, columns, max_rounds, published))
+    known = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), bool(secure_aggregation))
+    private = _plan_privacy(privacy, method, problem, sizes, known)
+    if secure_aggregation and (private is None or not private.masked):
+        raise InputError('secure_aggregation=True is for method="gaussian" with privacy: leave it out')
     reason = ADMM.refusal(the_loss, regularizer) if private is None else ""
     if reason:
         raise InputError(reason)
