@@ -195,8 +195,8 @@ class _Horizontal(BaseEstimator):
 class HorizontalClassifier(ClassifierMixin, _Horizontal):
     """Linear classifier of parties that hold different rows with the same columns, and talk to neighbours only.
 
-    Minimises  (1/N) * sum(loss) + alpha * R(coef)  by consensus ADMM over a graph, the intercept not penalised. There is
-    no server: every party is a node that sends messages to its neighbours, and finds out for itself when to stop.
+    Minimises  (1/N) * sum(loss) + alpha * R(coef)  by consensus ADMM over a graph, the intercept not penalised. There
+    is no server: every party is a node that sends messages to its neighbours, and finds out for itself when to stop.
 
     Parameters
     ----------

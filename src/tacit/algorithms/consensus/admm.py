@@ -45,7 +45,7 @@ from tacit.types import Arrays, Vector
 MODEL, SCALE, MAXIMA = "model", "scale", "maxima"
 FIRST_SUM = 2  # round in which the first joint curvature begins to be summed: models are fits to own rows by then
 MOST_SUMS = 5
-INNER = 0.02  # part of the first gradient that a local solve may leave
+INNER = 0.05  # part of the first gradient that a local solve may leave
 ALONE = 1e-11  # the same for a node without neighbours, which has one round
 SMALLEST = 1e-9  # an objective below this part of that at zero counts as zero
 
@@ -182,7 +182,14 @@ class AdmmNode:
         numbers = np.array([self.sums, self.next_sum, self.shift], dtype=np.float64)
         weights = np.array([self.weights[name] for name in self.place.neighbours])
         own = {"model": self.model, "multiplier": self.multiplier, "target": self.target, "weights": weights}
-        return {**own, "summed": self.summed, "numbers": numbers, **self.tree.state(), **self.flood.state()}
+        return {
+            **own,
+            "summed": self.summed,
+            "numbers": numbers,
+            **self.tree.state(),
+            **self.flood.state(),
+            **self.local.state(),
+        }
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
@@ -190,6 +197,7 @@ class AdmmNode:
         self.sums, self.next_sum, self.shift = int(state["numbers"][0]), int(state["numbers"][1]), state["numbers"][2]
         self.tree.restore(state)
         self.flood.restore(state)
+        self.local.restore(state)
         if state["summed"].size:
             self._set_metric(state["summed"])
         else:

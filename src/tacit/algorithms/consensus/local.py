@@ -25,7 +25,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from tacit.algorithms.consensus.base import NodeData
 from tacit.algorithms.linear import cholesky
 from tacit.problem.losses.base import Loss
-from tacit.types import Vector
+from tacit.types import Arrays, Vector
 
 MOST_STEPS = 100
 MOST_HALVINGS = 40
@@ -33,7 +33,7 @@ ENOUGH = 1e-4  # part of the promised decrease that a step must bring
 SLOW = 0.3  # a step with an old H that leaves more of the gradient than this makes H anew
 WIDE = 1500  # coordinates from which H is not formed
 CG_TOL = 1e-2  # of a Newton step
-ROUNDING = 1e-15  # gradients cannot be made smaller than this part of the terms they are summed from
+ROUNDING = 1e-13  # of the sum of the losses
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,16 @@ class Solved:
     point: Vector
     gradient_norm: float
     steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """A point with the scores of all rows, the sum of their losses, and the gradient of the first two terms."""
+
+    w: Vector
+    scores: Vector
+    loss: float
+    slope: Vector
 
 
 class LocalProblem:
@@ -80,6 +90,7 @@ class LocalProblem:
         self.curvature: Vector | None = None
         self._factor: tuple[Vector, bool] | None = None
         self._factored_pull: Any = None
+        self._last: _Point | None = None
 
     # --- the first two terms ---------------------------------------------------------------------------
 
@@ -90,12 +101,9 @@ class LocalProblem:
             scores += w[self.columns]
         return scores
 
-    def value(self, w: Vector, scores: Vector | None = None) -> float:
+    def value(self, w: Vector) -> float:
         """Value of the first two terms."""
-        scores = self.scores(w) if scores is None else scores
-        return self.scale * self.loss.total(scores, self.data.labels, self.data.weights) + 0.5 * float(
-            self.ridge @ w**2
-        )
+        return self._loss(self.scores(w)) + 0.5 * float(self.ridge @ w**2)
 
     def gradient(self, w: Vector, scores: Vector | None = None) -> Vector:
         """Gradient of the first two terms."""
@@ -134,6 +142,14 @@ class LocalProblem:
             product[-1] = r.sum()
         return self.scale * product
 
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on: the curvature that is kept."""
+        return {} if self.curvature is None else {"local.curvature": self.curvature}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`, in which there may be more."""
+        self.curvature, self._factor, self._last = state.get("local.curvature"), None, None
+
     # --- solving ---------------------------------------------------------------------------------------
 
     def solve(
@@ -153,62 +169,61 @@ class LocalProblem:
         relative : float
             A gradient norm below this part of the first one ends the solve, too (after one step at least).
         """
-        w = np.array(centre if start is None else start)
-        scores = self.scores(w)
-        gradient = self.gradient(w, scores) + linear + times(pull, w - centre)
+        here = self._at(np.array(centre if start is None else start))
+        gradient = here.slope + linear + times(pull, here.w - centre)
         norm, steps = float(np.linalg.norm(gradient)), 0
         enough = max(tau, relative * norm)
         while norm > enough and steps < MOST_STEPS:
             steps += 1
             fresh = self.curvature is None
-            move = self._move(w, scores, gradient, pull)
-            length, w, scores = self._line_search(w, scores, gradient, move, linear, pull, centre)
-            gradient = self.gradient(w, scores) + linear + times(pull, w - centre)
+            move = self._move(here, gradient, pull)
+            length, here = self._line_search(here, gradient, move, linear, pull, centre)
+            gradient = here.slope + linear + times(pull, here.w - centre)
             before, norm = norm, float(np.linalg.norm(gradient))
             if length == 0.0 and fresh:
                 break  # not even a tiny step along a Newton direction brings less: rounding
             if length < 1.0 or norm > SLOW * before:
                 self.curvature = None
-        return Solved(w, norm, steps)
+        self._last = here
+        return Solved(here.w, norm, steps)
 
-    def _move(self, w: Vector, scores: Vector, gradient: Vector, pull: Any) -> Vector:
+    def _at(self, w: Vector) -> _Point:
+        """What is known of a point; nothing is computed where the last solve ended there."""
+        if self._last is not None and np.array_equal(self._last.w, w):
+            return self._last
+        scores = self.scores(w)
+        return _Point(w, scores, self._loss(scores), self.gradient(w, scores))
+
+    def _loss(self, scores: Vector) -> float:
+        return self.scale * self.loss.total(scores, self.data.labels, self.data.weights)
+
+    def _move(self, here: _Point, gradient: Vector, pull: Any) -> Vector:
         """Newton step, with the curvature of an earlier point where that is still good."""
         if self.size > WIDE:
-            return self._move_by_cg(gradient, scores, pull)
+            return self._move_by_cg(gradient, here.scores, pull)
         if self.curvature is None:
-            self.curvature, self._factor = self.hessian(w, scores), None
+            self.curvature, self._factor = self.hessian(here.w, here.scores), None
         if self._factor is None or not (self._factored_pull is pull or np.array_equal(self._factored_pull, pull)):
             self._factor, self._factored_pull = cholesky(_plus(self.curvature, pull), 0.0), pull
         return -np.asarray(linalg.cho_solve(self._factor, gradient, check_finite=False))
 
     def _line_search(
-        self,
-        w: Vector,
-        scores: Vector,
-        gradient: Vector,
-        move: Vector,
-        linear: Vector,
-        pull: Any,
-        centre: Vector,
-    ) -> tuple[float, Vector, Vector]:
-        """(length, point, scores) of a step that brings enough; length 0 where none does."""
-        along, slope = self.scores(move), float(gradient @ move)
-        pulled = times(pull, move)
+        self, here: _Point, gradient: Vector, move: Vector, linear: Vector, pull: Any, centre: Vector
+    ) -> tuple[float, _Point]:
+        """(length, new point) of a step that brings enough; length 0 where none does."""
+        w, along, slope = here.w, self.scores(move), float(gradient @ move)
         flat = float((linear + self.ridge * w + times(pull, w - centre)) @ move)
-        bent = 0.5 * float(self.ridge @ move**2 + move @ pulled)
-        labels, weights = self.data.labels, self.data.weights
-        old = self.scale * self.loss.total(scores, labels, weights)
-        slack = ROUNDING * 100 * abs(old)
+        bent = 0.5 * float(self.ridge @ move**2 + move @ times(pull, move))
+        slack = ROUNDING * abs(here.loss)
         length = 1.0
         for _ in range(MOST_HALVINGS):
-            there = scores + length * along
-            with np.errstate(over="ignore", invalid="ignore"):
-                new = self.scale * self.loss.total(there, labels, weights)
-            change = new - old + length * flat + length**2 * bent
-            if change <= ENOUGH * length * slope + slack:
-                return length, w + length * move, there
+            scores = here.scores + length * along
+            loss = self._loss(scores)
+            if loss - here.loss + length * flat + length**2 * bent <= ENOUGH * length * slope + slack:
+                there = w + length * move
+                return length, _Point(there, scores, loss, self.gradient(there, scores))
             length *= 0.5
-        return 0.0, w, scores
+        return 0.0, here
 
     def _move_by_cg(self, gradient: Vector, scores: Vector, pull: Any) -> Vector:
         """Newton step by conjugate gradients, with Q itself as the preconditioner where it can be inverted."""
