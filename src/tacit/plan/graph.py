@@ -193,7 +193,8 @@ def make_graph_plan(
 ) -> GraphPlan:
     """Check every choice against every other and fill in what is left open.
 
-    With `secure_aggregation` what nodes send to the middle of a star travels under masks. `sizes` are the sums of the row weights of each node, where there are weights.
+    With `secure_aggregation` what nodes send to the middle of a star travels under masks.
+    `sizes` are the sums of the row weights of each node, where there are weights.
 
     Raises
     ------

@@ -25,12 +25,13 @@ from tacit.algorithms.consensus.gaussian.settings import (
     model_sensitivity,
     sum_rounding,
 )
+from tacit.algorithms.consensus.tree import TreeSum
 from tacit.errors import InputError
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_gaussian_words import certificate, outlook
 from tacit.privacy import accountant
 from tacit.privacy.calibration import budget_mu, split_mu
-from tacit.privacy.events import Event, GaussianRelease
+from tacit.privacy.events import GaussianRelease
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed
 from tacit.privacy.request import Privacy
@@ -56,8 +57,7 @@ def plan_gaussian(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Priv
     _refuse(privacy, problem, sizes)
     names = sizes.graph.names
     honest = _honest(privacy, sizes)
-    people = math.sqrt(len(names)) if privacy.unit == "person" else 1.0
-    mus = {name: _budget(privacy, name) / people for name in names}
+    mus = {name: _budget(privacy, name) / _together(privacy, sizes) for name in names}
     # under masks all honest nodes' noise is one noise: the mean over all rows has the noise of one node
     counted = 1 if sizes.secure else len(names)
     centred = _is_centred(list(mus.values())[:counted], sizes)
@@ -102,7 +102,10 @@ def _refuse(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> None:
             f"secure_aggregation=True with {sizes.graph.nodes} nodes: masks need {LEAST_MASKED} at least",
         ),
         (sizes.secure and privacy.epsilon_by_party is not None, "epsilon_by_party under masks: noise is common there"),
-        (not sizes.secure and privacy.honest is not None, "honest without secure_aggregation=True: nodes share no noise"),
+        (
+            not sizes.secure and privacy.honest is not None,
+            "honest without secure_aggregation=True: leave it out",
+        ),
     )
     for refused, reason in reasons:
         if refused:
@@ -162,6 +165,13 @@ def _budget(privacy: Privacy, name: str) -> float:
     raise InputError(f"epsilon={epsilon:g} cannot be reached at delta={privacy.delta:g}: ask for other values")
 
 
+def _together(privacy: Privacy, sizes: GraphSizes) -> float:
+    """How much more one person may pay than one row: noise is each node's own, or under masks one for all."""
+    if privacy.unit != "person":
+        return 1.0
+    return float(sizes.graph.nodes) if sizes.secure else math.sqrt(sizes.graph.nodes)
+
+
 def _is_centred(mus: list[float], sizes: GraphSizes) -> bool:
     """Whether the private mean row is worth its price."""
     noise = averaged_noise([_split(mu, centred=True).centre for mu in mus], sizes.total)
@@ -216,20 +226,20 @@ def _releases(settings: GaussianSettings, spent: _Spent, sizes: GraphSizes, hone
     name, size, centre = _bounds(settings, sizes)
     parts, entries = math.sqrt(honest), settings.columns + 1
     mu = spent.rest / math.sqrt(settings.rounds)
-    every = Allowed(name, _sd(mu, size, entries, honest) / parts, settings.rounds)
+    every = Allowed(name, _sd(mu, size, entries) / parts, settings.rounds)
     if not settings.centred:
         return (every,)
-    return (Allowed(CENTRE, _sd(spent.centre, centre, settings.centre_size, honest) / parts), every)
+    return (Allowed(CENTRE, _sd(spent.centre, centre, settings.centre_size) / parts), every)
 
 
-def _sd(mu: float, size: float, entries: int, honest: int) -> float:
-    """Deviation of the noise that protects a row: each of `honest` values was rounded to the grid (graph.md, 6)."""
+def _sd(mu: float, size: float, entries: int) -> float:
+    """Deviation of the noise that protects a row, rounding to the grid included (graph.md, section 6)."""
     return sd_for(mu, size, entries) * (1 + 1e-14)
 
 
 def _events(
     settings: GaussianSettings, planned: tuple[Allowed, ...], sizes: GraphSizes, honest: int, node: str
-) -> tuple[Event, ...]:
+) -> tuple[GaussianRelease, ...]:
     """What a node's rows pay."""
     _, size, centre = _bounds(settings, sizes)
     found = []
@@ -251,6 +261,4 @@ _WHAT = {
 
 def _depth(sizes: GraphSizes) -> int:
     """Rounds from the furthest node to the root of the tree."""
-    from tacit.algorithms.consensus.tree import TreeSum
-
     return TreeSum(sizes.graph, sizes.graph.names[0]).depth

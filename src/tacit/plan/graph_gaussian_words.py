@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tacit.algorithms.consensus.gaussian.settings import GaussianSettings
 from tacit.plan.graph import GraphSizes
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
-from tacit.privacy.events import Event
+from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.privacy.secured import ASSUMED
 from tacit.problem.losses.base import Loss
@@ -26,15 +27,14 @@ def certificate(
     privacy: Privacy,
     settings: GaussianSettings,
     sizes: GraphSizes,
-    events: Mapping[str, tuple[Event, ...]],
+    events: Mapping[str, tuple[GaussianRelease, ...]],
     honest: int,
 ) -> Certificate:
     """What the planned run proves."""
     adversary, theorem = _adversary(settings, sizes, honest), THEOREMS[settings.form]
     claims = [Claim("record", name, "replace-one", adversary, own, theorem) for name, own in events.items()]
     if privacy.unit == "person":
-        together = tuple(event for own in events.values() for event in own)
-        claims.append(Claim("person", "", "replace-one", adversary, together, theorem))
+        claims.append(Claim("person", "", "replace-one", adversary, _together(settings, events), theorem))
     return Certificate(
         unit=privacy.unit,
         adversary=adversary,
@@ -49,6 +49,14 @@ def certificate(
         target=Target(max(privacy.epsilon_of(name) for name in sizes.graph.names), privacy.delta),
         assumptions=_assumptions(privacy, settings, sizes, honest),
     )
+
+
+def _together(settings: GaussianSettings, events: Mapping[str, tuple[GaussianRelease, ...]]) -> tuple[Event, ...]:
+    """What a person with a row at every node pays; under masks all these rows move the same sum."""
+    if settings.form == "exact":
+        return tuple(event for own in events.values() for event in own)
+    first = next(iter(events.values()))
+    return tuple(replace(event, sensitivity=len(events) * event.sensitivity, party="") for event in first)
 
 
 def _adversary(settings: GaussianSettings, sizes: GraphSizes, honest: int) -> str:
@@ -134,7 +142,5 @@ def _level(level: float, sizes: GraphSizes) -> str:
 def _alone(worth: int, rows: int, name: str) -> str:
     said = f"the noise is about as large as chance in a sample of {worth} rows"
     if worth < rows:
-        return (
-            f"{said}; {name} has {rows}, so alone, and keeping its model to itself, it probably does as well without noise"
-        )
+        return f"{said}; {name} has {rows}, so alone, and keeping its model to itself, it probably does as well without noise"
     return f"{said}, more than any node has"

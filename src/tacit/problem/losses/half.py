@@ -42,7 +42,9 @@ class Half(Loss):
     def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
         """Margin y v raised by step where it stays below 0, else the root of m - y v - step exp(-m) = 0."""
         margin, rise = np.broadcast_arrays(np.asarray(y * v, dtype=np.float64), np.asarray(step, dtype=np.float64))
-        low = np.maximum(margin, 0.0)  # left of the root, where Newton steps of a concave rising function never overshoot
+        low = np.maximum(
+            margin, 0.0
+        )  # left of the root, where Newton steps of a concave rising function never overshoot
         for _ in range(MOST_STEPS):
             small = rise * np.exp(-low)
             move = (small - (low - margin)) / (1.0 + small)
@@ -52,7 +54,7 @@ class Half(Loss):
         return np.asarray(y * np.where(margin + rise < 0.0, margin + rise, low))
 
     def conjugate(self, t: Vector, y: Vector) -> Vector:
-        """p log p - p with p = -t y, for 0 <= p <= 1."""
+        """P log p - p with p = -t y, for 0 <= p <= 1."""
         pull = -t * y
         inside = (pull >= -slack_of(t)) & (pull <= 1.0 + SLACK)
         p = np.clip(pull, 0.0, 1.0)

@@ -114,7 +114,7 @@ class GaussianNode:
         """Nothing is left to do."""
 
     def _release(self) -> Vector:
-        """This node's part of the next sum, which is made of released values only."""
+        """Own part of the next sum, which is made of released values only."""
         if self.done == 0:
             return self.release.add(CENTRE, own_sums(self.rows, with_gram=self.settings.with_gram))
         return self._released_part()
