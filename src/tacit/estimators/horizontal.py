@@ -233,6 +233,8 @@ class HorizontalClassifier(ClassifierMixin, _Horizontal):
         Deals out the rows and draws the random graph; never for private noise.
     verbose : int, default 0
         1 shows a progress bar in a terminal.
+    secure_aggregation : bool, default False
+        With graph="star" and privacy: party 1 can read sums over the others only, and all share one noise.
 
     Attributes
     ----------

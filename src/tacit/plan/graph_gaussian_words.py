@@ -99,8 +99,8 @@ def _assumptions(privacy: Privacy, settings: GaussianSettings, sizes: GraphSizes
         said.append("each person has at most one row at a node")
     if settings.form == "gradient":
         said.append(
-            f"at least {honest} of {sizes.graph.nodes} nodes, that of the row among them, add the noise they should and "
-            "do not pool what they know with others"
+            f"at least {honest} of {sizes.graph.nodes} nodes, that of the row among them, add the noise they should "
+            "and do not pool what they know with others"
         )
         said.extend(ASSUMED)
     return (SEEDED, *said) if privacy.noise_seed is not None else tuple(said)
@@ -142,5 +142,5 @@ def _level(level: float, sizes: GraphSizes) -> str:
 def _alone(worth: int, rows: int, name: str) -> str:
     said = f"the noise is about as large as chance in a sample of {worth} rows"
     if worth < rows:
-        return f"{said}; {name} has {rows}, so alone, and keeping its model to itself, it probably does as well without noise"
+        return f"{said}; {name} has {rows}, so that a model of its own, without noise, is probably as good for it"
     return f"{said}, more than any node has"

@@ -74,7 +74,7 @@ class CentredRows:
     def predict(self, x: Vector) -> Vector:
         """The rows times x."""
         own = x[:-1] / self.spread
-        return self.rows.predict(own) + (CONSTANT * x[-1] - float(self.mean @ own))
+        return np.asarray(self.rows.predict(own) + (CONSTANT * x[-1] - float(self.mean @ own)))
 
     def correlate(self, r: Vector) -> Vector:
         """The transposed rows times r."""
