@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tacit.algorithms.base import Problem
 from tacit.algorithms.consensus.gaussian import EXACT, GRADIENT_FORM
@@ -57,7 +58,8 @@ def plan_gaussian(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Priv
     _refuse(privacy, problem, sizes)
     names = sizes.graph.names
     honest = _honest(privacy, sizes)
-    mus = {name: _budget(privacy, name) / _together(privacy, sizes) for name in names}
+    by, people = privacy.accountant, _together(privacy, sizes)
+    mus = {name: _budget(privacy.epsilon_of(name), privacy.delta, by) / people for name in names}
     # under masks all honest nodes' noise is one noise: the mean over all rows has the noise of one node
     counted = 1 if sizes.secure else len(names)
     centred = _is_centred(list(mus.values())[:counted], sizes)
@@ -152,17 +154,17 @@ def _honest(privacy: Privacy, sizes: GraphSizes) -> int:
 # --- numbers -------------------------------------------------------------------------------------------
 
 
-def _budget(privacy: Privacy, name: str) -> float:
-    """Largest mu that keeps to a node's epsilon, by the accountant that was asked for."""
-    epsilon = privacy.epsilon_of(name)
-    mu = budget_mu(epsilon, privacy.delta) * (1 - 1e-12)
-    if privacy.accountant == "gdp":
+@lru_cache(maxsize=64)
+def _budget(epsilon: float, delta: float, by: str) -> float:
+    """Largest mu that keeps to an epsilon, by the accountant that was asked for."""
+    mu = budget_mu(epsilon, delta) * (1 - 1e-12)
+    if by == "gdp":
         return mu
     for _ in range(MOST_NUDGES):
-        if accountant.second_opinion([GaussianRelease(mu, 1.0)], privacy.delta) <= epsilon:
+        if accountant.second_opinion([GaussianRelease(mu, 1.0)], delta) <= epsilon:
             return mu
         mu *= 1 - 1e-5
-    raise InputError(f"epsilon={epsilon:g} cannot be reached at delta={privacy.delta:g}: ask for other values")
+    raise InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
 
 
 def _together(privacy: Privacy, sizes: GraphSizes) -> float:
