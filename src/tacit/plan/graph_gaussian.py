@@ -7,6 +7,7 @@ Nothing here depends on the data.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -66,6 +67,8 @@ def plan_gaussian(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Priv
     spent = {name: _split(mu, centred=centred) for name, mu in mus.items()}
     settings = _settings(privacy, problem, sizes, list(spent.values())[:counted], centred=centred)
     releases = {name: _releases(settings, one, sizes, honest) for name, one in spent.items()}
+    if sizes.secure:
+        _check_exact(releases, sizes)
     events = {name: _events(settings, releases[name], sizes, honest, name) for name in names}
     return PrivateGraphPlan(
         privacy=privacy,
@@ -237,6 +240,15 @@ def _releases(settings: GaussianSettings, spent: _Spent, sizes: GraphSizes, hone
 def _sd(mu: float, size: float, entries: int) -> float:
     """Deviation of the noise that protects a row, rounding to the grid included (graph.md, section 6)."""
     return sd_for(mu, size, entries) * (1 + 1e-14)
+
+
+def _check_exact(releases: Mapping[str, tuple[Allowed, ...]], sizes: GraphSizes) -> None:
+    """Under masks sums must be exact: every number below 2^53 steps of the grid (graph.md, section 6)."""
+    least = min(one.sd for planned in releases.values() for one in planned)
+    if sizes.total > 2**26 * least:
+        raise InputError(
+            f"{sizes.total} rows are too many for sums under masks with noise {least:.2g}: leave secure_aggregation out"
+        )
 
 
 def _events(
