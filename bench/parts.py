@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from bench import baselines, dense, fit_time, graph_private, growth, paper_prototype, rounds
+from bench import baselines, dense, fit_time, graph, graph_private, growth, paper_prototype, rounds
 
 PARTS: dict[str, ModuleType] = {
     "rounds": rounds,
@@ -13,5 +13,6 @@ PARTS: dict[str, ModuleType] = {
     "dense": dense,
     "growth": growth,
     "baselines": baselines,
+    "graph": graph,
     "graph-private": graph_private,
 }

@@ -185,9 +185,8 @@ def test_the_metric_of_many_columns_has_the_largest_directions():
     rng = np.random.default_rng(0)
     d = FULL + 50
     X = rng.normal(size=(200, 20)) @ rng.normal(size=(20, d)) + 0.01 * rng.normal(size=(200, d))
-    local = LocalProblem(
-        NodeData(Block(X), labels_for("logistic", rng, 200)), get_loss("logistic"), 1 / 200, 1e-3, False
-    )
+    node = NodeData(Block(X), labels_for("logistic", rng, 200))
+    local = LocalProblem(node, get_loss("logistic"), 1 / 200, 1e-3, False)
     zero = np.zeros(d)
     metric = joint_metric(own_part(local, zero, 5), d, 1e-3, 5)
     assert isinstance(metric, LowRankMetric)

@@ -73,7 +73,7 @@ def test_masks_of_other_keys_do_not_cancel() -> None:
     run.engine.exchange(1)
     middle = run.nodes[0]
     inbox = dict(run.engine.inboxes[middle.name])
-    agree_on_masks(run.nodes, 1)
+    agree_on_masks(run.nodes)
     leaf = run.nodes[2]
     inbox[leaf.name] = leaf._release(1, leaf.sent)[middle.name]
     with pytest.raises(RunError, match="did not cancel"):

@@ -182,14 +182,8 @@ class AdmmNode:
         numbers = np.array([self.sums, self.next_sum, self.shift], dtype=np.float64)
         weights = np.array([self.weights[name] for name in self.place.neighbours])
         own = {"model": self.model, "multiplier": self.multiplier, "target": self.target, "weights": weights}
-        return {
-            **own,
-            "summed": self.summed,
-            "numbers": numbers,
-            **self.tree.state(),
-            **self.flood.state(),
-            **self.local.state(),
-        }
+        own |= {"summed": self.summed, "numbers": numbers}
+        return own | self.tree.state() | self.flood.state() | self.local.state()
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from tacit.types import Arrays, Vector
 
-UNKNOWN = 1e300  # before a node has anything to say: larger than whatever it may say
+UNKNOWN = 1e100  # before a node has anything to say: larger than whatever it may say
 
 
 class Flood:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 
 from tacit.algorithms.consensus.base import TOGETHER
 from tacit.algorithms.consensus.tree import UP
 from tacit.errors import RunError
-from tacit.runtime import door
 from tacit.runtime.masking import Masks, unmask
 from tacit.topologies import Graph
 from tacit.types import Arrays, Message, Vector, Words
@@ -45,13 +44,14 @@ class StarMasks:
         """Draw a new key: masks of rounds that were played never come back."""
         self._masks = Masks(self.name, self.leaves, RUN)
 
-    def key(self, round_: int) -> Message:
+    @property
+    def key(self) -> Words:
         """The public key, for the middle to pass on."""
-        return door.leave(self.name, round_, {"key": self._masks.key}, kind="keys")
+        return self._masks.key
 
-    def agree(self, keys: Message) -> None:
-        """Agree on secrets with the others, given everybody's public key."""
-        self._masks.agree(cast("Words", keys.arrays["keys"]))
+    def agree(self, keys: Words) -> None:
+        """Agree on secrets with the others, given everybody's public key in the order of the graph."""
+        self._masks.agree(keys)
 
     def hide(self, round_: int, arrays: Arrays) -> dict[str, Vector | Words]:
         """What is sent to the middle, with its part of a sum under masks."""
@@ -78,15 +78,14 @@ class Masked(Protocol):
     masks: StarMasks | None
 
 
-def agree_on_masks(nodes: Sequence[Masked], round_: int) -> None:
+def agree_on_masks(nodes: Sequence[Masked]) -> None:
     """Draw keys and pass them through the middle to all others; nothing where there are no masks."""
     leaves = [node.masks for node in nodes if node.masks is not None and not node.masks.is_middle]
     if not leaves:
         return
     for masks in leaves:
         masks.renew()
-    told = {masks.name: masks.key(round_) for masks in leaves}
-    keys = np.stack([cast("Words", told[name].arrays["key"]) for name in leaves[0].leaves])
-    passed = door.leave(leaves[0].middle, round_, {"keys": keys}, kind="agree")
+    told = {masks.name: masks.key for masks in leaves}
+    keys = np.stack([told[name] for name in leaves[0].leaves])
     for masks in leaves:
-        masks.agree(passed)
+        masks.agree(keys)

@@ -18,7 +18,7 @@ from tacit.runtime.graph.masks import StarMasks
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
 Outbox = dict[str, Message]
-TO_ALL, TO_ONE = "sent_to_all/", "sent_to_one/"  # how what is on its way is named in a state
+TO_ALL, TO_ONE = "to_all:", "to_one:"  # how what is on its way is named in a state
 
 
 class Node:
@@ -122,7 +122,7 @@ class Node:
         state.update({TO_ALL + key: array for key, array in self.sent.to_all.items()})
         numbers = {name: k for k, name in enumerate(self.neighbours)}
         for name, arrays in self.sent.to_one.items():
-            state.update({f"{TO_ONE}{numbers[name]}/{key}": array for key, array in arrays.items()})
+            state.update({f"{TO_ONE}{numbers[name]}:{key}": array for key, array in arrays.items()})
         return state
 
     def restore(self, state: Arrays, round_: int) -> None:
@@ -133,7 +133,7 @@ class Node:
         to_one: dict[str, Arrays] = {}
         for key, array in state.items():
             if key.startswith(TO_ONE):
-                number, what = key.removeprefix(TO_ONE).split("/", 1)
+                number, what = key.removeprefix(TO_ONE).split(":", 1)
                 to_one.setdefault(self.neighbours[int(number)], {})[what] = array
         to_all = {key.removeprefix(TO_ALL): array for key, array in state.items() if key.startswith(TO_ALL)}
         self.sent = Sent(to_all, to_one)

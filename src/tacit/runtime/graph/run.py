@@ -83,7 +83,7 @@ class GraphRun:
         own = [None] * len(shards) if weights is None else list(weights)
         with fitting_threads(shards), np.errstate(**QUIET):
             self.nodes = [Node(*parts, plan) for parts in zip(shards, labels, own, strict=True)]
-        agree_on_masks(self.nodes, 0)
+        agree_on_masks(self.nodes)
         self.engine = Neighbours(plan.graph, self.nodes)
         self.state = LoopState()
         self._epsilon = _spent(plan)
@@ -176,7 +176,7 @@ class GraphRun:
 
     def restore(self, states: dict[str, Arrays], state: LoopState) -> None:
         """Go on from a snapshot."""
-        agree_on_masks(self.nodes, state.rounds)
+        agree_on_masks(self.nodes)
         for node in self.nodes:
             node.restore(states[f"node:{node.name}"], state.rounds)
         counts = (int(count) for count in states["edges"]["bytes"])
