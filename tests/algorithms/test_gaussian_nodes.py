@@ -202,6 +202,34 @@ def test_a_loose_solve_is_refused_not_released(monkeypatch: pytest.MonkeyPatch) 
         side._release()
 
 
+def test_the_tolerance_of_a_solve_is_paid_for() -> None:
+    """Two solves may end on opposite sides of their minimisers, tau / q away from each."""
+    plan = plan_for((1, 40, 50), 3, secure=False, epsilon=1.0)
+    assert plan.private is not None
+    settings = plan.private.settings
+    loose = replace(settings, tolerance=10 * settings.scale)
+    more = model_sensitivity(loose, 50) - model_sensitivity(settings, 50)
+    assert more == pytest.approx(2 * (loose.tolerance - settings.tolerance) / settings.pull)
+    assert model_sensitivity(settings, 50) > (2 * settings.scale + 2 * settings.tolerance) / settings.pull
+
+
+def test_a_transcript_beyond_all_bounds_does_not_carry_a_node_away() -> None:
+    for secure in (False, True):
+        plan = plan_for((5, 40, 50), 3, secure=secure, epsilon=1.0)
+        assert plan.private is not None
+        rng = np.random.default_rng(0)
+        X, y, *_ = neighbours(rng, 5, 3, "classification")
+        side, _ = sides(plan, X, y)
+        side.restore(transcript(rng, 3, first=False, far=1e12))
+        settings = plan.private.settings
+        side._release()
+        if not secure:
+            assert np.linalg.norm(side.own) <= (settings.reach + 5 * settings.scale / settings.pull) * (1 + 1e-9)
+        else:
+            side._take(np.full(4, 1e12))
+            assert np.linalg.norm(side.z) <= settings.reach * (1 + 1e-12)
+
+
 def test_what_was_computed_in_other_rounds_does_not_matter() -> None:
     """A node that played rounds before releases what a fresh one releases: no own state but released values."""
     plan = plan_for((30, 40, 50), 3, secure=False, epsilon=1.0)

@@ -12,6 +12,7 @@ import pytest
 
 from tacit import HorizontalClassifier, HorizontalRegressor
 from tacit.algorithms.consensus.gaussian import node as node_module
+from tacit.algorithms.consensus.gaussian.centre import centre_from
 from tacit.data.datasets import load_a9a
 from tacit.errors import InputError
 from tacit.plan import GraphPlan, make_graph_plan
@@ -246,6 +247,44 @@ def test_a_run_that_goes_on_later_is_the_same(graph: str, secure: bool) -> None:
         later = make_run(plan)
         later.restore(*copy.deepcopy(kept[rounds]))
         np.testing.assert_array_equal(later.go().coef, whole.coef)
+
+
+def released_in(run: GraphRun) -> dict[str, dict[str, list[Vector]]]:
+    """Everything that a run will release, by node and name; filled while it goes."""
+    found: dict[str, dict[str, list[Vector]]] = {}
+    for node in run.nodes:
+        own = found.setdefault(node.name, {})
+
+        def listen(name: str, value: Vector, own: dict = own, add: object = node.releaser.add) -> Vector:  # type: ignore
+            own.setdefault(name, []).append(add(name, value))  # type: ignore[operator]
+            return own[name][-1]
+
+        node.releaser.add = listen  # type: ignore[union-attr, method-assign, assignment]
+    return found
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_the_model_is_a_function_of_released_values_alone(secure: bool) -> None:
+    """Whoever knows the releases and public numbers computes it: nothing else entered any round."""
+    plan = plan_for(epsilon=2.0, graph="grid", secure=secure, max_rounds=8, penalty="none")
+    run, settings = make_run(plan), private(plan).settings
+    found = released_in(run)
+    result = run.go()
+    total = [np.sum([own["centre"][0] for own in found.values()], axis=0)]
+    centre = centre_from(total[0], settings)
+    z, shifts, models = np.zeros(5), dict.fromkeys(found, np.zeros(5)), []
+    for t in range(8):
+        if secure:
+            step = min(1 / (settings.noise * 8), 5 / centre.curvature)
+            z = z - step / settings.total * np.sum([own["gradient"][t] for own in found.values()], axis=0)
+        else:
+            z = np.mean([own["model"][t] + shifts[name] for name, own in found.items()], axis=0)
+            shifts = {name: shifts[name] + own["model"][t] - z for name, own in found.items()}
+        models.append(z)
+    mean = np.mean(models[4:], axis=0)
+    np.testing.assert_allclose(result.coef, mean[:-1] / centre.spread, rtol=1e-9, atol=1e-12)
+    expected = 0.3 * mean[-1] - mean[:-1] @ centre.mean / centre.spread
+    assert result.intercept == pytest.approx(expected, rel=1e-9)
 
 
 def test_all_nodes_have_the_same_model() -> None:
