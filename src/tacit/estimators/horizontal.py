@@ -7,17 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tacit.checks import check_finite, check_matrix
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.blocks import column_names, is_block_list
+from tacit.estimators.faces import BinaryFace, RegressionFace
 from tacit.estimators.groups import Groups, as_given, deal_out
 from tacit.estimators.inputs import checked_names, checked_weights, real_labels
 from tacit.plan import GraphPlan, make_graph_plan
@@ -195,7 +194,7 @@ class _Horizontal(BaseEstimator):
         return np.asarray(check_matrix(X, "X", names) @ self._joint, dtype=np.float64) + self._constant
 
 
-class HorizontalClassifier(ClassifierMixin, _Horizontal):
+class HorizontalClassifier(BinaryFace, _Horizontal):
     """Linear classifier of parties that hold different rows with the same columns, and talk to neighbours only.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by consensus ADMM over a graph, the intercept not penalised. There
@@ -265,11 +264,6 @@ class HorizontalClassifier(ClassifierMixin, _Horizontal):
 
     _tasks = ("classification",)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def _set_model(self, result: GraphResult) -> None:
         self.coef_ = result.coef[None, :]
         self.intercept_ = np.array([result.intercept])
@@ -278,29 +272,8 @@ class HorizontalClassifier(ClassifierMixin, _Horizontal):
         encoded, self.classes_ = encode_binary(labels)
         return encoded
 
-    def decision_function(self, X: Any) -> Vector:
-        """Score of each row: positive means the second class."""
-        return self._scores(X)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Label of each row."""
-        scores = self._scores(X)
-        return np.asarray(self.classes_[(scores > 0).astype(int)])
-
-    @available_if(lambda self: get_loss(self.loss).log_odds)
-    def predict_proba(self, X: Any) -> Vector:
-        """Probability of each class; for losses whose best score is the log odds."""
-        positive = expit(self._scores(X))
-        return np.column_stack([1 - positive, positive])
-
-    @available_if(lambda self: get_loss(self.loss).log_odds)
-    def predict_log_proba(self, X: Any) -> Vector:
-        """Logarithm of the probability of each class; for losses whose best score is the log odds."""
-        scores = self._scores(X)
-        return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
-
-
-class HorizontalRegressor(RegressorMixin, _Horizontal):
+class HorizontalRegressor(RegressionFace, _Horizontal):
     """Linear regression of parties that hold different rows with the same columns, and talk to neighbours only.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by consensus ADMM over a graph, the intercept not penalised.
@@ -353,14 +326,6 @@ random_state, verbose, secure_aggregation
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         return real_labels(labels, "HorizontalClassifier")
-
-    def predict(self, X: Any) -> Vector:
-        """Prediction for each row."""
-        scores = self._scores(X)
-        if get_loss(self.loss).task != "counts":
-            return scores
-        with np.errstate(over="ignore"):
-            return np.asarray(np.exp(scores))
 
 
 def _weighted(groups: Groups, sample_weight: Any) -> Groups:

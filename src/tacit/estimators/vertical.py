@@ -8,11 +8,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from tacit.data.labels import encode_binary
@@ -26,6 +24,7 @@ from tacit.estimators.blocks import (
     shards_of_blocks,
     shards_of_table,
 )
+from tacit.estimators.faces import BinaryFace, RegressionFace
 from tacit.estimators.inputs import checked_names, checked_weights, real_labels
 from tacit.plan import Plan, make_plan
 from tacit.problem.losses import get_loss
@@ -227,7 +226,7 @@ class _Vertical(BaseEstimator):
         return scores
 
 
-class VerticalClassifier(ClassifierMixin, _Vertical):
+class VerticalClassifier(BinaryFace, _Vertical):
     """Joint linear classifier of parties that hold different features of the same rows.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by ADMM sharing, the intercept not penalised.
@@ -296,11 +295,6 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
 
     _tasks = ("classification",)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def _set_model(self, result: RunResult) -> None:
         self.coef_ = self._joint[None, :]
         self.intercept_ = np.array([result.intercept])
@@ -309,29 +303,8 @@ class VerticalClassifier(ClassifierMixin, _Vertical):
         encoded, self.classes_ = encode_binary(labels)
         return encoded
 
-    def decision_function(self, X: Any) -> Vector:
-        """Score of each row: positive means the second class."""
-        return self._scores(X)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Label of each row."""
-        scores = self._scores(X)
-        return np.asarray(self.classes_[(scores > 0).astype(int)])
-
-    @available_if(lambda self: get_loss(self.loss).name == "logistic")
-    def predict_proba(self, X: Any) -> Vector:
-        """Probability of each class; for the logistic loss."""
-        positive = expit(self._scores(X))
-        return np.column_stack([1 - positive, positive])
-
-    @available_if(lambda self: get_loss(self.loss).name == "logistic")
-    def predict_log_proba(self, X: Any) -> Vector:
-        """Logarithm of the probability of each class; for the logistic loss."""
-        scores = self._scores(X)
-        return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
-
-
-class VerticalRegressor(RegressorMixin, _Vertical):
+class VerticalRegressor(RegressionFace, _Vertical):
     """Joint linear regression of parties that hold different features of the same rows.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by ADMM sharing, the intercept not penalised.
@@ -383,14 +356,6 @@ warm_start, secure_aggregation
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         return real_labels(labels, "VerticalClassifier")
-
-    def predict(self, X: Any) -> Vector:
-        """Prediction for each row."""
-        scores = self._scores(X)
-        if get_loss(self.loss).task != "counts":
-            return scores
-        with np.errstate(over="ignore"):
-            return np.asarray(np.exp(scores))
 
 
 def _nbytes(matrix: Any) -> int:
