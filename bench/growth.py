@@ -37,7 +37,7 @@ def run(quick: bool = False) -> list[Row]:
         with threadpool_limits(1, user_api="blas"):
             rows += _time_rows(f"{method}, 1 BLAS thread", _time(data, method, repeats), False)
     del data
-    return rows + [_memory_row(method, sizes[-1], not quick) for method in ROUNDS]
+    return rows + [memory_row(method, sizes[-1], not quick) for method in ROUNDS]
 
 
 def _time(data: dict[int, tuple[list[Vector], Vector]], method: str, repeats: int) -> Runs:
@@ -78,7 +78,8 @@ def _growth_row(name: str, per_round: dict[int, float], judged: bool) -> Row:
     return Row(name, f"{shown} ({times} per round)", max(ratios), **limits)
 
 
-def _memory_row(method: str, n: int, judged: bool) -> Row:
+def memory_row(method: str, n: int, judged: bool) -> Row:
+    """Peak memory of one run, in a process of its own."""
     say(f"{method}, peak memory at {n} rows")
     command = [sys.executable, "-m", "bench.peak_memory", method, str(n)]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout

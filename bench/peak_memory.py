@@ -1,5 +1,6 @@
 """Peak memory of one fit: run as `python -m bench.peak_memory METHOD ROWS`.
 
+METHOD may be "private": a private run with the software's own choices.
 Prints three numbers of bytes: the peak of this process, what it held before there were any data, and the input.
 """
 
@@ -11,7 +12,7 @@ import warnings
 from pathlib import Path
 
 from bench.data import ALPHA, dense_blocks
-from tacit import VerticalClassifier
+from tacit import Privacy, VerticalClassifier
 
 ROUNDS = 15
 _STATUS = Path("/proc/self/status")
@@ -28,11 +29,17 @@ def main(method: str, n: int) -> None:
 def _fit(method: str, n: int) -> int:
     """Fit and return the size of the input."""
     blocks, labels = dense_blocks(n)
-    model = VerticalClassifier(method=method, alpha=ALPHA, fit_intercept=False, max_rounds=ROUNDS, tol=0.0)
+    model = _model(method)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is meant not to stop
         model.fit(blocks, labels)
     return sum(block.nbytes for block in blocks) + labels.nbytes
+
+
+def _model(method: str) -> VerticalClassifier:
+    if method == "private":
+        return VerticalClassifier(alpha=ALPHA, privacy=Privacy(noise_seed=0))
+    return VerticalClassifier(method=method, alpha=ALPHA, fit_intercept=False, max_rounds=ROUNDS, tol=0.0)
 
 
 def _read(field: str) -> int:

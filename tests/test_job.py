@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 
 from tacit.errors import InputError
 from tacit.job import Job, Model, PartySpec, load_job_data, read_job
+from tacit.job.privacy import KEYS
+from tacit.privacy.request import Privacy
 
 PARTIES = """
 [[party]]
@@ -112,11 +116,29 @@ def test_every_key(tmp_path: Path) -> None:
         ),
         ('[job]\nsplit = "samples"' + PARTIES, 'not available yet: this version trains split = "features"'),
         ('[job]\nsplit = "rows"' + PARTIES, 'job.split = "rows" is not allowed: it must be "features"'),
-        (
-            "[privacy]\nepsilon = 1" + PARTIES,
-            "privacy is not available in this version: remove [privacy] to train without it, "
-            "and the certificate will say so",
-        ),
+        ("privacy = 3" + PARTIES, "privacy = 3 is not allowed: it must be a section, [privacy]"),
+        ("[privacy]\nepsilom = 1" + PARTIES, 'unknown key "privacy.epsilom" (did you mean "epsilon"?)'),
+        ("[privacy]\nepsilon = 0" + PARTIES, 'privacy.epsilon = 0 is not allowed: it must be a number above 0, or "n'),
+        ("[privacy]\nepsilon = inf" + PARTIES, "privacy.epsilon = inf is not allowed"),
+        ("[privacy]\nepsilon = true" + PARTIES, "privacy.epsilon = True is not allowed"),
+        ('[privacy]\nepsilon = "1"' + PARTIES, 'privacy.epsilon = "1" is not allowed'),
+        ('[privacy]\nepsilon = "none"' + PARTIES, "give label_epsilon one, or remove [privacy]"),
+        ("[privacy]\ndelta = 1" + PARTIES, "[privacy]: delta=1.0 is not allowed: it must be below 1"),
+        ("[privacy]\ndelta = 0" + PARTIES, "privacy.delta = 0 is not allowed: it must be a number above 0"),
+        ('[privacy]\nunit = "row"' + PARTIES, 'privacy.unit = "row" is not allowed: it must be one of "record", "per'),
+        ("[privacy]\nlabel_epsilon = -1" + PARTIES, "privacy.label_epsilon = -1 is not allowed"),
+        ("[privacy]\nrow_norm = 0" + PARTIES, "privacy.row_norm = 0 is not allowed: it must be a number above 0, or"),
+        ("[privacy]\nrow_norm = {}" + PARTIES, "privacy.row_norm = {} is not allowed"),
+        ("[privacy]\nrow_norm = { bank = -1 }" + PARTIES, "privacy.row_norm = {'bank': -1} is not allowed"),
+        ("[privacy]\nrow_norm = { phon = 1 }" + PARTIES, 'names "phon" (did you mean "phone"?), which is no party: '),
+        ('[privacy]\naccountant = "rdp"' + PARTIES, 'privacy.accountant = "rdp" is not allowed: it must be one of "g'),
+        ('[privacy]\nprotect = ["all"]' + PARTIES, "privacy.protect = ['all'] is not allowed: it must be one of \"o"),
+        ('[privacy]\nmechanism = "noise"' + PARTIES, 'privacy.mechanism = "noise" is not allowed: it must be one of '),
+        ('[privacy]\npredictions = "me"' + PARTIES, 'privacy.predictions = "me" is not allowed: it must be one of "'),
+        ('[privacy]\nneighbours = "add"' + PARTIES, 'privacy.neighbours = "add" is not allowed: it must be one of "r'),
+        ("[privacy]\ncoef_norm = 0.0" + PARTIES, "privacy.coef_norm = 0.0 is not allowed: it must be a number above 0"),
+        ("[privacy]\nrefit = 1" + PARTIES, "privacy.refit = 1 is not allowed: it must be true or false"),
+        ("[privacy]\nnoise_seed = -1" + PARTIES, "privacy.noise_seed = -1 is not allowed: it must be a whole number"),
         ("[graph]" + PARTIES, '[graph] is not used with split = "features": remove it'),
         ("[job]\nrounds == 3" + PARTIES, "not valid TOML: Invalid value (at line 2"),
         ("x = " + "[" * 3000, "not valid TOML"),
@@ -187,6 +209,45 @@ def test_absolute_paths_stay_when_moved(tmp_path: Path) -> None:
     assert f'data = "{absolute}"' in job.to_toml(tmp_path / "elsewhere")
 
 
+PRIVACY = """
+[privacy]
+epsilon = 1
+delta = 1e-6
+unit = "person"
+label_epsilon = 3
+row_norm = { bank = 1, phone = 2.5 }
+accountant = "pld"
+protect = "everyone"
+mechanism = "gram"
+predictions = "label-holder"
+neighbours = "zero-out"
+coef_norm = 4
+refit = true
+noise_seed = 7
+"""
+
+
+def test_every_key_of_privacy(tmp_path: Path) -> None:
+    job = read_job(write(tmp_path, PRIVACY + PARTIES))
+    assert job.privacy == Privacy(
+        epsilon=1.0, delta=1e-6, unit="person", label_epsilon=3.0, row_norm={"bank": 1.0, "phone": 2.5},
+        accountant="pld", protect="everyone", mechanism="gram", predictions="label-holder", neighbours="zero-out",
+        coef_norm=4.0, refit=True, noise_seed=7,
+    )  # fmt: skip
+    assert set(KEYS) == {field.name for field in dataclasses.fields(Privacy)}
+    split = '[privacy]\nepsilon = 2\nmechanism = "shares"\nhonest = 2\n'  # it goes with shares alone
+    assert read_job(write(tmp_path, split + PARTIES)).privacy == Privacy(epsilon=2.0, mechanism="shares", honest=2)
+    assert set(KEYS) == {*tomllib.loads(PRIVACY)["privacy"], "honest"}
+
+
+def test_privacy_is_what_was_written_and_nothing_without_the_section(tmp_path: Path) -> None:
+    assert read_job(write(tmp_path, PARTIES)).privacy is None
+    assert read_job(write(tmp_path, "[privacy]" + PARTIES)).privacy == Privacy()
+    alone = read_job(write(tmp_path, '[privacy]\nepsilon = "none"\nlabel_epsilon = 1' + PARTIES))
+    assert alone.privacy == Privacy(epsilon=None, label_epsilon=1.0)
+    assert alone.holder == "bank"
+
+
 # TOML text cannot hold lone surrogates, so no job that was read has any.
 text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 number = st.floats(0, allow_infinity=False)
@@ -200,6 +261,22 @@ models = st.builds(
     text,
     st.just("auto") | st.floats(0, exclude_min=True, allow_infinity=False),
 )
+
+positive = st.floats(0, exclude_min=True, allow_infinity=False)
+
+
+@st.composite
+def requests(draw: Any, names: list[str]) -> Privacy:
+    epsilon = draw(st.none() | positive)
+    return Privacy(
+        epsilon=epsilon,
+        delta=draw(st.floats(0, 1, exclude_min=True, exclude_max=True)),
+        unit=draw(st.sampled_from(["record", "person"])),
+        label_epsilon=draw(positive if epsilon is None else st.none() | positive),
+        row_norm=draw(positive | st.dictionaries(st.sampled_from(names), positive, min_size=1)),
+        refit=draw(st.booleans()),
+        noise_seed=draw(st.none() | st.integers(0, 2**63 - 1)),
+    )
 
 
 @st.composite
@@ -225,6 +302,7 @@ def jobs(draw: Any) -> Job:
         rounds=draw(st.integers(1, 10**6)),
         tol=draw(number),
         seed=draw(st.none() | st.integers(0, 2**32 - 1)),
+        privacy=draw(st.none() | requests(names)),
         secure_aggregation=draw(st.booleans()),
     )
 
@@ -235,6 +313,6 @@ def test_round_trip(job: Job, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "round.toml"
     path.write_bytes(job.to_toml().encode())
     again = read_job(path)
-    assert (again.name, again.parties, again.model) == (job.name, job.parties, job.model)
+    assert (again.name, again.parties, again.model, again.privacy) == (job.name, job.parties, job.model, job.privacy)
     assert again.secure_aggregation is job.secure_aggregation
     assert again.to_toml() == job.to_toml()

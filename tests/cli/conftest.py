@@ -24,6 +24,7 @@ class Files:
     model: str = 'loss = "logistic"\nalpha = 0.01'
     bank_keys: str = 'id = "customer"\nlabel = "default"'
     shop_keys: str = 'id = "customer"'
+    privacy: str | None = None
 
     def __post_init__(self) -> None:
         rng = np.random.RandomState(7)
@@ -44,6 +45,8 @@ class Files:
             lines = [",".join(table), *(",".join(str(value) for value in row) for row in rows)]
             (self.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
         text = f'[job]\nname = "credit"\n{self.job}\n[model]\n{self.model}\n'
+        if self.privacy is not None:
+            text += f"[privacy]\n{self.privacy}\n"
         for name, keys in (("bank", self.bank_keys), ("shop", self.shop_keys)):
             text += f'[[party]]\nname = "{name}"\ndata = "{name}.csv"\n{keys}\n'
         path = self.folder / "credit.toml"

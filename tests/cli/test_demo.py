@@ -20,7 +20,15 @@ def test_prints_a_table_and_commands_that_work(tacit: Any, tmp_path: Path, monke
     assert (answer.code, answer.err) == (0, "")
     assert max(map(len, answer.out.splitlines())) <= 80
     assert answer.out.isascii()
-    for words in ("clinic alone", "lab alone", "both together", "all data in one place", "NOT differentially private"):
+    for words in (
+        "clinic alone",
+        "lab alone",
+        "both together",
+        "all data in one place",
+        "NOT differentially private",
+        "both together, with epsilon 4",
+        "clinic alone 0.",
+    ):
         assert words in answer.out
     commands = [shlex.split(line) for line in answer.out.splitlines() if line.startswith("  tacit ")]
     assert [words[1] for words in commands] == ["train", "predict"]
@@ -46,6 +54,16 @@ def test_joint_is_close_to_pooled(tacit: Any, tmp_path: Path) -> None:
     losses = [float(line.split()[-1]) for line in out.splitlines()[1:5]]
     assert abs(losses[2] - losses[3]) < 2e-3
     assert f"'{tmp_path}/a b/job.toml'" in out
+
+
+def test_the_private_run_is_told_as_it_came_out(tacit: Any, tmp_path: Path) -> None:
+    out = tacit("demo", "--out", tmp_path).out
+    losses = [float(line.split()[-1]) for line in out.splitlines()[1:6]]
+    words = " ".join(out.split())
+    assert "differentially private (epsilon = 4 for each row of the lab, delta = 1e-05)" in words
+    assert (": better than the clinic alone" in words) == (losses[4] < losses[0])
+    assert "joint private model" in words
+    assert "party 1" not in words
 
 
 def test_files_do_not_share_the_order_of_rows(tacit: Any, tmp_path: Path) -> None:

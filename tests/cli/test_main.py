@@ -10,6 +10,7 @@ import pytest
 
 import tacit as package
 from tacit.cli import train
+from tacit.cli.main import VERBS
 from tacit.errors import RunError
 
 COMMAND = [sys.executable, "-m", "tacit.cli.main"]
@@ -19,10 +20,10 @@ def test_help_names_every_verb(tacit: Any) -> None:
     for words in ([], ["--help"]):
         answer = tacit(*words)
         assert answer.code == 0
-        assert all(verb in answer.out for verb in ("demo", "train", "predict", "verify"))
+        assert all(verb in answer.out for verb in VERBS)
 
 
-@pytest.mark.parametrize("verb", ["demo", "train", "predict", "verify"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help(tacit: Any, verb: str) -> None:
     answer = tacit(verb, "--help")
     assert answer.code == 0
@@ -31,7 +32,7 @@ def test_every_verb_has_help(tacit: Any, verb: str) -> None:
 
 def test_help_texts_fit_80_columns(tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for words in ([], ["demo"], ["train"], ["predict"], ["verify"]):
+    for words in ([], *([verb] for verb in VERBS)):
         assert max(len(line) for line in tacit(*words, "--help").out.splitlines()) <= 80
 
 
@@ -41,7 +42,7 @@ def test_version(tacit: Any) -> None:
 
 def test_unknown_verb_suggests_the_nearest(refused: Any) -> None:
     assert 'did you mean "train"?' in refused("trian", "job.toml")
-    assert "choose one of demo, train, predict, verify" in refused("xyzzy")
+    assert "choose one of demo, plan, train, predict, audit, verify" in refused("xyzzy")
 
 
 @pytest.mark.parametrize("words", [["--nonsense"], ["train"], ["train", "a", "--nonsense"], ["predict", "run"]])

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from tacit import HorizontalClassifier, HorizontalRegressor
+from tacit import HorizontalClassifier, HorizontalRegressor, VerticalClassifier
 from tacit.algorithms.consensus.gaussian import node as node_module
 from tacit.algorithms.consensus.gaussian.centre import centre_from
 from tacit.data.datasets import load_a9a
@@ -163,6 +163,17 @@ def test_what_no_theorem_covers_is_refused(change: dict[str, object], word: str)
     with pytest.raises(InputError, match=word) as caught:
         plan_for(**change)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+def test_columns_split_between_parties_have_one_epsilon() -> None:
+    with pytest.raises(InputError, match="epsilon_by_party"):
+        VerticalClassifier(privacy=Privacy(epsilon_by_party={"party 2": 1.0})).fit(np.eye(4), [0, 1, 0, 1])
+
+
+@pytest.mark.parametrize("asked", [{"epsilon_by_party": {"node 1": 1.0}}, {"honest": 2}])
+def test_the_papers_methods_share_neither_epsilons_nor_noise(asked: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=next(iter(asked))):
+        plan_for(method="primal", **asked)  # type: ignore[arg-type]
 
 
 def test_masks_are_refused_where_they_would_hide_nothing() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.algorithms.base import Algorithm, Problem
 from tacit.algorithms.block import Block
+from tacit.algorithms.folds import corrected_scores
 from tacit.errors import RunError
 from tacit.types import Arrays, Vector
 
@@ -59,11 +60,33 @@ def _own_sums(step: Callable[[int, Arrays], Arrays], exchange: int, message: Arr
 
 
 def out_of_fold(
-    problem: Problem, block: Block, labels: Vector, methods: Methods, folds: int, weights: Vector | None = None
+    problem: Problem,
+    block: Block,
+    labels: Vector,
+    methods: Methods,
+    folds: int,
+    weights: Vector | None = None,
+    *,
+    whole: OwnFit,
 ) -> Vector:
-    """Score of each row by a fit to the other folds (row i is in fold i modulo `folds`)."""
+    """Score of each row by a fit to the other folds (row i is in fold i modulo `folds`); `whole` is the fit to all."""
+    own = replace(problem, parties=1, rows=block.n, tol=TOL, row_weights=weights)
+    if own.fit_intercept:
+        centred = Block(block.matrix)
+        centre = centred.set_centre(weights)
+        constant = whole.intercept + float(centre @ whole.coef)
+        scores = corrected_scores(own, centred, labels, folds, np.append(whole.coef, constant))
+        if scores is not None:
+            return scores
     if block.n < 2 * folds:
-        return fit_alone(problem, block, labels, methods, weights).predict(block)
+        return whole.predict(block)
+    return _fold_by_fold(problem, block, labels, methods, folds, weights)
+
+
+def _fold_by_fold(
+    problem: Problem, block: Block, labels: Vector, methods: Methods, folds: int, weights: Vector | None
+) -> Vector:
+    """The same by a fit for each fold, which copies the rows of the others."""
     scores, fold = np.empty(block.n), np.arange(block.n) % folds
     for one in range(folds):
         seen, rest = np.flatnonzero(fold != one), np.flatnonzero(fold == one)

@@ -172,6 +172,9 @@ class Release(Protocol):
     def respond(self, name: str, symbols: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Each symbol, or one drawn anew."""
 
+    def draw(self, name: str, size: int) -> Vector:
+        """Noise as such, for an objective: its density falls with its norm alone."""
+
     def uniform(self, size: int) -> Vector:
         """Uniform numbers in (0, 1), for rounding at random."""
 

@@ -35,9 +35,10 @@ class Block:
         """True where D is kept in CSR form."""
         return bool(sparse.issparse(self.matrix))
 
-    def set_centre(self, weights: Vector | None) -> None:
-        """Take the weighted mean row as the centre (plain mean where weights is None)."""
-        self.centre = self._mean_row(np.ones(self.n) if weights is None else weights)
+    def set_centre(self, weights: Vector | None) -> Vector:
+        """Take the weighted mean row as the centre (plain mean where weights is None), and return it."""
+        self.centre = centre = self._mean_row(np.ones(self.n) if weights is None else weights)
+        return centre
 
     def _mean_row(self, weights: Vector) -> Vector:
         return np.asarray(self._sum_rows(weights) / weights.sum())

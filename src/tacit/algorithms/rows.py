@@ -7,6 +7,9 @@
 | m, c | centre and radius, in units of the columns |
 | p | min(1, b / |row|), one for each row |
 | f | min(1, c / |p row - m|), one for each row |
+
+What is done to a row depends on that row, the centre and the radius alone, and never fails: a row that is too long for
+products with it counts as a row of zeros. Norms are rounded up, so that no row comes out longer than its bound.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
 
 from tacit.algorithms.block import ROWS_AT_ONCE, Block
 from tacit.types import Matrix, Vector
 
-TOO_LONG = 1 + 1e-12  # rows are scaled so that rounding cannot make them longer than their bound
+LONGEST = 1e60  # a row longer than this many times the public norm counts as zeros: no product with it may overflow
 
 
 @dataclass(frozen=True)
@@ -41,15 +45,19 @@ class ClippedRows:
     def __init__(self, block: Block, clip: RowClip) -> None:
         assert block.centre is None, "rows are centred by their clip alone"
         self.block, self.clip = block, clip
-        squares = self._squares = _squared_norms(block)
-        self.shrink = clip.norm / np.maximum(clip.norm, TOO_LONG * np.sqrt(squares))
+        squares = _squared_norms(block)
+        self.kept = squares < (LONGEST * clip.norm) ** 2
+        squares = self._squares = np.where(self.kept, squares, 0.0)
+        unsure = (block.d + 16) * 2.0**-52  # relative rounding of a norm, at most
+        long = (1 + unsure) * np.sqrt(squares)
+        self.shrink = np.where(self.kept, clip.norm / np.maximum(clip.norm, long), 0.0)
         self.factor = np.ones(block.n)
         if clip.centre is not None:
             centre, size = clip.centre, float(clip.centre @ clip.centre)
-            away = self.shrink**2 * squares - 2 * self.shrink * block.predict(centre) + size
+            away = self.shrink**2 * squares - 2 * self._shrunk(centre) + size
             # what rounding may have taken off a difference of large numbers is put back
-            away = np.sqrt(np.maximum(away, 0.0) + 1e-14 * (self.shrink**2 * squares + size))
-            self.factor = clip.radius / np.maximum(clip.radius, TOO_LONG * away)
+            away = np.sqrt(np.maximum(away, 0.0) + unsure * (self.shrink**2 * squares + size))
+            self.factor = clip.radius / np.maximum(clip.radius, (1 + unsure) * away)
 
     @property
     def n(self) -> int:
@@ -63,10 +71,15 @@ class ClippedRows:
 
     def predict(self, x: Vector) -> Vector:
         """The rows times x."""
-        product = self.shrink * self.block.predict(x)
+        product = self._shrunk(x)
         if self.clip.centre is not None:
             product -= self.clip.centre @ x
         return np.asarray(self.factor * product)
+
+    def _shrunk(self, x: Vector) -> Vector:
+        """The rows, scaled down to the public norm, times x."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of rows that count as zeros
+            return np.where(self.kept, self.shrink * self.block.predict(x), 0.0)
 
     def correlate(self, r: Vector) -> Vector:
         """The transposed rows times r."""
@@ -105,8 +118,13 @@ class ClippedRows:
 
 
 def _squared_norms(block: Block) -> Vector:
+    """In float64, whatever the data are; infinite where it overflows."""
     matrix = block.matrix
-    if block.is_sparse:
-        return np.asarray(matrix.multiply(matrix).sum(axis=1), dtype=np.float64).ravel()
-    norms: Vector = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        if block.is_sparse:
+            squares = np.square(matrix.data, dtype=np.float64)
+            return np.asarray(
+                sparse.csr_array((squares, matrix.indices, matrix.indptr), shape=matrix.shape) @ np.ones(block.d)
+            )
+        norms: Vector = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
     return norms

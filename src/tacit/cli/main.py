@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import demo, predict, train, verify
+from tacit.cli import audit, demo, plan, predict, train, verify
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
-VERBS = {"demo": demo, "train": train, "predict": predict, "verify": verify}
+VERBS = {"demo": demo, "plan": plan, "train": train, "predict": predict, "audit": audit, "verify": verify}
 
 DESCRIPTION = """\
 Train one model together with others who hold other columns about the same
@@ -23,9 +23,11 @@ people, without showing each other the data."""
 EPILOG = """\
 start here:
   tacit demo                  see it work on data shipped with scikit-learn
+  tacit plan job.toml         see noise, privacy and traffic before training
   tacit train job.toml        train what a job file describes
   tacit predict RUN a.csv b.csv
                               predict new rows with what was trained
+  tacit audit job.toml        try to break the privacy of a job
   tacit verify RUN            recompute the privacy certificate of a run
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.

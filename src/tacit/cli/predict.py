@@ -56,6 +56,13 @@ def run(options: argparse.Namespace) -> int:
     if dropped:
         listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())
         print(f"tacit: left out for lack of a match at another party: {listed}", file=sys.stderr)
+    if model.predictions_for is not None:
+        name = model.predictions_for
+        print(
+            f"tacit: these predictions must stay with {name}: they use its exact fit, which the certificate "
+            f"does not protect from others",
+            file=sys.stderr,
+        )
     predictions = predict(model, data)
     if options.out is None:
         for text in csv_text(predictions):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,9 +42,11 @@ a job file:
   [[party]]
   name = "shop"
   data = "shop.csv"
-  id = "customer" """
+  id = "customer"
+  [privacy]                # without it nothing is protected
+  epsilon = 1              # of the whole run, for each row of shop"""
 ENGINES = ("in-process",)
-DIVERGED = 1e3  # times the objective of a model that is all zero
+WIDTH = 88  # of a long text in the summary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,11 +73,12 @@ def run(options: argparse.Namespace) -> int:
     _check_interval(options.checkpoint_every)
     job = read_job(options.job)
     job = replace(job, engine=options.engine or job.engine)
-    _check_engine(job.engine)
+    check_engine(job.engine)
     directory = RunDirectory(options.out or default_directory(job.name))
     with directory.locked(resume=options.resume):
         if directory.finished:
             directory.check_job(job)
+            directory.forget()
             return _already_finished(directory, options.quiet)
         data, begun = prepare(job)
         directory.begin(begun)
@@ -88,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
         directory.finish(result, begun)
-    if not result.converged:
+    if not _is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
     if not options.quiet:
         print("\n".join(summary(data, begun, result, directory.path)))
@@ -112,9 +116,9 @@ def prepare(job: Job) -> tuple[JobData, Begun]:
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
     data = load_job_data(job)
-    holder = next(spec.name for spec in job.parties if spec.label is not None)
-    labels = encode_labels(data.labels, loss, holder)
-    plan = _plan(job, data)
+    labels = encode_labels(data.labels, loss, job.holder)
+    columns = tuple(shard.features.shape[1] for shard in data.shards)
+    plan = plan_job(job, len(data.labels), columns, sum(_nbytes(shard.features) for shard in data.shards))
     plan.problem.loss.check_labels(labels.values)
     return data, Begun(job, plan, data.shards, labels)
 
@@ -140,7 +144,8 @@ def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
         ) from error
 
 
-def _plan(job: Job, data: JobData) -> Plan:
+def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) -> Plan:
+    """The plan of a job, from its sizes."""
     from sklearn.utils import check_random_state
 
     from tacit.plan import make_plan
@@ -155,11 +160,12 @@ def _plan(job: Job, data: JobData) -> Plan:
         rho=model.rho,
         max_rounds=job.rounds,
         tol=job.tol,
-        privacy=None,
-        party_names=tuple(shard.name for shard in data.shards),
-        rows=len(data.labels),
-        input_bytes=sum(_nbytes(shard.features) for shard in data.shards),
-        columns=tuple(shard.features.shape[1] for shard in data.shards),
+        privacy=job.privacy,
+        party_names=tuple(spec.name for spec in job.parties),
+        rows=rows,
+        input_bytes=input_bytes,
+        columns=columns,
+        holder=job.holder,
         seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
         secure_aggregation=job.secure_aggregation,
     )
@@ -171,7 +177,8 @@ def _nbytes(matrix: Any) -> int:
     return int(matrix.nbytes)
 
 
-def _check_engine(engine: str) -> None:
+def check_engine(engine: str) -> None:
+    """Refuse an engine that is not there."""
     from tacit.data.wording import nearest, show
 
     if engine not in ENGINES:
@@ -206,6 +213,11 @@ def _refuse_diverged(directory: RunDirectory, result: RunResult) -> None:
         raise RunError(f"{result.note} (stopped after round {len(result.trace)}; no model was written)")
 
 
+def _is_finished(result: RunResult) -> bool:
+    """Whether the run did what was planned: its stopping rule holds, or it went its fixed number of rounds."""
+    return result.converged or result.plan.fixed_rounds
+
+
 def _why_not(result: RunResult) -> str:
     return (
         f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
@@ -225,23 +237,50 @@ def _already_finished(directory: RunDirectory, quiet: bool) -> int:
 
 def summary(data: JobData, begun: Begun, result: RunResult, directory: Path) -> list[str]:
     """How the run went, where everything is, and what to do next."""
+    from tacit.data.wording import plural
     from tacit.runtime.store import result_record
 
     record = result_record(result, begun)
-    objective, gap = (value if isinstance(value, float) else math.inf for value in (record["objective"], record["gap"]))
-    rounds = f"{record['rounds']} rounds, {duration(result.seconds)}"
+    rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
         ("job", begun.job.name),
         ("rows", _rows(data, begun)),
         *_classes(begun),
-        ("rounds", rounds if result.converged else f"{rounds}: NOT converged"),
-        ("objective", f"{objective:.6g}, {within(gap)}"),
+        ("rounds", rounds if _is_finished(result) else f"{rounds}: NOT converged"),
+        *_objective(record),
         ("traffic", traffic(record["traffic"])),
-        ("privacy", str(result.certificate).splitlines()[1]),
+        *_privacy(result),
         ("written", f"{directory}: model, trace.jsonl, certificate.txt, result.json"),
     ]
-    lines = [f"{title:<10} {text}" for title, text in rows]
+    lines = [f"{title:<10} {text}".rstrip() for title, text in rows]
     return [*lines, "", "next, with these files or with new rows:", f"  {_next(begun, directory)}"]
+
+
+def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """The objective of the model; nothing in a private run, where it is a function of every row."""
+    if not isinstance(record["objective"], float):
+        return []
+    gap = record["gap"] if isinstance(record["gap"], float) else math.inf
+    return [("objective", f"{record['objective']:.6g}, {within(gap)}")]
+
+
+def _privacy(result: RunResult) -> list[tuple[str, str]]:
+    """What is proven, by which mechanism, and whether it was worth it."""
+    said = [("privacy", str(result.certificate).splitlines()[1])]
+    if result.plan.private is None:
+        return said
+    from tacit.plan.describe import mechanism_words, strengths
+
+    said += _wrapped("protects", strengths(result.plan))
+    said += _wrapped("mechanism", mechanism_words(result.plan))
+    for number, text in enumerate(result.outlook):
+        said += _wrapped("" if number else "worth it?", text)
+    return said
+
+
+def _wrapped(title: str, text: str) -> list[tuple[str, str]]:
+    """One row of the summary for each line of a long text."""
+    return [("" if number else title, line) for number, line in enumerate(textwrap.wrap(text, WIDTH))]
 
 
 def _rows(data: JobData, begun: Begun) -> str:

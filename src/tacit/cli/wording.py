@@ -8,24 +8,9 @@ import shlex
 import sys
 from collections.abc import Mapping
 
+from tacit.data.wording import duration, size
 
-def size(count: float) -> str:
-    """Bytes for people: 512 B, 3.2 kB, 1.5 MB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
-def duration(seconds: float) -> str:
-    """Time for people: 0.03 s, 12 s, 3 min 20 s, 2 h 5 min."""
-    if seconds < 99.5:
-        return f"{seconds:.2g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
+__all__ = ["command", "duration", "size", "tell", "traffic", "within"]
 
 
 def within(gap: float) -> str:

@@ -102,7 +102,7 @@ def load_training_data(specs: Sequence[PartySpec], folder: str | os.PathLike[str
         raise InputError(f"{plural(len(holders), 'party')} name a label column: exactly one must")
     holder = holders[0]
     label = specs[holder].label or ""
-    names = [_feature_names(table, spec, label) for table, spec in zip(tables, specs, strict=True)]
+    names = [feature_names(table, spec, label) for table, spec in zip(tables, specs, strict=True)]
     # Checked before the rows are reordered, so that the message counts rows as the file does.
     values = check_labels(tables[holder].column(label), party=specs[holder].name)
     alignment = align(tables, [spec.id for spec in specs])
@@ -145,7 +145,7 @@ def load_prediction_data(party_specs: Sequence[PartySpec], paths: Sequence[str |
     return PredictionData(shards, alignment.ids, alignment.counts)
 
 
-def _feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:
+def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:
     """Return the columns a party trains on: those it lists, or all but its id and label."""
     table.require([name for name in (spec.id, spec.label) if name is not None])
     if spec.features is not None:

@@ -23,8 +23,8 @@ from tacit.errors import InputError
 __all__ = ["Table", "read_table"]
 
 # What the readers raise on damaged input; InputError is a ValueError too and is let through first.
-_DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError, zlib.error, OverflowError, MemoryError)
-_BLOCK = 1 << 24  # bytes; a row must fit in a block, and rows of many thousand columns are long
+DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError, zlib.error, OverflowError, MemoryError)
+BLOCK = 1 << 24  # bytes; a row must fit in a block, and rows of many thousand columns are long
 
 
 def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | None = None) -> Table:
@@ -54,20 +54,20 @@ def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | Non
         one name or a column without a name.
     """
     path = Path(path)
-    reader, hint = _reader(path, party)
-    _check_file(path, party)
+    reader, hint = reader_of(path, party)
+    check_file(path, party)
     try:
         return reader(path, party, id_column)
     except InputError:
         raise
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
 
 
 _Reader = Callable[[Path, str, str | None], Table]
 
 
-def _reader(path: Path, party: str) -> tuple[_Reader, str]:
+def reader_of(path: Path, party: str) -> tuple[_Reader, str]:
     """Choose the reader by the end of the name, and what to advise when it fails."""
     name = path.name.lower().removesuffix(".gz")
     zipped = name != path.name.lower()
@@ -83,7 +83,7 @@ def _reader(path: Path, party: str) -> tuple[_Reader, str]:
     )
 
 
-def _check_file(path: Path, party: str) -> None:
+def check_file(path: Path, party: str) -> None:
     """Refuse what is absent, no file, or empty."""
     try:
         found, empty = path.is_file(), path.is_file() and path.stat().st_size == 0
@@ -95,7 +95,7 @@ def _check_file(path: Path, party: str) -> None:
         raise InputError(f"party {show(party)}: {show(str(path))} is empty: it needs rows")
 
 
-def _unzipped(path: Path) -> bytes:
+def unzipped(path: Path) -> bytes:
     """Return the content; Python's gzip checks the length and checksum, so no cut file passes."""
     content = path.read_bytes()
     return gzip.decompress(content) if path.name.lower().endswith(".gz") else content
@@ -104,19 +104,19 @@ def _unzipped(path: Path) -> bytes:
 def _read_csv(path: Path, party: str, id_column: str | None) -> Table:
     """Read CSV by Arrow, which infers the type of each column."""
     zipped = path.name.lower().endswith(".gz")
-    source: Any = pa.BufferReader(_unzipped(path)) if zipped else str(path)
+    source: Any = pa.BufferReader(unzipped(path)) if zipped else str(path)
     types = {id_column: pa.string()} if id_column is not None else None
     data = pyarrow.csv.read_csv(
         source,
-        read_options=pyarrow.csv.ReadOptions(block_size=_BLOCK),
+        read_options=pyarrow.csv.ReadOptions(block_size=BLOCK),
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(column_types=types),
     )
-    _check_separator(data.column_names, path, party)
-    return _arrow_table(data, path, party)
+    check_separator(data.column_names, path, party)
+    return arrow_table(data, path, party)
 
 
-def _check_separator(names: list[str], path: Path, party: str) -> None:
+def check_separator(names: list[str], path: Path, party: str) -> None:
     """Refuse a header that became one column because another separator is used."""
     for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(names) == 1 and separator in names[0]:
@@ -128,11 +128,11 @@ def _read_parquet(path: Path, party: str, id_column: str | None) -> Table:
     with pyarrow.parquet.ParquetFile(path) as file:
         data = file.read()
     data.validate(full=True)  # text in a damaged file may be no UTF-8, which Arrow does not check
-    return _arrow_table(data, path, party)
+    return arrow_table(data, path, party)
 
 
-def _arrow_table(data: Any, path: Path, party: str) -> Table:
-    """Check the header and wrap the columns."""
+def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> Table:
+    """Check the header and wrap the columns; `rows` says how many the file has where `data` is its header alone."""
     names = tuple(data.column_names)
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
@@ -145,16 +145,17 @@ def _arrow_table(data: Any, path: Path, party: str) -> Table:
             f"party {show(party)}: column {names.index('') + 1} of {show(str(path))} has no name: "
             "name it in the header, or remove it (a data frame writes its row index so)"
         )
-    if data.num_rows == 0:
+    count = data.num_rows if rows is None else rows
+    if count == 0:
         raise _no_rows(path, party)
-    return ArrowTable(party=party, columns=names, n_rows=data.num_rows, data=data)
+    return ArrowTable(party=party, columns=names, n_rows=count, data=data)
 
 
 def _read_libsvm(path: Path, party: str, id_column: str | None) -> Table:
     """Read LIBSVM text as CSR."""
     from sklearn.datasets import load_svmlight_file  # here: it is slow to import and rarely needed
 
-    features, label = load_svmlight_file(io.BytesIO(_unzipped(path)), zero_based=False)
+    features, label = load_svmlight_file(io.BytesIO(unzipped(path)), zero_based=False)
     n_rows, width = features.shape
     if n_rows == 0:
         raise _no_rows(path, party)

@@ -31,6 +31,7 @@ from tacit.algorithms.gram.settings import (
 )
 from tacit.algorithms.gram.targets import ABSOLUTE_CLIP, RESIDUAL_CLIP, symbol_slope
 from tacit.errors import InputError
+from tacit.plan.gram_cost import payload, seconds
 from tacit.plan.gram_words import certificate, outlook
 from tacit.plan.private import COORDINATOR, LABELS, PrivatePlan, Sizes
 from tacit.privacy import accountant, curves
@@ -45,7 +46,8 @@ from tacit.problem.losses.modified import modified
 
 REFIT_SHARE = 0.3  # of epsilon for the one bit of a refit
 SYMBOL_SHARE = 0.7  # of epsilon for the one symbol of a label holder whose rows are protected too
-HOLDER_STEPS = (40, 4.0)
+HOLDER_STEPS, HOLDER_FEW_STEPS = (40, 4.0), (20, 3.0)  # few where the symbol's epsilon is below MANY_LEVELS
+LARGEST_NORM = 1e50  # of a row: squares and products of such numbers stay far from overflow
 MANY_LEVELS = 2.0  # epsilon of a symbol from which four levels of the score are worth sending
 
 
@@ -94,6 +96,8 @@ def plan_gram(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
         rounds=2 if privacy.refit or settings.checks else 1,
         noise=_noise(settings),
         outlook=outlook(settings, sizes),
+        traffic=payload(settings, sizes),
+        seconds=seconds(settings, sizes),
     )
 
 
@@ -136,14 +140,23 @@ def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
     for refused, reason in reasons:
         if refused:
             raise InputError(f"mechanism='gram' does not fit {reason}")
+    for party in sizes.parties if everyone else sizes.others:
+        if not 1 / LARGEST_NORM <= privacy.norm_of(party) <= LARGEST_NORM:
+            raise InputError(
+                f"mechanism='gram' does not fit row_norm={privacy.norm_of(party):g} of party {party!r}: scale its "
+                f"columns so that a norm between {1 / LARGEST_NORM:g} and {LARGEST_NORM:g} fits"
+            )
 
 
 def _shape(loss: Loss, label_epsilon: float | None, response: Response | None) -> _Shape:
     """Derivative and weight of each loss, with their bounds (gram.md, section 2)."""
     if response is not None:
         return _Shape("symbols", symbol_slope(response), 0.25, one_signed=True)
-    if label_epsilon is not None:
+    if label_epsilon is not None and loss.name == "logistic":
         return _Shape("logistic", modified(loss, label_epsilon).lipschitz, 0.25, one_signed=True)
+    if label_epsilon is not None:
+        slope = modified(loss, label_epsilon).lipschitz
+        return _Shape("margin", slope, slope / 2, one_signed=True)
     if loss.name == "logistic":
         return _Shape("half", 1.0, 0.5, one_signed=True)
     if loss.name in ("hinge", "sigmoid"):
@@ -179,14 +192,17 @@ class _Budget:
                         GaussianRelease(mu * math.sqrt(count), 1.0),
                     ],
                 )
-        elif privacy.refit:
+            return
+        label: list[Event] = []
+        if together and privacy.label_epsilon is not None:
+            label = [RandomizedResponse(privacy.label_epsilon, unit="label")]
+        if privacy.refit:
             bit = _bit_epsilon(privacy, others)
-            self.others = _largest(privacy, lambda mu: [BucketedResponse(mu, bit)] * count)
-        elif together and privacy.label_epsilon is not None:
-            label = RandomizedResponse(privacy.label_epsilon, unit="label")
-            self.others = budget_mu(epsilon, privacy.delta, beside=(label,)) / math.sqrt(count)
+            budget_mu(epsilon, privacy.delta, beside=[RandomizedResponse(bit)] * count + label)  # is there room at all?
+            self.others = _largest(privacy, lambda mu: [BucketedResponse(mu, bit)] * count + label)
         else:
-            self.others = _largest(privacy, lambda mu: [GaussianRelease(mu * math.sqrt(count), 1.0)])
+            budget_mu(epsilon, privacy.delta, beside=label)
+            self.others = _largest(privacy, lambda mu: [GaussianRelease(mu * math.sqrt(count), 1.0), *label])
 
 
 def _largest(privacy: Privacy, events: Callable[[float], list[Event]]) -> float:
@@ -216,9 +232,8 @@ def _fit(privacy: Privacy, sizes: Sizes, party: str, shape: _Shape, mu: float) -
 
 def _holder_fit(privacy: Privacy, sizes: Sizes, mu: float) -> FitSettings:
     shape = _Shape("half", 1.0, 0.5, one_signed=False)  # the label belongs to the record, so its sign may change too
-    return _calibrated(
-        privacy, sizes, sizes.holder, mu, shape, HOLDER_STEPS, bent=False, label_noise=0.0, checked=False
-    )
+    steps = HOLDER_FEW_STEPS if _response(privacy).levels == 1 else HOLDER_STEPS
+    return _calibrated(privacy, sizes, sizes.holder, mu, shape, steps, bent=False, label_noise=0.0, checked=False)
 
 
 def _calibrated(
@@ -273,7 +288,7 @@ def _shares(*, checked: bool) -> dict[str, float]:
 def _without_rounding(mu: float, entries: int, rows: int, party: str) -> float:
     """What is left of mu when rounding, in the sums and to the grid, has had its part (gram.md, section 7)."""
     left = (mu - math.ldexp(math.sqrt(entries), -GRID_BITS)) / (1 + rounding(rows, ROWS_AT_ONCE)) * (1 - 1e-12)
-    if left <= 0.5 * mu:
+    if left <= 0.5 * mu or rows * mu > 2.0**36:  # no sum of rows may leave the grid
         raise InputError(
             f"party {party!r}: rounding would take half of the privacy asked for with {rows} rows and {entries} "
             "released numbers: raise epsilon, or use fewer columns"

@@ -69,7 +69,10 @@ def _covers(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str
         rows.append(f"the rows and labels of {sizes.holder}: a private fit, and one randomized symbol for each row")
     elif settings.label_epsilon is not None:
         rows.append("the labels: each was randomized once, and the true ones entered nothing that is sent")
-    rows.append("the parts of the model of the parties named above: they may be published, and so may predictions")
+    if settings.own_exact:
+        rows.append(f"the parts of the model of {_listed(sizes.others)}: they may be published")
+    else:
+        rows.append("the parts of the model of the parties named above: they may be published, and so may predictions")
     return tuple(rows)
 
 

@@ -39,6 +39,8 @@ class GraphSizes:
     max_rounds : int
     published : bool
         Whether the paper's exact form was asked for.
+    options : object
+        Options of the method, where it has some; None leaves them to it.
     secure : bool
         Whether what nodes send to the middle of a star travels under masks, so that only the sum can be read.
     """
@@ -48,6 +50,7 @@ class GraphSizes:
     columns: int
     max_rounds: int
     published: bool = False
+    options: object = None
     secure: bool = False
 
     @property
@@ -111,9 +114,12 @@ GraphPlanner = Callable[[Privacy, Problem, GraphSizes], PrivateGraphPlan]
 
 def _planners() -> dict[str, GraphPlanner]:
     """Private methods by name: one plan file and one line each."""
+    from tacit.plan.graph_dual import plan_dual  # these need the records above
     from tacit.plan.graph_gaussian import plan_gaussian
+    from tacit.plan.graph_pdml import plan_pdml
+    from tacit.plan.graph_primal import plan_primal
 
-    return {"gaussian": plan_gaussian}
+    return {"dual": plan_dual, "gaussian": plan_gaussian, "pdml": plan_pdml, "primal": plan_primal}
 
 
 @dataclass(frozen=True)
@@ -189,12 +195,13 @@ def make_graph_plan(
     columns: int,
     sizes: tuple[float, ...] | None = None,
     seed: int = 0,
+    options: object = None,
     secure_aggregation: bool = False,
 ) -> GraphPlan:
     """Check every choice against every other and fill in what is left open.
 
+    `sizes` are the sums of the row weights of each node, where there are weights; `options` are those of the method.
     With `secure_aggregation` what nodes send to the middle of a star travels under masks.
-    `sizes` are the sums of the row weights of each node, where there are weights.
 
     Raises
     ------
@@ -227,9 +234,10 @@ def make_graph_plan(
         rho=_check_rho(rho),
         seed=seed,
     )
-    known = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), bool(secure_aggregation))
-    private = _plan_privacy(privacy, method, problem, sizes, known)
-    if secure_aggregation and (private is None or not private.masked):
+    secure = bool(secure_aggregation)
+    public = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), options, secure)
+    private = _plan_privacy(privacy, method, problem, sizes, public)
+    if secure and (private is None or not private.masked):
         raise InputError('secure_aggregation=True is for method="gaussian" with privacy: leave it out')
     reason = ADMM.refusal(the_loss, regularizer) if private is None else ""
     if reason:

@@ -12,6 +12,7 @@ import numpy as np
 from tacit.algorithms import ALGORITHMS, Algorithm
 from tacit.algorithms.base import PrivateAlgorithm, Problem
 from tacit.errors import InputError
+from tacit.plan import describe
 from tacit.plan.private import PrivatePlan, Sizes, plan_privacy, seen_loss
 from tacit.privacy.certificate import Certificate, not_private
 from tacit.privacy.secured import secured
@@ -50,6 +51,23 @@ class Plan:
         gathers = isinstance(self.algorithm, PrivateAlgorithm) and self.algorithm.gathers
         holder = self.private.holder if self.private is not None and gathers else None
         return tuple(name for name in self.party_names if name != holder)
+
+    @property
+    def fixed_rounds(self) -> bool:
+        """Whether the number of rounds is fixed beforehand, so that there is no stopping rule."""
+        return self.private is not None and self.private.algorithm is not None
+
+    @property
+    def most_rounds(self) -> int:
+        """Exchanges at most."""
+        return self.max_rounds if self.private is None else self.private.rounds
+
+    def describe(self) -> dict[str, Any]:
+        """Rounds, noise, claims, traffic and outlook as plain values; `str` says the same in words."""
+        return describe.record(self)
+
+    def __str__(self) -> str:
+        return "\n".join(describe.lines(self))
 
     def certificate(self) -> Certificate:
         """The claim of the whole run."""
@@ -134,7 +152,8 @@ def make_plan(
         sums_only=bool(secure_aggregation),
     )
     chosen = _choose_method(method, problem, columns)
-    sizes = Sizes(party_names, holder or party_names[0], rows, columns or (0,) * len(party_names), int(max_rounds))
+    widths, masked = columns or (0,) * len(party_names), bool(secure_aggregation)
+    sizes = Sizes(party_names, holder or party_names[0], rows, widths, int(max_rounds), masked)
     private = plan_privacy(privacy, problem, sizes)
     _check_secure(secure_aggregation, party_names, private)
     return Plan(problem, chosen, party_names, int(max_rounds), private, bool(secure_aggregation))

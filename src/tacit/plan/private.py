@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tacit.algorithms.base import PrivateAlgorithm, Problem
@@ -27,6 +27,7 @@ class Sizes:
     rows: int
     columns: tuple[int, ...]
     max_rounds: int
+    secure: bool = False  # whether answers travel under masks
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -64,6 +65,10 @@ class PrivatePlan:
         Standard deviations by what they are added to, for people.
     outlook : tuple of str
         What the sizes say about the use of the run, in plain sentences.
+    traffic : mapping of str to (int, int)
+        Bytes to each asked party and back over the whole run, where they are known beforehand; else empty.
+    seconds : float or None
+        Rough guess of the time of the run; None where there is none.
     """
 
     privacy: Privacy
@@ -76,6 +81,13 @@ class PrivatePlan:
     rounds: int
     noise: Mapping[str, float]
     outlook: tuple[str, ...] = ()
+    traffic: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: float | None = None
+
+    @property
+    def predictions_for(self) -> str | None:
+        """The only party that may see predictions; None where anyone may."""
+        return self.holder if getattr(self.settings, "own_exact", False) else None
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
@@ -105,7 +117,15 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
         raise InputError(f"privacy={privacy!r} is not allowed: give tacit.Privacy(...), or None")
     if problem.row_weights is not None:
         raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
-    return _planners()[mechanism_of(privacy)](privacy, problem, sizes)
+    if privacy.epsilon_by_party is not None:
+        raise InputError("epsilon_by_party is for rows split over a graph: give one epsilon here")
+    mechanism = mechanism_of(privacy)
+    if privacy.honest is not None and mechanism != "shares":
+        raise InputError(
+            f"honest={privacy.honest} does not fit mechanism={mechanism!r}: noise is split between parties in "
+            "mechanism='shares' alone, so leave honest out"
+        )
+    return _planners()[mechanism](privacy, problem, sizes)
 
 
 def mechanism_of(privacy: Privacy) -> str:

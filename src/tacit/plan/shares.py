@@ -6,6 +6,7 @@ Theorems: docs/proofs/shares.md. Nothing here depends on the data.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tacit.algorithms.base import Problem
@@ -17,13 +18,15 @@ from tacit.plan.shares_words import certificate, outlook
 from tacit.privacy import accountant
 from tacit.privacy.calibration import budget_mu, label_events
 from tacit.privacy.events import Event, GaussianRelease
-from tacit.privacy.randomness import grid_sensitivity, grid_step, sd_for
+from tacit.privacy.fixed_point import SHARE as SHARE_POINT
+from tacit.privacy.randomness import FARTHEST, grid_sensitivity, grid_step, sd_for
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import Privacy
 
 NOISY_ROUNDS = 3  # where noise exceeds the shares, more rounds add more noise than they take off the gap (measured)
 LARGE_NOISE = 0.07  # variance that the noise of a single round leaves in a score, from which one round is best
 CLEAR_ROUNDS = 30
+SPLIT_STEPS = 2  # where noise is split between parties: a third step helps or harms, by the data (measured)
 CLEAR_NOISE = 0.25  # of b: below it the coordinator uses the loss itself
 MOST_TRIES = 1000
 
@@ -38,9 +41,11 @@ def plan_shares(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan
     """
     _refuse(privacy, problem, sizes)
     norm = _one_norm(privacy, sizes)
-    bound = privacy.coef_norm * norm
-    rounds, sd = _rounds_and_noise(privacy, sizes, bound)
-    settings = SharesSettings(row_norm=norm, bound=bound, quadratic=_is_noisy(sd, bound, sizes))
+    whole = privacy.coef_norm * norm
+    rounds, bound, sd = (_steps_and_noise if is_split(privacy) else _rounds_and_noise)(privacy, sizes, whole)
+    steps = rounds if is_split(privacy) else 1  # whose noise adds up at the coordinator
+    noisy = _is_noisy(sd * math.sqrt(steps), whole, sizes)
+    settings = SharesSettings(row_norm=norm, bound=bound, quadratic=noisy, steps=is_split(privacy))
     releases: dict[str, tuple[Planned, ...]] = {name: (Allowed(SHARE, sd, rounds),) for name in sizes.parties}
     if privacy.label_epsilon is not None:
         releases[COORDINATOR] = (AllowedResponse(LABELS, privacy.label_epsilon),)
@@ -51,7 +56,7 @@ def plan_shares(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan
         algorithm=SHARES,
         settings=settings,
         releases=releases,
-        certificate=certificate(privacy, sizes, rounds, events, _label(privacy, sizes)),
+        certificate=certificate(privacy, sizes, rounds, events, _label(privacy, sizes), _alone(privacy, events, sd)),
         holder=sizes.holder,
         rounds=rounds,
         noise={f"each of the {rounds} shares of a row": sd},
@@ -59,9 +64,15 @@ def plan_shares(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan
     )
 
 
+def is_split(privacy: Privacy) -> bool:
+    """Whether the noise of several parties counts together."""
+    return (privacy.honest or 1) > 1
+
+
 def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
     loss, penalty = problem.loss, problem.regularizer.name
     reasons = (
+        *_split_reasons(privacy, sizes),
         (privacy.epsilon is None, "epsilon=None: shares need noise, so give epsilon, or leave the mechanism out"),
         (len(sizes.parties) < 2, "one party only: with nobody to protect it from, leave privacy out"),
         (penalty != "l2", f'penalty={penalty!r}: the bound is proven for ridge within a ball, so give penalty="l2"'),
@@ -81,6 +92,27 @@ def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
             raise InputError(f"mechanism='shares' does not fit {reason}")
 
 
+def _split_reasons(privacy: Privacy, sizes: Sizes) -> tuple[tuple[bool, str], ...]:
+    honest, most = privacy.honest or 1, len(sizes.parties) - 1
+    return (
+        (
+            privacy.honest is not None and not sizes.secure,
+            f"honest={honest} without masks, since each party's share is seen by itself then: "
+            "give secure_aggregation=True, or leave honest out",
+        ),
+        (
+            privacy.honest is not None and honest > most,
+            f"honest={honest} with {most + 1} parties: whoever sees the sum, as the coordinator does, is one of them "
+            f"and knows its own noise, so give at most {most}",
+        ),
+        (
+            is_split(privacy) and privacy.unit == "person",
+            f"honest={honest} with unit='person': the sum moves by the shares of all parties together then, as much "
+            "as its noise grows, so leave honest out",
+        ),
+    )
+
+
 def _one_norm(privacy: Privacy, sizes: Sizes) -> float:
     norms = {privacy.norm_of(name) for name in sizes.parties}
     if len(norms) > 1:
@@ -93,16 +125,35 @@ def _one_norm(privacy: Privacy, sizes: Sizes) -> float:
 # --- how much noise ----------------------------------------------------------------------------------
 
 
-def _rounds_and_noise(privacy: Privacy, sizes: Sizes, bound: float) -> tuple[int, float]:
+def _steps_and_noise(privacy: Privacy, sizes: Sizes, whole: float) -> tuple[int, float, float]:
+    """Steps of equal length, whose sum is within the ball; the noise of each is what every party adds."""
+    steps = min(sizes.max_rounds, SPLIT_STEPS)
+    bound = whole / steps
+    sd = _noise(privacy, sizes, bound, steps)
+    _refuse_rounding(sd, bound)
+    return steps, bound, sd
+
+
+def _refuse_rounding(sd: float, bound: float) -> None:
+    """Split noise must reach the sum as it was drawn, unrounded by floats and masks (grid.md, theorem 3)."""
+    step, largest = grid_step(sd), 1.01 * bound + (FARTHEST + 1) * sd
+    if step < SHARE_POINT.step or largest > min(SHARE_POINT.bound, 2.0**53 * step):
+        raise InputError(
+            f"honest: noise of {sd:.3g} on shares up to {bound:.3g} would be rounded under masks: choose row_norm and "
+            "coef_norm near 1 and a smaller epsilon, or leave honest out"
+        )
+
+
+def _rounds_and_noise(privacy: Privacy, sizes: Sizes, bound: float) -> tuple[int, float, float]:
     """Many rounds where the noise stays small in them, few otherwise."""
     rounds = min(sizes.max_rounds, CLEAR_ROUNDS)
     sd = _noise(privacy, sizes, bound, rounds)
     if not _is_noisy(sd, bound, sizes):
-        return rounds, sd
+        return rounds, bound, sd
     once = _noise(privacy, sizes, bound, 1)
     left = once**2 * sum(sizes.columns) / sizes.rows
     rounds = 1 if left > LARGE_NOISE else min(sizes.max_rounds, NOISY_ROUNDS)
-    return rounds, _noise(privacy, sizes, bound, rounds)
+    return rounds, bound, _noise(privacy, sizes, bound, rounds)
 
 
 def _is_noisy(sd: float, bound: float, sizes: Sizes) -> bool:
@@ -110,11 +161,12 @@ def _is_noisy(sd: float, bound: float, sizes: Sizes) -> bool:
 
 
 def _noise(privacy: Privacy, sizes: Sizes, bound: float, rounds: int) -> float:
-    """Smallest deviation that the accountant which was asked for agrees to."""
+    """Smallest deviation of one party's noise that the accountant which was asked for agrees to."""
     assert privacy.epsilon is not None
     beside = _label(privacy, sizes) if privacy.unit == "person" else ()
     together = len(sizes.parties) if privacy.unit == "person" else 1
     mu = budget_mu(privacy.epsilon, privacy.delta, beside) / math.sqrt(rounds * together)
+    mu *= math.sqrt(privacy.honest or 1)  # of one party's noise by itself
     sd = _deviation(mu, sensitivity(privacy.neighbours, bound), sizes.rows)
     spent = accountant.epsilon if privacy.accountant == "gdp" else accountant.second_opinion
     factor = 1 + (1e-12 if privacy.accountant == "gdp" else 1e-5)
@@ -138,16 +190,23 @@ def _deviation(mu: float, size: float, rows: int) -> float:
 
 
 def _event(privacy: Privacy, sizes: Sizes, bound: float, sd: float, rounds: int, party: str) -> GaussianRelease:
-    """All shares of one party, the grid included."""
+    """All shares of one party, the grid included; with the noise of all parties that are assumed to be honest."""
     return GaussianRelease(
         grid_sensitivity(sensitivity(privacy.neighbours, bound), sd, sizes.rows),
-        sd,
+        sd * math.sqrt(privacy.honest) * (1 - 1e-15) if privacy.honest and is_split(privacy) else sd,
         rounds,
         released="the share of every row",
         party=party,
         unit="record",
         neighbours=privacy.neighbours,
     )
+
+
+def _alone(privacy: Privacy, events: Mapping[str, GaussianRelease], sd: float) -> float | None:
+    """Epsilon of a row where only its own party's noise counts, if that is less than what was planned with."""
+    if not is_split(privacy):
+        return None
+    return max(accountant.epsilon([replace(event, noise=sd)], privacy.delta) for event in events.values())
 
 
 def _label(privacy: Privacy, sizes: Sizes) -> tuple[Event, ...]:

@@ -9,18 +9,29 @@ from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event
 from tacit.privacy.request import SEEDED, Privacy
+from tacit.privacy.wording import up
 
 THEOREM = "noisy shares (docs/proofs/shares.md, theorem 4)"
 LABEL_THEOREM = "randomized response (docs/proofs/composition.md, theorem 4)"
 INSIDERS = "the coordinator, all other parties together, and anyone else who sees the messages of the training"
+SPLIT_THEOREM = "split noise (docs/proofs/shares.md, theorem 5)"
 OUTSIDERS = "anyone who sees the messages of the training and holds none of the person's data"
 
 
 def certificate(
-    privacy: Privacy, sizes: Sizes, rounds: int, events: Mapping[str, Event], label: tuple[Event, ...]
+    privacy: Privacy,
+    sizes: Sizes,
+    rounds: int,
+    events: Mapping[str, Event],
+    label: tuple[Event, ...],
+    alone: float | None,
 ) -> Certificate:
-    """What the planned run proves."""
-    claims = [Claim("record", name, privacy.neighbours, INSIDERS, (events[name],), THEOREM) for name in sizes.parties]
+    """What the planned run proves; `alone` is epsilon without the assumption of `Privacy.honest`, where it is made."""
+    insiders, theorem = _some(privacy, sizes), THEOREM if alone is None else SPLIT_THEOREM
+    claims = [
+        Claim("record", name, privacy.neighbours, _some(privacy, sizes, name), (events[name],), theorem)
+        for name in sizes.parties
+    ]
     if label:
         claims.append(Claim("label", sizes.holder, privacy.neighbours, INSIDERS, label, LABEL_THEOREM))
     if privacy.unit == "person":
@@ -29,20 +40,53 @@ def certificate(
     said = f"in each of {rounds} rounds one number for each of {sizes.rows} rows, with Gaussian noise"
     return Certificate(
         unit=privacy.unit,
-        adversary=OUTSIDERS if privacy.unit == "person" else INSIDERS,
-        covers=_covers(privacy, bool(label)),
-        does_not_cover=_does_not_cover(privacy, bool(label)),
+        adversary=OUTSIDERS if privacy.unit == "person" else insiders,
+        covers=_covers(privacy, bool(label), alone is not None),
+        does_not_cover=(*_collusion(privacy, sizes, alone), *_does_not_cover(privacy, bool(label))),
         per_party=dict.fromkeys(sizes.parties, said),
-        theorem=THEOREM,
+        theorem=theorem,
         claims=tuple(claims),
         target=Target(privacy.epsilon, privacy.delta),
-        assumptions=_assumptions(privacy),
+        assumptions=(*_honesty(privacy, alone), *_assumptions(privacy)),
     )
 
 
-def _covers(privacy: Privacy, labels: bool) -> tuple[str, ...]:
+def _some(privacy: Privacy, sizes: Sizes, party: str = "") -> str:
+    """From whom the rows of a party, or of every party, are protected; the coordinator is the label holder."""
+    if (privacy.honest or 1) == 1:
+        return INSIDERS
+    rest = len(sizes.parties) - (privacy.honest or 1)
+    any_of = "any one other party" if rest == 1 else f"any {rest} other parties together"
+    with_it = f"the coordinator together with at most {rest - 1} other part{'y' if rest == 2 else 'ies'}"
+    with_it = with_it if rest > 1 else "the coordinator, or any one other party"
+    who = {"": f"{with_it} (the label holder's rows: {any_of})", sizes.holder: any_of}.get(party, with_it)
+    return f"{who}, and anyone else who sees the messages of the training"
+
+
+def _collusion(privacy: Privacy, sizes: Sizes, alone: float | None) -> tuple[str, ...]:
+    if alone is None:
+        return ()
+    rest = len(sizes.parties) - (privacy.honest or 1)
+    return (
+        f"{rest + 1} or more other parties that pool what they know: against all others together a row has the noise "
+        f"of its own party alone, and epsilon {up(alone)} at delta {privacy.delta:g} ({THEOREM})",
+    )
+
+
+def _honesty(privacy: Privacy, alone: float | None) -> tuple[str, ...]:
+    if alone is None:
+        return ()
+    return (
+        f"at least {privacy.honest} parties, the protected one among them, do not pool what they know with the "
+        f"coordinator or with others who do (honest={privacy.honest}): each adds 1/sqrt({privacy.honest}) of the noise",
+        "epsilon rests on the masks too: whoever saw one party's answer without them would see it with less noise",
+    )
+
+
+def _covers(privacy: Privacy, labels: bool, split: bool) -> tuple[str, ...]:
     whose = "one person's rows at all parties together" if privacy.unit == "person" else "the rows of every party"
-    covered = [f"{whose}, the label holder's too, in the messages of the training: each share leaves with noise"]
+    how = "the sum of all shares has the noise of several parties" if split else "each share leaves with noise"
+    covered = [f"{whose}, the label holder's too, in the messages of the training: {how}"]
     if labels:
         covered.append("the labels: each was randomized once, and the true ones entered nothing that is sent")
     return tuple(covered)

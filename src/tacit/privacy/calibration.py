@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from tacit.errors import InputError, RunError
 from tacit.privacy import accountant, curves
-from tacit.privacy.events import UNITS, Event, GaussianRelease, RandomizedResponse
+from tacit.privacy.events import UNITS, Event, GaussianRelease, PureRelease, RandomizedResponse
 from tacit.privacy.fields import as_choice, as_whole, positive, probability
 
 _Key = TypeVar("_Key")
@@ -85,6 +85,27 @@ def noise_schedule(
 
     scale = _nudge(1.0, 1 + _NUDGE, events, epsilon, delta)
     return tuple(scale * noise for noise in noises)
+
+
+def pure_for(epsilon: float, delta: float, releases: int, beside: Sequence[Event] = ()) -> float:
+    """Largest pure epsilon for each of `releases` mechanisms, so that the run is (epsilon, delta)-DP.
+
+    `beside` is what else is released about the same unit. The answer is never below that of adding up.
+    """
+    epsilon, delta = _asked(epsilon, delta)
+    count = as_whole(releases, "releases", 1)
+
+    def events(size: float) -> list[Event]:
+        return [PureRelease(size, count), *beside]
+
+    alone = accountant.epsilon(beside, delta) if beside else 0.0
+    if alone >= epsilon:
+        raise InputError(
+            f"epsilon={epsilon:g} is spent before any noise is calibrated: the other releases take {alone:.6g}; "
+            "raise epsilon, or lower theirs"
+        )
+    size = curves.largest(lambda size: accountant.epsilon(events(size), delta) <= epsilon, epsilon / count)
+    return _nudge(size, 1 - _NUDGE, events, epsilon, delta)
 
 
 def split_mu(mu: float, weights: Mapping[_Key, float]) -> dict[_Key, float]:

@@ -131,6 +131,10 @@ class FixedPoint:
         return max(1, math.ceil(Fraction(self.bound) * Fraction(2) ** self.scale_bits))
 
 
+SHARE = FixedPoint(scale_bits=60, bound=2.0**50, words=2)
+"""How a run counts the shares of rows, so that a plan can tell which numbers pass unrounded."""
+
+
 def _signed_words(steps: Vector, count: int) -> Words:
     """Whole numbers as `count` words each, in two's complement; every operation is exact."""
     left = np.abs(steps)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tacit.errors import RunError
 from tacit.privacy.keystream import KEY_BYTES, derive_key
+from tacit.privacy.norm_noise import norm_noise
 from tacit.privacy.randomness import NoiseSource
 from tacit.types import Arrays, Message, Vector
 
@@ -44,18 +45,28 @@ class AllowedResponse:
         return min(1.0, self.symbols / (math.exp(min(self.epsilon, 700.0)) + self.symbols - 1) * (1 + 1e-14))
 
 
-Planned = Allowed | AllowedResponse
+@dataclass(frozen=True)
+class AllowedNormNoise:
+    """Planned noise of density proportional to exp(-rate |e|), for an objective, drawn at most `times` times."""
+
+    name: str
+    rate: float
+    times: int = 1
+
+
+Planned = Allowed | AllowedResponse | AllowedNormNoise
 
 
 class Releaser:
     """Adds the planned noise, and refuses a release that was not planned.
 
-    Noise is drawn from a secret key and from the message that is answered. A run that goes on after a crash answers
-    the same message with the same noise, so that nothing more is given away; another message gets independent noise.
+    Noise is drawn from a secret key, from the message that is answered and from how much was released before. A run
+    that goes on after a crash answers the same message with the same noise, so that nothing more is given away; another
+    message, or the same one a second time, gets independent noise.
 
     Parameters
     ----------
-    planned : sequence of Allowed and AllowedResponse
+    planned : sequence of Allowed, AllowedResponse and AllowedNormNoise
     owner : str
         The party, for messages; with `seed`, also the name of its stream.
     seed : int or None
@@ -77,7 +88,8 @@ class Releaser:
 
     def begin(self, message: Message) -> None:
         """Draw the noise of the next releases for this message."""
-        self._source = NoiseSource(key=self._key, stream=f"{message.kind} {message.round} {digest(message)}")
+        before = sum(self._used.values())
+        self._source = NoiseSource(key=self._key, stream=f"{message.kind} {message.round} {before} {digest(message)}")
 
     def begin_round(self, round_: int, inbox: Mapping[str, Message]) -> None:
         """Draw the noise of the next releases for a round and all messages of neighbours so far, by sender.
@@ -105,6 +117,12 @@ class Releaser:
         anew = self._source.coin(planned.redraw, truth.shape)
         drawn = np.floor(self._source.uniform(truth.shape) * planned.symbols).astype(np.int64)
         return np.where(anew, drawn, truth)
+
+    def draw(self, name: str, size: int) -> Vector:
+        """The noise planned under this name, for an objective or a value that is released with it."""
+        planned = self._claim(name, AllowedNormNoise)
+        assert isinstance(planned, AllowedNormNoise)
+        return norm_noise(self._source, size, planned.rate)
 
     def uniform(self, size: int) -> Vector:
         """Uniform numbers in (0, 1), to round a value at random before it is released."""

@@ -56,8 +56,9 @@ class Privacy:
     epsilon_by_party : mapping of party to float, or None, default None
         Sample split: an epsilon of its own for some nodes; `epsilon` holds for all others.
     honest : int or None, default None
-        Sample split under masks: at least this many nodes, the protected one among them, do not pool what they know
-        with others; each node then adds 1/sqrt(honest) of the noise. None: all but one.
+        With secure_aggregation=True, mechanism "shares" and the sample split: at least this many parties, the protected
+        one among them, do not pool what they know with the coordinator or with others who do; each party then adds
+        only 1/sqrt(honest) of the noise. None: every party adds all of it ("shares"); all parties but one (samples).
     noise_seed : int or None, default None
         Repeatable noise, for tests and papers only: whoever knows it can take the noise off again.
     """
@@ -109,6 +110,11 @@ class Privacy:
             raise InputError(f"refit={show(self.refit)} is not allowed: it must be True or False")
         _check_whole("noise_seed", self.noise_seed, 0)
         _check_whole("honest", self.honest, 1)
+        if self.honest is not None and self.mechanism not in ("auto", "shares"):
+            raise InputError(
+                f"honest={self.honest} does not fit mechanism={self.mechanism!r}: noise is split between parties in "
+                "mechanism='shares' alone, so leave honest out"
+            )
 
     def norm_of(self, party: str) -> float:
         """Largest norm of a row of this party."""

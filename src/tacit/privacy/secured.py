@@ -29,7 +29,8 @@ UNDER_MASKS = "under masks: only the sum over all parties can be read"
 def secured(certificate: Certificate, parties: Sequence[str]) -> Certificate:
     """The certificate of the same run with every party's answers under masks.
 
-    No claim changes: masks add no noise and take none away, and the noise of one party is never counted for another.
+    No claim changes: masks add no noise and take none away. Where a mechanism counts the noise of several parties
+    together, because masks hide all but the sum, its own claims say so and from whom.
 
     Parameters
     ----------

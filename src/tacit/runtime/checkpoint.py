@@ -50,14 +50,17 @@ class Checkpoints:
 
 
 def write_checkpoint(path: Path, run: Run) -> None:
-    """Save everything needed to go on: the state of every side and the loop's, arrays and JSON only."""
+    """Save everything needed to go on: the state of every side and the loop's, arrays and JSON only.
+
+    In a private run that includes the keys of its noise, with which the noise could be taken off: the file is secret.
+    """
     loop = asdict(dataclasses.replace(run.state, trace=Trace()))
     del loop["trace"]
     arrays = {f"state/{who}/{name}": value for who, state in run.snapshot().items() for name, value in state.items()}
     arrays["loop"] = np.frombuffer(json.dumps(loop, allow_nan=False).encode(), np.uint8)
     rows = [[float(getattr(row, name)) for name in _TRACE_FIELDS] for row in run.state.trace]
     arrays["trace"] = np.array(rows, dtype=np.float64).reshape(-1, len(_TRACE_FIELDS))
-    write_atomically(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+    write_atomically(path, lambda file: np.savez(file, **arrays), secret=True)  # type: ignore[arg-type]
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Arrays], LoopState]:

@@ -16,8 +16,10 @@ from tacit.errors import InputError, RunError
 TEMPORARY = ".writing-"  # begins the name of a file that is not yet whole
 
 
-def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+def write_atomically(path: Path, write: Callable[[IO[bytes]], object], *, secret: bool = False) -> None:
     """Let `write` fill a file that takes the place of `path` only once it is whole and on the disk.
+
+    A `secret` file can be read by its owner alone, at every moment.
 
     Raises
     ------
@@ -31,7 +33,8 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
+        if not secret:  # as it was made, nobody else can read it
+            os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
         temporary = None
     except OSError as error:
@@ -41,14 +44,14 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             os.unlink(temporary)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, secret: bool = False) -> None:
     """Write UTF-8 text atomically."""
-    write_atomically(path, lambda file: file.write(text.encode("utf-8")))
+    write_atomically(path, lambda file: file.write(text.encode("utf-8")), secret=secret)
 
 
-def write_json(path: Path, record: Any) -> None:
+def write_json(path: Path, record: Any, *, secret: bool = False) -> None:
     """Write a record as strict JSON, atomically; floats are written so that they read back exactly."""
-    write_text(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n", secret=secret)
 
 
 def read_json(path: Path) -> dict[str, Any]:

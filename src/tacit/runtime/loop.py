@@ -43,7 +43,7 @@ def run_loop(
     """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up."""
     clock = time.perf_counter() - state.seconds
     down, up, spent = 0, 0, _spent(plan)
-    most = plan.max_rounds if plan.private is None else plan.private.rounds
+    most = plan.most_rounds
     while not state.converged and not state.note and state.rounds < most:
         state.exchange += 1
         message = coordinator.broadcast(state.exchange)

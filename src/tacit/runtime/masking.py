@@ -17,6 +17,7 @@ import numpy as np
 
 from tacit.errors import RunError
 from tacit.privacy.aggregation import FixedPoint, MaskingParty, fingerprint, unmask_sum
+from tacit.privacy.fixed_point import SHARE
 from tacit.types import Arrays, Message, Vector, Words
 
 RUN = "feature split"  # part of every mask; what makes two runs differ is that keys are drawn for each
@@ -24,7 +25,6 @@ MASKED_KINDS = frozenset({"start", "step"})
 KEY_WORDS = 4  # 32 bytes
 NOT_SUMMED = ("min_", "max_")
 
-SHARE = FixedPoint(scale_bits=60, bound=2.0**50, words=2)
 OTHERS = FixedPoint(scale_bits=100, bound=2.0**70, words=3)
 
 

@@ -39,6 +39,8 @@ class SavedModel:
         In the order of the job.
     ids : tuple of str or None
         Each party's id column.
+    predictions_for : str or None
+        The only party that may see predictions of a private run; None where anyone may.
     """
 
     loss: str
@@ -47,6 +49,7 @@ class SavedModel:
     constant: float
     parties: tuple[PartyModel, ...]
     ids: tuple[str | None, ...]
+    predictions_for: str | None = None
 
     @property
     def specs(self) -> tuple[PartySpec, ...]:
@@ -81,7 +84,7 @@ def predict(model: SavedModel, data: PredictionData) -> Predictions:
         return Predictions(data.ids, score, values.tolist(), None)
     negative, positive = model.classes
     labels = [positive if above else negative for above in (score > 0).tolist()]
-    return Predictions(data.ids, score, labels, expit(score) if model.loss == "logistic" else None)
+    return Predictions(data.ids, score, labels, expit(score) if LOSSES[model.loss].log_odds else None)
 
 
 # --- reading -----------------------------------------------------------------------------------------
@@ -111,7 +114,15 @@ def load_model(path: str | Path) -> SavedModel:
         constant=_number(file, record.get("constant"), "constant"),
         parties=tuple(party for party, _ in pairs),
         ids=tuple(id_ for _, id_ in pairs),
+        predictions_for=_predictions_for(file, record, names),
     )
+
+
+def _predictions_for(file: Path, record: dict[str, Any], names: Sequence[str]) -> str | None:
+    value = record.get("predictions_for")
+    if value is not None and value not in names:
+        raise damaged(file, f"predictions_for is {show(value)}, which is no party")
+    return value
 
 
 def _check_finished(run: Path) -> None:
@@ -148,12 +159,17 @@ def _party(folder: Path, name: str, joint: Path) -> tuple[PartyModel, str | None
 def _clip(file: Path, record: Any, columns: int) -> RowClip | None:
     if record is None:
         return None
-    centre = record.get("centre") if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(centre, list) or len(centre) != columns:
+    if not isinstance(record, dict):
         raise damaged(file, f"its clip is {show(record)}")
-    norm, radius = (_number(file, record.get(name), name) for name in ("norm", "radius"))
+    norm, centre = _number(file, record.get("norm"), "norm"), record.get("centre")
+    around = not (centre is None and record.get("radius") is None)  # a clip without a centre has no radius either
+    radius = _number(file, record.get("radius"), "radius") if around else norm
     if min(norm, radius) <= 0:
         raise damaged(file, f"its clip has norm {norm} and radius {radius}: both must be above 0")
+    if not around:
+        return RowClip(norm)
+    if not isinstance(centre, list) or len(centre) != columns:
+        raise damaged(file, f"its clip has centre {show(centre)}, not one number for each of {columns} columns")
     return RowClip(norm, np.array([_number(file, value, "centre") for value in centre]), radius)
 
 

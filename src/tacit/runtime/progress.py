@@ -41,7 +41,7 @@ def progress(plan: Plan | GraphPlan, *, visible: bool) -> Iterator[Observer | No
             row = replace(row, gap=gap)
             done = fraction_done(plan, row, first)
             left = row.seconds * (1 - done) / done if done > 0.02 else math.nan
-            text = f"round {row.round}  objective {row.objective:.6g}  {_distance(row)}"
+            text = f"round {row.round}{_objective(row)}"
             text += f"  {_left(left)} left" if math.isfinite(left) else ""
             bar.update(task, completed=done, state=text)
 
@@ -50,7 +50,9 @@ def progress(plan: Plan | GraphPlan, *, visible: bool) -> Iterator[Observer | No
 
 def fraction_done(plan: Plan | GraphPlan, row: TraceRow, first: list[float]) -> float:
     """How far the run has come: by rounds, or by how many decimals of the gap are reached, whichever is further."""
-    by_rounds = row.round / plan.max_rounds
+    by_rounds = row.round / plan.most_rounds
+    if plan.fixed_rounds:
+        return by_rounds
     distance = row.gap if math.isfinite(row.gap) else max(row.primal, row.dual)
     bar = plan.problem.tol * (abs(row.objective) if math.isfinite(row.gap) else 1.0)
     if distance <= 0 or bar <= 0:
@@ -58,6 +60,11 @@ def fraction_done(plan: Plan | GraphPlan, row: TraceRow, first: list[float]) -> 
     first.append(distance)
     start = math.log(max(max(first) / bar, 1.0 + 1e-9))
     return min(1.0, max(by_rounds, 1 - max(math.log(distance / bar), 0.0) / start if len(first) > 1 else 0.0))
+
+
+def _objective(row: TraceRow) -> str:
+    """The objective and how far it may be from the optimum; nothing where nobody may know it."""
+    return "" if math.isnan(row.objective) else f"  objective {row.objective:.6g}  {_distance(row)}"
 
 
 def _left(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tacit.runtime.loop import LoopState, Observer, agree, begin, run_loop, traf
 from tacit.runtime.model import PartyModel
 from tacit.runtime.party import Party
 from tacit.runtime.threads import fitting_threads
+from tacit.runtime.versions import versions
 from tacit.types import Arrays, Shard, Trace, Vector
 
 QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # what overflows is refused by name
@@ -106,12 +107,17 @@ class Run:
             parties=self._models(),
             constant=float(self.coordinator.side.intercept),
             trace=state.trace,
-            certificate=self.plan.certificate(),
+            certificate=self._certificate(),
             converged=state.converged,
             note=state.note,
             seconds=state.seconds,
             outlook=self._outlook(),
         )
+
+    def _certificate(self) -> Certificate:
+        """What was planned and was run, with the software that ran it."""
+        planned = self.plan.certificate()
+        return planned if planned.versions else replace(planned, versions=versions())
 
     def _outlook(self) -> tuple[str, ...]:
         """What the run itself can tell about its use, after what the sizes said."""

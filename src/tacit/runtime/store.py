@@ -3,11 +3,12 @@
 | file | holds |
 |---|---|
 | job.toml | the job as run |
-| plan.json | the plan, the versions of the packages, and a fingerprint of the data |
-| checkpoint.npz | the state of every side after some round, and the trace so far |
+| plan.json | the plan, and the versions of the packages |
+| data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
+| checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round; infinities and NaN are "infinity", "-infinity" and "nan" |
 | model/PARTY.json | one party's columns and coefficients |
-| model/joint.json | what belongs to no single party: loss, classes, constant, order of the parties |
+| model/joint.json | what belongs to no single party: loss, classes, constant, parties, who may see predictions |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
 | result.json | how the run went; written last, so a directory with it holds a finished run |
 """
@@ -18,12 +19,10 @@ import hashlib
 import json
 import math
 import os
-import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,7 +34,9 @@ from tacit.algorithms.rows import RowClip
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
+from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.plan import Plan
+from tacit.problem.losses import Modified
 from tacit.runtime.checkpoint import read_checkpoint
 from tacit.runtime.files import (
     TEMPORARY,
@@ -48,13 +49,13 @@ from tacit.runtime.files import (
 )
 from tacit.runtime.model import joint_scores
 from tacit.runtime.result import Run, RunResult
+from tacit.runtime.versions import versions
 from tacit.types import Shard, TraceRow, Vector
 
 FORMAT = 1
 JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
-MODEL, JOINT, LOCK = "model", "joint", "run.lock"
+MODEL, JOINT, LOCK, PRINT = "model", "joint", "run.lock", "data.json"
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,6 @@ class Begun:
         return {
             "format": FORMAT,
             "plan": {**self.plan.record(), "seed": self.plan.problem.seed},
-            "data": fingerprint(self.shards, self.labels),
             "versions": versions(),
         }
 
@@ -95,19 +95,6 @@ def fingerprint(shards: Sequence[Shard], labels: Labels) -> dict[str, Any]:
         for shard in shards
     }
     return {"parties": parties, "labels": _sha256([labels.values]), "classes": list(labels.classes)}
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that computed the run."""
-    from tacit import __version__
-
-    found = {"tacit": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return found
 
 
 class RunDirectory:
@@ -204,6 +191,7 @@ class RunDirectory:
             return
         write_text(self.path / JOB, begun.job.to_toml(self.path))
         write_json(self.path / PLAN, begun.record())
+        write_json(self.path / PRINT, fingerprint(begun.shards, begun.labels), secret=True)
 
     def _check_same(self, begun: Begun) -> None:
         """Refuse to go on with another job, other data or another plan."""
@@ -213,7 +201,7 @@ class RunDirectory:
         self.check_job(begun.job)
         wanted = begun.record()
         found = _first_difference(_section(saved, "plan"), wanted["plan"])
-        self._refuse(found or _data_difference(_section(saved, "data"), wanted["data"]))
+        self._refuse(found or _data_difference(read_json(self.path / PRINT), fingerprint(begun.shards, begun.labels)))
 
     def check_job(self, job: Job) -> None:
         """Refuse to go on with another job than the run began with."""
@@ -232,7 +220,7 @@ class RunDirectory:
     def abandon(self) -> None:
         """Forget a run that failed before anything was saved, so that a mended job can be trained here."""
         if not self.checkpoint.exists():
-            for name in (PLAN, JOB):
+            for name in (PLAN, JOB, PRINT):
                 (self.path / name).unlink(missing_ok=True)
 
     def restore(self, run: Run) -> bool:
@@ -261,7 +249,12 @@ class RunDirectory:
         write_text(self.path / CERTIFICATE, result.certificate.to_json() + "\n")
         write_text(self.path / CERTIFICATE_TEXT, str(result.certificate) + "\n")
         write_json(self.path / RESULT, result_record(result, begun))
-        (self.path / CHECKPOINT).unlink(missing_ok=True)
+        self.forget()
+
+    def forget(self) -> None:
+        """Delete the state of a run that is finished: it holds what only an unfinished one needs."""
+        for name in (CHECKPOINT, PRINT):
+            (self.path / name).unlink(missing_ok=True)
 
     def _write_model(self, result: RunResult, begun: Begun) -> None:
         folder = self.path / MODEL
@@ -279,7 +272,8 @@ class RunDirectory:
                 "clip": _clip_record(party.clip),
             }
             write_json(folder / f"{party.name}.json", record)
-        loss = result.plan.problem.loss
+        loss, private = result.plan.problem.loss, result.plan.private
+        loss = loss.inner if isinstance(loss, Modified) else loss  # a model of randomized labels serves the true ones
         joint = {
             "format": FORMAT,
             "loss": loss.name,
@@ -287,6 +281,7 @@ class RunDirectory:
             "classes": list(begun.labels.classes),
             "constant": float(result.constant),
             "parties": [party.name for party in result.parties],
+            "predictions_for": None if private is None else private.predictions_for,
         }
         write_json(folder / f"{JOINT}.json", joint)
 
@@ -294,7 +289,9 @@ class RunDirectory:
 def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:
     if clip is None:
         return None
-    return {"norm": clip.norm, "centre": None if clip.centre is None else clip.centre.tolist(), "radius": clip.radius}
+    if clip.centre is None:
+        return {"norm": clip.norm, "centre": None, "radius": None}
+    return {"norm": clip.norm, "centre": clip.centre.tolist(), "radius": clip.radius}
 
 
 def result_record(result: RunResult, begun: Begun) -> dict[str, Any]:
@@ -335,6 +332,7 @@ def _job_values(job: Job) -> dict[str, Any]:
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
     keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
+    values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):
         values |= {f"party {number}.{key}": getattr(spec, key) for key in ("name", "id", "label", "features")}

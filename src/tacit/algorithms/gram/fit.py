@@ -33,6 +33,7 @@ from tacit.algorithms.rows import ClippedRows, RowClip
 from tacit.types import Vector
 
 SIDE_PRIOR = 4.0  # variance of a side coefficient
+LEAST_WEIGHT = 1e-9  # mean weight of a row: scores that leave nothing to learn must not make anything overflow
 LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
 MEAN, TRACE, GRAM, GRADIENT, CHECK = "mean", "trace", "gram", "gradient", "check"
 
@@ -66,7 +67,7 @@ def side_columns(offset: Vector, *, bent: bool) -> Vector:
     """(1, clip(offset)/4), whose squared norm is at most 2; or one small constant."""
     if not bent:
         return np.full((offset.size, 1), CONSTANT)
-    return np.column_stack([np.ones(offset.size), np.clip(offset, -BEND_AT, BEND_AT) / BEND_AT])
+    return np.vstack([np.ones(offset.size), np.clip(offset, -BEND_AT, BEND_AT) / BEND_AT]).T
 
 
 def private_fit(
@@ -81,7 +82,7 @@ def private_fit(
     excess : float
         Variance of a derivative relative to its curvature: 1 for exact labels, more for randomized ones.
     """
-    total = max(float(target.weight.sum()), 1e-300)
+    total = max(float(target.weight.sum()), LEAST_WEIGHT * block.n)
     clip = _private_clip(block, target.weight, total, settings, release)
     rows, unit = clip.apply(block), clip.radius
     metric = _Metric(_private_gram(rows, target.weight, unit, settings, release), target, settings, total)
@@ -99,8 +100,8 @@ def private_fit(
 
 
 def _sums(side: Vector, slopes: Vector) -> Vector:
-    """Sums over the rows, by pairwise summation."""
-    return np.asarray((side * slopes[:, None]).sum(axis=0))
+    """Sums over the rows, each by pairwise summation, which numpy does along contiguous entries only."""
+    return np.array([(np.ascontiguousarray(column) * slopes).sum() for column in side.T])
 
 
 def _private_clip(block: Block, weight: Vector, total: float, settings: FitSettings, release: Release) -> RowClip:
@@ -112,6 +113,7 @@ def _private_clip(block: Block, weight: Vector, total: float, settings: FitSetti
     noise = rows.d * settings.mean_sd**2 / total
     signal = float(mean @ mean) / total
     centre = mean / total * max(0.0, 1 - noise / max(signal, 1e-12))
+    centre /= max(1.0, float(np.linalg.norm(centre)))  # no mean of rows is longer; rounding is bounded by it
     inside = min(max((trace - signal + noise) / total, LEAST_SPREAD), 1.0)
     return RowClip(norm, centre * norm, RADIUS * math.sqrt(inside) * norm)
 
@@ -136,6 +138,9 @@ class _Metric:
         self.d, self.settings = gram.shape[0], settings
         floor = settings.gram_sd * math.sqrt(self.d)
         self.values = np.concatenate([np.maximum(values, floor), np.maximum(own_values, 1e-3 * total)])
+        low = values <= math.sqrt(2) * floor  # noise alone reaches as far: of these, only the sum tells anything
+        left = max(0.0, float(values[low].mean())) if low.any() else 0.0
+        self.likely = np.concatenate([np.where(low, left, values), own_values])
         self.vectors, self.side_vectors = vectors, own_vectors
         self.ridge = np.zeros(self.values.size)
 
@@ -158,8 +163,11 @@ class _Metric:
 
     @property
     def freedom(self) -> float:
-        """Trace of (G + ridge)^-1 G."""
-        return float((self.values / (self.values + self.ridge)).sum())
+        """How much the steps bend to the rows' own labels: the part gone of the way to (G + ridge)^-1 G, its trace."""
+        pull, counts = self.likely + self.ridge, np.arange(self.settings.steps)[:, None]
+        sizes = self.settings.decay / (counts + self.settings.decay)
+        gone = 1 - np.prod(1 - sizes * pull / (self.values + self.ridge), axis=0)
+        return float((self.likely / pull * gone).sum())
 
     def spread(self, x: Vector) -> float:
         """X' G x over the party's own columns."""

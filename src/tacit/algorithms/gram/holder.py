@@ -60,8 +60,8 @@ class GramHolder:
         """Scores by fits that did not see the row, so that the others see honest residuals."""
         seen = self._seen_labels()
         problem, weights = self._own_problem(seen)
-        self.own = fit_alone(problem, self.block, seen, self.methods, weights)
-        offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS, weights)
+        whole = self.own = fit_alone(problem, self.block, seen, self.methods, weights)
+        offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS, weights, whole=whole)
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
         return {"offset": offset / self.scale, "labels": seen / self.scale}
@@ -154,8 +154,8 @@ class GramHolder:
     def _taken(self, name: str, arrays: Arrays) -> PrivateFit:
         try:
             fit = fit_from_arrays(arrays, self.settings.fits[name].row_norm)
-        except KeyError as error:
-            raise RunError(f"party {name!r}: {error} is missing in its answer") from error
+        except (KeyError, ValueError) as error:
+            raise RunError(f"party {name!r}: its answer is damaged or incomplete ({error})") from error
         wanted = 2 if self.settings.fits[name].bent else 1
         if fit.side.shape != (wanted,):
             raise RunError(f"party {name!r}: its answer has {fit.side.size} side coefficients, {wanted} were planned")

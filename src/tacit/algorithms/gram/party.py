@@ -9,7 +9,8 @@ import numpy as np
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
 from tacit.algorithms.gram.check import row_changes
-from tacit.algorithms.gram.fit import CHECK, PrivateFit, private_fit, side_columns
+from tacit.algorithms.gram.fit import CHECK, LEAST_WEIGHT, PrivateFit, private_fit, side_columns
+from tacit.algorithms.gram.inbox import Inbox
 from tacit.algorithms.gram.settings import FitSettings, GramSettings, Response
 from tacit.algorithms.gram.targets import (
     Bits,
@@ -59,24 +60,28 @@ class GramParty:
         return fit_to_arrays(self.fit)
 
     def _target(self, inbox: Arrays) -> Target:
-        if self.settings.response is not None:
-            levels = Levels(inbox["cuts"], inbox["middles"])
-            kind = Bits if self.settings.response.levels == 1 else Symbols
-            return kind(inbox["symbols"], self.settings.response, levels)
-        offset, labels = inbox["offset"], inbox["labels"]
+        """What was sent, as something to fit; the bounds hold for whatever passes the checks of `Inbox`."""
+        sent, rows, response = Inbox(inbox, self.release.owner), self.block.n, self.settings.response
+        if response is not None:
+            levels = Levels(sent.numbers("cuts", response.levels - 1), sent.numbers("middles", max(2, response.levels)))
+            if response.levels == 1:
+                return Bits(sent.choices("symbols", rows, (-1.0, 1.0)), response, levels)
+            return Symbols(sent.choices("symbols", rows, range(response.symbols)), response, levels)
+        offset = sent.numbers("offset", rows)
+        if self.settings.target == "residual":
+            return Residual(offset, sent.numbers("labels", rows), self.own.slope)
+        labels = sent.choices("labels", rows, (-1.0, 1.0))
         if self.settings.target == "half":
             return Half(offset, labels)
         if self.settings.target == "logistic":
             return Randomized(offset, labels, flip_of(self.settings.label_epsilon))
-        if self.settings.target == "margin":
-            return Margin(offset, labels, self.problem.loss)
-        return Residual(offset, labels, self.own.slope)
+        return Margin(offset, labels, self.settings.seen_loss)
 
     def _excess(self, target: Target) -> float:
         """How much more a derivative varies than its curvature says."""
         if isinstance(target, Bits | Symbols):
             slopes = target.slope(np.zeros(self.block.n))
-            return max(1.0, float(np.mean(slopes**2) / np.mean(target.weight)))
+            return max(1.0, float(np.mean(slopes**2)) / max(float(np.mean(target.weight)), LEAST_WEIGHT))
         return 1.0 / (1 - 2 * flip_of(self.settings.label_epsilon)) ** 2  # exactly so at the best weights
 
     def _second(self, fit: PrivateFit, inbox: Arrays) -> Arrays:
@@ -84,7 +89,8 @@ class GramParty:
         if self.settings.refit is not None:
             return {BITS: self._bits(fit, self.settings.refit)}
         offset, labels = self.inbox["offset"], self.inbox["labels"]
-        base = offset + side_columns(offset, bent=self.own.bent) @ inbox["side"]
+        side = side_columns(offset, bent=self.own.bent)
+        base = offset + side @ Inbox(inbox, self.release.owner).numbers("side", side.shape[1])
         scores = self.settings.damping * fit.clip.apply(self.block).predict(fit.coef)
         changes = row_changes(base, scores, labels, self.own.check_clip, flip_of(self.settings.label_epsilon))
         return {CHECK: self.release.add(CHECK, [float(changes.sum())])}
@@ -113,7 +119,7 @@ class GramParty:
 
 def flip_of(label_epsilon: float | None) -> float:
     """Probability with which a label was flipped."""
-    return 0.0 if label_epsilon is None else 1 / (1 + math.exp(label_epsilon))
+    return 0.0 if label_epsilon is None else 1 / (1 + math.exp(min(label_epsilon, 700.0)))
 
 
 def share_clip(fit: PrivateFit) -> float:

@@ -152,19 +152,14 @@ def bounds(slope: float, weight: float, steps: int, *, one_signed: bool, neighbo
     `one_signed`: the label, which does not belong to the protected row, fixes the sign of the derivative. Then side
     columns of squared norm up to 2 cost nothing; otherwise there is one constant column, which costs its square.
     """
-    root = math.sqrt(steps)
-    if neighbours == "replace-one":
-        side = 1.0 if one_signed else math.sqrt(1 + CONSTANT**2)
-        return Bounds(2 * weight, math.sqrt(8) * weight, math.sqrt(8) * weight * side, 2 * slope * root * side)
-    # zero-out: one row becomes 0 and keeps its label and side columns
-    side = math.sqrt((3 if one_signed else 1 + 4 * CONSTANT**2) / 4 + 1 / 8)
-    first = math.sqrt(3 / 8)
-    return Bounds(
-        2 * weight * first, math.sqrt(8) * weight * first, math.sqrt(8) * weight * side, 2 * slope * root * side
-    )
+    side = 1.0 if one_signed else math.sqrt(1 + CONSTANT**2)
+    fit = (math.sqrt(8) * weight * side, 2 * slope * math.sqrt(steps) * side)
+    # zero-out changes less about rows that are not centred yet; a centred row of zeros is one like any other
+    first = math.sqrt(3 / 8) if neighbours == "zero-out" else 1.0
+    return Bounds(2 * weight * first, math.sqrt(8) * weight * first, *fit)
 
 
 def rounding(rows: int, row_at_once: int) -> float:
     """Relative growth of every sensitivity by rounding in sums of sums over the rows (gram.md, section 7)."""
     unit = 2.0**-53
-    return 16 * (row_at_once + rows / row_at_once + 16) * unit * rows
+    return 40 * (row_at_once + rows / row_at_once + 32) * unit * rows

@@ -67,9 +67,9 @@ def label_weight(scores: Vector, flip: float) -> Vector:
 
     At most 1, at p = 1/2. With these weights the estimate of a linear score from randomized labels varies least.
     """
-    p = expit(scores)
-    seen = flip + (1 - 2 * flip) * p
-    return np.asarray(p * (1 - p) / (seen * (1 - seen)))
+    p, other = expit(scores), expit(-scores)
+    seen, unseen = flip + (1 - 2 * flip) * p, flip + (1 - 2 * flip) * other
+    return np.asarray(p * other / (seen * unseen))
 
 
 class Randomized:

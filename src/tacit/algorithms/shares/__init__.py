@@ -10,6 +10,9 @@ Proof of the bound: docs/proofs/shares.md. Rows are in units of their public nor
 | x | argmin over ||x|| <= b of mu/2 ||x||^2 + 1/2 ||D x - v||^2, v = r - q clipped to [-b, b] | party |
 | r | D x + noise, released | everybody |
 
+Where answers travel under masks and the noise is split between the parties (`SharesSettings.steps`), a party must not
+use r, which nobody else sees: v is -q clipped, x is a step, and the coordinator adds the steps up.
+
 After the last release the closing broadcast lets each party solve once more, from its own exact share and without the
 ball: nothing of that leaves the party, so nothing of it needs noise.
 """

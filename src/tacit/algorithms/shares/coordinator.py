@@ -24,6 +24,7 @@ class SharesCoordinator:
         self.rho = problem.rho or default_rho(problem.loss, labels, self.copies)
         start = best_constant(problem, labels)
         self.surrogate = Surrogate(problem, labels, start) if settings.quadratic else None
+        self.steps, self.sum = settings.steps, np.zeros(labels.size)
         self.w = np.full(labels.size, start)
         self.a = self.w / self.copies
         self.base_intercept = self.intercept = start
@@ -45,9 +46,10 @@ class SharesCoordinator:
         return {"q": self._q, "control": np.array([self.rho])}
 
     def combine(self, total: Arrays) -> Progress:
-        """Take in the sum of the noisy shares."""
+        """Take in the sum of the noisy shares, or of the steps towards them."""
+        self.sum = self.sum + total["share"] if self.steps else total["share"]
         self.base_intercept = self.intercept = self._next_intercept
-        scores = total["share"] + self.base_intercept
+        scores = self.sum + self.base_intercept
         self.a = scores / self.copies
         self.w = self.copies * (self._u + self.a)
         return Progress(objective=self._objective(scores), rho=self.rho / self.problem.total)
@@ -68,9 +70,10 @@ class SharesCoordinator:
 
     def state(self) -> Arrays:
         """Everything needed to go on after a restart."""
-        return {"w": self.w, "a": self.a, "numbers": np.array([self.rho, self.base_intercept, self.intercept])}
+        numbers = np.array([self.rho, self.base_intercept, self.intercept])
+        return {"w": self.w, "a": self.a, "sum": self.sum, "numbers": numbers}
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
-        self.w, self.a = state["w"], state["a"]
+        self.w, self.a, self.sum = state["w"], state["a"], state["sum"]
         self.rho, self.base_intercept, self.intercept = (float(v) for v in state["numbers"])

@@ -32,7 +32,7 @@ class SharesParty:
         self.clip = RowClip(settings.row_norm)
         self.solver = BallRidge(self.clip.apply(block))
         self.coef = np.zeros(block.d)
-        self.trained = np.zeros(block.d)  # of the last release; never part of the next one
+        self.trained = np.zeros(block.d)  # of the last release, or of all steps; never part of the next release
         self.released = np.zeros(block.n)
 
     def start_at(self, coef: Vector) -> Arrays:
@@ -42,7 +42,8 @@ class SharesParty:
     def step(self, round_: int, inbox: Arrays) -> Arrays:
         """Answer q with the noisy share of new coefficients."""
         ridge, bound = self._ridge(inbox), self.settings.bound
-        target = np.clip(self.released - inbox["q"], -bound, bound)
+        past = 0.0 if self.settings.steps else self.released  # a past that masks hide must not enter
+        target = np.clip(past - inbox["q"], -bound, bound)
         solution = self.solver.solve(target, ridge, bound)
         if not solution.distance <= SOLVE_SLACK * bound:
             raise RunError(
@@ -50,8 +51,8 @@ class SharesParty:
                 f"{SOLVE_SLACK:g} is needed: raise alpha, or use mechanism='gram'"
             )
         self.released = self.release.add(SHARE, solution.share)
-        self.trained = solution.x
-        self.coef = solution.x / self.settings.row_norm
+        self.trained = self.trained + solution.x if self.settings.steps else solution.x
+        self.coef = self.trained / self.settings.row_norm
         return {"share": self.released}
 
     def finish(self, inbox: Arrays) -> None:

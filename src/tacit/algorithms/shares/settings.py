@@ -23,14 +23,18 @@ class SharesSettings:
     row_norm : float
         Rows are scaled down to this norm.
     bound : float
-        Largest share of one row: row_norm times the largest norm of the coefficients.
+        Largest share of one row: row_norm times the largest norm of the coefficients (of one step, with `steps`).
     quadratic : bool
         Whether noise is so large that the coordinator puts a quadratic in place of the loss.
+    steps : bool
+        Whether a party answers with the share of a step, which it fits to the broadcast alone. Its own past answers
+        enter nothing then, so that they may stay hidden in sums (theorem 5).
     """
 
     row_norm: float
     bound: float
     quadratic: bool = True
+    steps: bool = False
 
 
 def exact_sensitivity(neighbours: str, bound: float) -> float:

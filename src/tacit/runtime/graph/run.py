@@ -86,7 +86,7 @@ class GraphRun:
         agree_on_masks(self.nodes)
         self.engine = Neighbours(plan.graph, self.nodes)
         self.state = LoopState()
-        self._epsilon = _spent(plan)
+        self.spent = _spent(plan)
 
     def go(self, observe: Observer | None = None, checkpoint: Callable[[GraphRun], None] | None = None) -> GraphResult:
         """Run to the end."""
@@ -136,7 +136,7 @@ class GraphRun:
                 seconds=state.seconds,
                 bytes_down=0,
                 bytes_up=carried,
-                epsilon=self._epsilon,
+                epsilon=self.spent,
             )
         )
 

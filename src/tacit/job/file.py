@@ -1,36 +1,30 @@
-"""Job files: what to train, on whose data, written in TOML.
+"""The job file: its sections and keys, read and written.
 
 [job]      name, split, engine, rounds, tol, seed, secure_aggregation
 [model]    loss, penalty, alpha, fit_intercept, method, rho
+[privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
+           coef_norm, refit, noise_seed; without the section nothing is protected, and the certificate says so
 [[party]]  name, data, id, label, features
 """
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import tomllib
-import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit.data.load import JobData, PartySpec, PredictionData, load_prediction_data, load_training_data
+from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.wording import listing, nearest, one_line, show
 from tacit.errors import InputError
-
-__all__ = [
-    "Job",
-    "JobData",
-    "Model",
-    "PartySpec",
-    "PredictionData",
-    "load_job_data",
-    "load_prediction_data",
-    "read_job",
-]
+from tacit.job.parties import check_parties, check_party
+from tacit.job.privacy import KEYS as PRIVACY_KEYS
+from tacit.job.privacy import make_privacy, values_of
+from tacit.job.values import NAMES, NUMBER, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
+from tacit.job.write import assignment
+from tacit.privacy.request import Privacy
 
 
 @dataclass(frozen=True)
@@ -67,6 +61,8 @@ class Job:
         Tolerance of the stopping rule.
     seed : int or None
         Seed of starts, never of private noise.
+    privacy : Privacy or None
+        What the whole run must guarantee; None where the file has no section [privacy].
     secure_aggregation : bool
         Whether the parties' numbers travel under masks, so that only their sum can be read.
     folder : Path
@@ -81,8 +77,14 @@ class Job:
     rounds: int = 200
     tol: float = 1e-4
     seed: int | None = None
+    privacy: Privacy | None = None
     secure_aggregation: bool = False
     folder: Path = Path(".")
+
+    @property
+    def holder(self) -> str:
+        """The party that holds the labels."""
+        return next(party.name for party in self.parties if party.label is not None)
 
     def to_toml(self, folder: str | os.PathLike[str] | None = None) -> str:
         """Return the job as TOML, with the defaults spelled out.
@@ -99,15 +101,18 @@ class Job:
             A text that `read_job` reads back as the same job.
         """
         lines: list[str | None] = ["[job]"]
-        lines += [_assignment(key, getattr(self, key)) for key in _KEYS["job"]]
+        lines += [assignment(key, getattr(self, key)) for key in _KEYS["job"]]
         lines += ["", "[model]"]
-        lines += [_assignment(key, getattr(self.model, key)) for key in _KEYS["model"]]
+        lines += [assignment(key, getattr(self.model, key)) for key in _KEYS["model"]]
+        if self.privacy is not None:
+            lines += ["", "[privacy]"]
+            lines += [assignment(key, value) for key, value in values_of(self.privacy).items()]
         for party in self.parties:
             values = {key: getattr(party, key) for key in _KEYS["party"]}
             if folder is not None:
                 values["data"] = self._moved(party.data, Path(folder))
             lines += ["", "[[party]]"]
-            lines += [_assignment(key, value) for key, value in values.items()]
+            lines += [assignment(key, value) for key, value in values.items()]
         return "\n".join(line for line in lines if line is not None) + "\n"
 
     def _moved(self, data: str, folder: Path) -> str:
@@ -165,95 +170,31 @@ def load_job_data(job: Job) -> JobData:
 
 # --- values -------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class _Kind:
-    """A kind of value: `parse` returns the value, or raises ValueError when it is not `allowed`."""
-
-    allowed: str
-    parse: Callable[[Any], Any]
-
-
-def _need(condition: bool) -> None:
-    """Raise ValueError unless the condition holds."""
-    if not condition:
-        raise ValueError
-
-
-def _text(value: Any) -> str:
-    """Parse text that is not empty."""
-    _need(isinstance(value, str) and value != "")
-    return str(value)
-
-
-def _truth(value: Any) -> bool:
-    """Parse true or false."""
-    _need(isinstance(value, bool))
-    return bool(value)
-
-
-def _whole(value: Any, least: int, most: int) -> int:
-    """Parse a whole number from `least` to `most`; true is not 1."""
-    _need(isinstance(value, int) and not isinstance(value, bool) and least <= value <= most)
-    return int(value)
-
-
-def _number(value: Any) -> float:
-    """Parse a finite number not below 0."""
-    _need(isinstance(value, (int, float)) and not isinstance(value, bool))
-    try:
-        number = float(value)
-    except OverflowError as error:
-        raise ValueError from error
-    _need(math.isfinite(number) and number >= 0)
-    return number
-
-
-def _rho(value: Any) -> float | str:
-    """Parse a number above 0 or "auto"."""
-    if value == "auto":
-        return "auto"
-    number = _number(value)
-    _need(number > 0)
-    return number
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    """Parse a list of different names."""
-    _need(isinstance(value, list) and len(value) > 0)
-    names = tuple(_text(item) for item in value)
-    _need(len(set(names)) == len(names))
-    return names
-
-
-_TEXT = _Kind("text in quotes, not empty", _text)
-_TRUTH = _Kind("true or false", _truth)
-_NUMBER = _Kind("a number, 0 or above", _number)
-_SEEDS = 2**32 - 1  # what numpy takes as a seed
-_KEYS: dict[str, dict[str, _Kind]] = {
+_KEYS: dict[str, dict[str, Kind]] = {
     "job": {
-        "name": _TEXT,
-        "split": _TEXT,
-        "engine": _TEXT,
-        "rounds": _Kind("a whole number from 1 to a billion", lambda value: _whole(value, 1, 10**9)),
-        "tol": _NUMBER,
-        "seed": _Kind(f"a whole number from 0 to {_SEEDS}", lambda value: _whole(value, 0, _SEEDS)),
-        "secure_aggregation": _TRUTH,
+        "name": TEXT,
+        "split": TEXT,
+        "engine": TEXT,
+        "rounds": whole_number(1, 10**9, "a whole number from 1 to a billion"),
+        "tol": NUMBER,
+        "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
+        "secure_aggregation": TRUTH,
     },
     "model": {
-        "loss": _TEXT,
-        "penalty": _TEXT,
-        "alpha": _NUMBER,
-        "fit_intercept": _TRUTH,
-        "method": _TEXT,
-        "rho": _Kind('a number above 0, or "auto"', _rho),
+        "loss": TEXT,
+        "penalty": TEXT,
+        "alpha": NUMBER,
+        "fit_intercept": TRUTH,
+        "method": TEXT,
+        "rho": POSITIVE_OR_AUTO,
     },
+    "privacy": PRIVACY_KEYS,
     "party": {
-        "name": _TEXT,
-        "data": _TEXT,
-        "id": _TEXT,
-        "label": _TEXT,
-        "features": _Kind("a list of column names in quotes, none twice, not empty", _names),
+        "name": TEXT,
+        "data": TEXT,
+        "id": TEXT,
+        "label": TEXT,
+        "features": NAMES,
     },
 }
 _SECTIONS = ("job", "model", "privacy", "party", "graph")
@@ -284,12 +225,19 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
             raise InputError(f"unknown section {show(name)}{nearest(name, _SECTIONS)}: allowed are {allowed}")
     top = _section(document.get("job", {}), "job")
     _check_split(top.get("split", "features"))
-    _check_privacy(document)
     if "graph" in document:
         raise InputError('[graph] is not used with split = "features": remove it')
     model = Model(**_section(document.get("model", {}), "model"))
     parties = _parties(document.get("party", []))
-    return Job(**{"name": path.stem, **top}, model=model, parties=parties, folder=path.parent)
+    privacy = _privacy(document, parties)
+    return Job(**{"name": path.stem, **top}, model=model, privacy=privacy, parties=parties, folder=path.parent)
+
+
+def _privacy(document: Mapping[str, Any], parties: Sequence[PartySpec]) -> Privacy | None:
+    """Read what the run must guarantee; None without the section."""
+    if "privacy" not in document:
+        return None
+    return make_privacy(_section(document["privacy"], "privacy"), [party.name for party in parties])
 
 
 def _section(values: Any, section: str, number: int | None = None) -> dict[str, Any]:
@@ -319,15 +267,6 @@ def _check_split(split: str) -> None:
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features"')
 
 
-def _check_privacy(document: Mapping[str, Any]) -> None:
-    """Refuse a request for privacy, which must never be dropped in silence."""
-    if "privacy" in document:
-        raise InputError(
-            "privacy is not available in this version: remove [privacy] to train without it, "
-            "and the certificate will say so"
-        )
-
-
 def _parties(values: Any) -> tuple[PartySpec, ...]:
     """Read the parties and check them against each other."""
     if isinstance(values, dict):
@@ -335,8 +274,7 @@ def _parties(values: Any) -> tuple[PartySpec, ...]:
     if not isinstance(values, list) or not values:
         raise InputError("there is no party: add a [[party]] section for each, with name and data")
     parties = tuple(_party(value, number) for number, value in enumerate(values, start=1))
-    _check_unique(parties)
-    _check_label(parties)
+    check_parties(parties)
     return parties
 
 
@@ -347,73 +285,5 @@ def _party(values: Any, number: int) -> PartySpec:
         if key not in parsed:
             raise InputError(f"party {number} has no {key}: add {key} = ...")
     spec = PartySpec(**parsed)
-    _check_name(spec.name, number)
-    if spec.id is not None and spec.id == spec.label:
-        raise InputError(f"party {show(spec.name)}: {show(spec.id)} is both id and label: they must differ")
-    for role, column in (("id", spec.id), ("label", spec.label)):
-        if column is not None and column in (spec.features or ()):
-            raise InputError(
-                f"party {show(spec.name)}: the {role} {show(column)} is among its features: remove it there"
-            )
+    check_party(spec, number)
     return spec
-
-
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-
-
-def _check_name(name: str, number: int) -> None:
-    """Refuse a name that some file system would refuse, as each party gets a file of its name."""
-    plain = re.fullmatch(r"\w([\w. -]*[\w-])?", name) and not _RESERVED.fullmatch(name)
-    if not plain or len(name.encode("utf-8")) > 100:
-        raise InputError(
-            f"party {number}.name = {show(name)} is not allowed: it names a file, so use at most 100 "
-            "letters, digits, spaces or . _ - and begin and end with a letter or digit"
-        )
-
-
-def _check_unique(parties: Sequence[PartySpec]) -> None:
-    """Refuse two parties of one name, also where only a file system would take them for one."""
-    seen: dict[str, str] = {}
-    for party in parties:
-        key = unicodedata.normalize("NFKC", party.name).casefold()
-        if key in seen:
-            raise InputError(f"two parties are named {show(seen[key])} and {show(party.name)}: give each its own name")
-        seen[key] = party.name
-
-
-def _check_label(parties: Sequence[PartySpec]) -> None:
-    """Refuse all but one party with labels."""
-    holders = [party.name for party in parties if party.label is not None]
-    if not holders:
-        names = listing(party.name for party in parties)
-        raise InputError(f"no party has the label (parties: {names}): give one of them label = its column")
-    if len(holders) > 1:
-        raise InputError(f"parties {listing(holders)} both have a label: exactly one party may")
-
-
-# --- writing ------------------------------------------------------------------------------------
-
-
-def _assignment(key: str, value: Any) -> str | None:
-    """Return 'key = value' in TOML, or None for a value that is not given."""
-    return None if value is None else f"{key} = {_literal(value)}"
-
-
-def _literal(value: Any) -> str:
-    """Write one of the few kinds of value that a job has."""
-    if isinstance(value, str):
-        return '"' + "".join(_escaped(character) for character in value) + '"'
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple):
-        return "[" + ", ".join(_literal(item) for item in value) + "]"
-    return repr(value)
-
-
-def _escaped(character: str) -> str:
-    """Escape what TOML does not allow inside double quotes."""
-    if character in '"\\':
-        return "\\" + character
-    if ord(character) < 0x20 or ord(character) == 0x7F:
-        return f"\\u{ord(character):04x}"
-    return character

@@ -1,0 +1,206 @@
+"""Which attacks apply to a plan, and what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tacit.audit.game import Game
+from tacit.audit.lower_bound import CONFIDENCE, SURE, Guesses, LowerBound, lower_bound
+from tacit.audit.named_attacks import named_attacks, row_claims
+from tacit.audit.neighbours import Claimed, Worst, search
+from tacit.audit.probes import row_norm, scenes
+from tacit.audit.result import BROKEN, AttackResult, judged
+from tacit.plan import Plan
+from tacit.privacy.certificate import Certificate
+from tacit.privacy.claim import Claim
+from tacit.privacy.sums import add_up
+
+Observer = Callable[[str, float], None]
+MOST_GAMES = 4
+GAME_ROWS = (300,)  # with many rows the noisy model moves little, and every release tells as much as it can
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to try.
+
+    Attributes
+    ----------
+    pairs : int
+        Pairs of neighbours to replay, for each protected party.
+    runs : int
+        Runs of the guessing game, for each protected party.
+    seed : int or None
+        Of everything random; None takes the operating system's, and no two audits are the same.
+    workers : int
+        Processes for the game.
+    """
+
+    pairs: int = 2000
+    runs: int = 4000
+    seed: int | None = None
+    workers: int = 1
+
+
+QUICK = Effort(pairs=300, runs=1000)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The guessing game of one party: what was claimed, what was seen."""
+
+    party: str
+    claim: Claim
+    guesses: Guesses
+    bound: LowerBound
+    pair: Worst
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All that was tried on a plan, and what came of it."""
+
+    certificate: Certificate
+    mechanism: str
+    findings: tuple[AttackResult, ...]
+    games: tuple[Measured, ...] = field(default=())
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing that was claimed is broken."""
+        return all(finding.verdict != BROKEN for finding in self.findings)
+
+
+def audit(plan: Plan, effort: Effort | None = None, observe: Observer | None = None) -> Audit:
+    """Try to break what a plan claims.
+
+    Parameters
+    ----------
+    plan : Plan
+    effort : Effort, optional
+    observe : callable, optional
+        Told what is going on, and which part of all is done.
+
+    Returns
+    -------
+    Audit
+        One finding for each attack that applies.
+    """
+    effort = effort or Effort()
+    rng = np.random.default_rng(effort.seed)
+    tell = observe or (lambda text, part: None)
+    findings: list[AttackResult] = []
+    games: list[Measured] = []
+    claims = list(row_claims(plan))
+    for number, claim in enumerate(claims):
+        low, high = (0.9 * (number + step) / len(claims) for step in (0, 1))
+        line, measured = _attack_rows(plan, claim, effort, rng, _between(tell, low, high))
+        findings += line
+        games.append(measured)
+    tell("attacks", 0.9)
+    findings += named_attacks(plan, rng, repeatable=effort.seed is not None)
+    tell("done", 1.0)
+    mechanism = "none" if plan.private is None else plan.private.mechanism
+    return Audit(plan.certificate(), mechanism, tuple(findings), tuple(games))
+
+
+# --- rows: replay and game ----------------------------------------------------------------------------
+
+
+def _attack_rows(
+    plan: Plan, claim: Claim, effort: Effort, rng: np.random.Generator, tell: Observer
+) -> tuple[list[AttackResult], Measured]:
+    sums = add_up(claim.events)
+    claimed = Claimed(sums.mu, sums.pure, claim.neighbours, row_norm(plan, claim.party))
+
+    def replayed(tried: int) -> None:
+        tell(f"{claim.party}: {tried} neighbours", 0.4 * tried / effort.pairs)
+
+    worst = search(scenes(plan, claim.party), claimed, effort.pairs, rng, replayed)
+    few = max(20, effort.pairs // 20)
+    pair = search(scenes(plan, claim.party, GAME_ROWS), claimed, few, rng, transcripts=6)
+
+    delta = _delta(plan)
+    guesses = _play(Game(pair.scene, pair.first, pair.second), claim, delta, effort, rng, tell)
+    measured = Measured(claim.party, claim, guesses, lower_bound(guesses, delta, CONFIDENCE), pair)
+    return [judge_replay(worst, claim, claimed), judge_game(guesses, claim, delta, pair.ratio)], measured
+
+
+def _play(game: Game, claim: Claim, delta: float, effort: Effort, rng: np.random.Generator, tell: Observer) -> Guesses:
+    """Play; where the outcome is in doubt, leave it and play anew with more runs, so that each outcome stands alone."""
+    runs = effort.runs
+    for again in range(MOST_GAMES):
+
+        def played(count: int, runs: int = runs, again: int = again) -> None:
+            tell(f"{claim.party}: {count} of {runs} runs", 0.5 + 0.5 * (again + count / runs) / (again + 1))
+
+        seed = None if effort.seed is None else int(rng.integers(2**62))
+        guesses = game.play(runs, seed, effort.workers, played)
+        doubtful = refutes(lower_bound(guesses, delta, CONFIDENCE), claim)
+        if not doubtful or refutes(lower_bound(guesses, delta, SURE), claim):
+            break
+        runs *= 2
+    return guesses
+
+
+def judge_replay(worst: Worst, claim: Claim, claimed: Claimed) -> AttackResult:
+    """The replay as a line of an audit."""
+    said = f"at most {worst.ratio:.3f} of it, {worst.pairs} pairs"
+    if worst.leaks > 0 and not worst.holds:
+        said += f"; something else leaves (relative change {worst.leaks:.1e})"
+    numbers = [f"mu {claimed.mu:.4g}"] * (claimed.mu > 0) + [f"epsilon {claimed.response:.4g}"] * (claimed.response > 0)
+    return AttackResult(
+        f"rows of {claim.party}: replayed neighbours",
+        " and ".join(numbers),
+        said,
+        judged(not worst.holds, covered=True),
+        {
+            "party": claim.party,
+            "pairs": worst.pairs,
+            "ratio": worst.ratio,
+            "leaks": worst.leaks,
+            "worst_pair": worst.kind,
+            "claimed_mu": claimed.mu,
+            "claimed_response": claimed.response,
+        },
+    )
+
+
+def refutes(bound: LowerBound, claim: Claim) -> bool:
+    """Whether a bound contradicts a claim: by the curve that it claims, at its epsilon 0, or by its epsilon alone."""
+    return bound.distance > claim.delta(0.0) or bound.epsilon_any > claim.epsilon(bound.delta)
+
+
+def judge_game(guesses: Guesses, claim: Claim, delta: float, expected: float) -> AttackResult:
+    """The guessing game as a line of an audit: stated at 95 %, called broken at 99.9 %."""
+    stated, sure = lower_bound(guesses, delta, CONFIDENCE), lower_bound(guesses, delta, SURE)
+    epsilon, distance, broken = claim.epsilon(delta), claim.delta(0.0), refutes(sure, claim)
+    gaussian = not add_up(claim.events).response
+    lowest = max(stated.epsilon_curve, stated.epsilon_any) if gaussian else stated.epsilon_any
+    said = f"epsilon >= {lowest:.3g} (95 %), {guesses.truths.size} runs, {100 * stated.guessed_right:.1f} % right"
+    return AttackResult(
+        f"rows of {claim.party}: guessing game",
+        f"epsilon {epsilon:.4g}, at most {50 * (1 + distance):.1f} % right",
+        said,
+        judged(broken, covered=True),
+        {
+            "party": claim.party,
+            "claimed_epsilon": epsilon,
+            "claimed_distance": distance,
+            "pair_uses": expected,
+            "bound": dict(stated.record()),
+            "bound_for_verdict": dict(sure.record()),
+        },
+    )
+
+
+def _delta(plan: Plan) -> float:
+    target = plan.certificate().target
+    return target.delta if target is not None else 0.0
+
+
+def _between(tell: Observer, low: float, high: float) -> Observer:
+    return lambda text, part: tell(text, low + (high - low) * part)

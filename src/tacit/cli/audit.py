@@ -1,0 +1,137 @@
+"""`tacit audit`: try to break the privacy of a job."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacit.cli.wording import tell
+from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.audit.auditor import Audit, Observer
+    from tacit.plan import Plan
+
+HELP = "try to break the privacy of a job"
+DESCRIPTION = """\
+Try to break what a job claims about privacy: replay its mechanism on
+neighbouring data, guess from many runs which of two data sets they were made
+from, and read labels, rows and coefficients off what is sent and served.
+
+The job's plan is attacked on generated data: its own rows are read for their
+sizes alone. An audit can show that a claim is false, not that one is true."""
+EPILOG = """\
+example:
+  tacit audit job.toml --out audits/credit
+
+verdicts: holds; as stated (the attack succeeds, and the certificate says that
+this is not covered); broken.
+exit codes: 0 nothing that is claimed is broken, 1 something is, 2 wrong input."""
+HELD, BROKEN_CLAIM = 0, 1
+JSON, PICTURE = "audit.json", "audit.png"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the verb."""
+    parser.add_argument("job", metavar="JOB.toml", help="the job file")
+    parser.add_argument("--out", metavar="DIR", help=f"directory for {JSON} and {PICTURE} (default: none is written)")
+    parser.add_argument("--runs", metavar="N", type=int, help="runs of the guessing game, for each party (4000)")
+    parser.add_argument("--pairs", metavar="N", type=int, help="neighbours to replay, for each party (2000)")
+    parser.add_argument("--quick", action="store_true", help="fewer runs and neighbours: a minute at most")
+    parser.add_argument("--seed", metavar="N", type=int, help="make the audit repeatable (default: it is not)")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Audit, and say what was found."""
+    from tacit.audit.auditor import QUICK, Effort, audit
+    from tacit.cli.train import prepare
+    from tacit.job import read_job
+
+    effort = QUICK if options.quick else Effort()
+    for name, least in (("runs", 40), ("pairs", 1), ("seed", 0)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise InputError(f"--{name} {value} is not allowed: it must be a whole number of at least {least}")
+        effort = effort if value is None else replace(effort, **{name: value})
+    effort = replace(effort, workers=min(4, os.cpu_count() or 1))
+    out = _directory(options.out)
+    _, begun = prepare(read_job(options.job))
+    with _progress(visible=not options.quiet) as observe:
+        found = audit(begun.plan, effort, observe)
+    _print(begun.plan, found)
+    if out is not None:
+        _write(found, out)
+    return HELD if found.holds else BROKEN_CLAIM
+
+
+def _directory(name: str | None) -> Path | None:
+    """Make the directory before an audit that may take minutes."""
+    if name is None:
+        return None
+    path = Path(name)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot make the directory {name!r}: give another one with --out") from error
+    return path
+
+
+def _write(found: Audit, out: Path) -> None:
+    from tacit.audit.findings import to_json
+    from tacit.audit.picture import MISSING, draw, has_matplotlib
+
+    (out / JSON).write_text(to_json(found), encoding="utf-8")
+    written = [JSON]
+    if found.games and has_matplotlib():
+        draw(found.games, out / PICTURE)
+        written.append(PICTURE)
+    elif found.games:
+        tell(f"tacit: {MISSING}")
+    print(f"written    {out}: {', '.join(written)}")
+
+
+@contextmanager
+def _progress(*, visible: bool) -> Iterator[Observer | None]:
+    """A bar with what is going on; nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not visible or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("audit"), BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda text, part: bar.update(task, completed=part, description=text)
+
+
+def _print(plan: Plan, found: Audit) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from tacit.audit.findings import TITLES, conclusion, lines
+
+    console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
+    fancy = console.is_terminal
+    print(f"mechanism  {found.mechanism}")
+    print(f"claimed    {str(plan.certificate()).splitlines()[1]}")
+    print()
+    table = Table(box=box.SIMPLE_HEAD if fancy else None, pad_edge=fancy)
+    for title in TITLES:
+        table.add_column(title, no_wrap=title == "verdict", overflow="fold")
+    styles = {"broken": "bold red", "as stated": "yellow", "holds": "green"}
+    for *texts, verdict in lines(found):
+        table.add_row(*(Text(text) for text in texts), Text(verdict, style=styles[verdict] if fancy else ""))
+    console.print(table)
+    print()
+    print(*conclusion(found), sep="\n")

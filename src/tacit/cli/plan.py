@@ -1,0 +1,139 @@
+"""`tacit plan`: what a job will send, add as noise and claim, before any row is read."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.job import Job
+
+HELP = "see rounds, noise, privacy and traffic before training"
+DESCRIPTION = """\
+Plan a job without training it: its mechanism, rounds, noise, the epsilon of the
+whole run for whom and against whom, what is not covered, the traffic, and what
+the sizes say about its use. What cannot be proven is refused.
+
+It needs the number of rows and of each party's columns, which are public. They
+come from the options, or from the parties' files, of which then the header is
+read and the rows are counted."""
+EPILOG = """\
+examples:
+  tacit plan credit.toml
+  tacit plan credit.toml --rows 50000 --columns bank=12,shop=30
+  tacit plan credit.toml --json"""
+MOST = 10**12  # rows or columns
+
+
+@dataclass(frozen=True)
+class KnownSizes:
+    """Rows and columns of a job, and where they were taken from."""
+
+    rows: int
+    columns: Mapping[str, int]
+    at_most: bool = False
+    opened: tuple[str, ...] = field(default=())
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "rows": self.rows,
+            "at_most": self.at_most,
+            "columns": dict(self.columns),
+            "public": ["the number of rows", "each party's column names"],
+            "opened": list(self.opened),
+        }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the verb."""
+    parser.add_argument("job", metavar="JOB.toml", help="the job file")
+    parser.add_argument("--rows", metavar="N", help="number of common rows (default: count those of the files)")
+    parser.add_argument("--columns", metavar="PARTY=N,...", help="number of feature columns (default: see the files)")
+    parser.add_argument("--json", action="store_true", help="print it for machines")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan the job and print the plan."""
+    from tacit.cli.train import check_engine, plan_job
+    from tacit.job import read_job
+
+    job = read_job(options.job)
+    check_engine(job.engine)
+    sizes = find_sizes(job, options.rows, options.columns)
+    columns = tuple(sizes.columns[spec.name] for spec in job.parties)
+    plan = plan_job(job, sizes.rows, columns, 8 * sizes.rows * sum(columns))
+    if options.json:
+        record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
+        print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        print("\n".join([f"{'job':<11} {job.name}", *_size_lines(job, sizes), str(plan)]))
+    return 0
+
+
+# --- sizes -------------------------------------------------------------------------------------------
+
+
+def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
+    """Sizes from the options, and from the files where the options leave any open."""
+    from tacit.data.sizes import public_size
+
+    known = {} if columns is None else parse_columns(columns, [spec.name for spec in job.parties])
+    given = None if rows is None else _whole("--rows", rows)
+    needed = [spec for spec in job.parties if given is None or spec.name not in known]
+    found = {spec.name: public_size(spec, job.parties, job.folder) for spec in needed}
+    widths = {spec.name: known.get(spec.name) or found[spec.name].columns for spec in job.parties}
+    if given is not None:
+        return KnownSizes(given, widths, opened=tuple(found))
+    lengths = {name: size.rows for name, size in found.items()}
+    matched = any(spec.id is not None for spec in job.parties)
+    if not matched and len(set(lengths.values())) > 1:
+        held = ", ".join(f"{name} {count}" for name, count in lengths.items())
+        raise InputError(f"without ids every party needs the same rows, but they are {held}: name an id for each party")
+    return KnownSizes(min(lengths.values()), widths, at_most=matched, opened=tuple(found))
+
+
+def parse_columns(text: str, names: list[str]) -> dict[str, int]:
+    """The numbers in 'bank=12,shop=30'."""
+    from tacit.data.wording import listing, nearest, show
+
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, count = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise InputError(f"--columns {show(text)} is not allowed: write PARTY=N, separated by commas")
+        if name not in names:
+            raise InputError(f"there is no party {show(name)}{nearest(name, names)}: the parties are {listing(names)}")
+        if name in found:
+            raise InputError(f"--columns gives party {show(name)} two numbers: give one")
+        found[name] = _whole(f"--columns {name}", count)
+    return found
+
+
+def _whole(option: str, text: str) -> int:
+    from tacit.data.wording import show
+
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 13 else 0
+    if not 1 <= number <= MOST:
+        raise InputError(f"{option}={show(text)} is not allowed: it must be a whole number of at least 1")
+    return number
+
+
+def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
+    from tacit.data.wording import plural
+
+    most = "at most " if sizes.at_most else ""
+    parts = (
+        f"{name} {plural(count, 'column')}{' and the labels' if name == job.holder else ''}"
+        for name, count in sizes.columns.items()
+    )
+    lines = [f"{'sizes':<11} {most}{plural(sizes.rows, 'row')}; {', '.join(parts)}"]
+    if sizes.at_most:
+        lines.append(f"{'':<11} those of the smallest file: training leaves out what another party lacks")
+    read = "nothing was read" if not sizes.opened else f"nothing else was used of {', '.join(sizes.opened)}"
+    return [*lines, f"{'':<11} the number of rows and the column names count as public: {read}"]

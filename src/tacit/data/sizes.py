@@ -1,0 +1,94 @@
+"""The public size of a party's file: its column names and its number of rows, without keeping any value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from tacit.data.load import PartySpec, feature_names
+from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
+from tacit.data.table import Table
+from tacit.data.wording import one_line, show
+from tacit.errors import InputError
+
+
+@dataclass(frozen=True)
+class PublicSize:
+    """How many rows and feature columns a party's file has."""
+
+    rows: int
+    columns: int
+
+
+def public_size(spec: PartySpec, specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".") -> PublicSize:
+    """The size of one party's file.
+
+    Of a CSV file the header is read and the rows are counted; of a Parquet file the description that it carries; a
+    LIBSVM file must be read whole, as its columns are numbered row by row.
+
+    Parameters
+    ----------
+    spec : PartySpec
+        The party.
+    specs : sequence of PartySpec
+        All parties, for the name of the label.
+    folder : path
+        Folder that relative paths start from.
+
+    Raises
+    ------
+    InputError
+        For files or columns that cannot be used; the message names the party.
+    """
+    path = Path(folder, spec.data)
+    label = next((other.label for other in specs if other.label is not None), "")
+    table = _header(path, spec)
+    return PublicSize(table.n_rows, len(feature_names(table, spec, label)))
+
+
+def _header(path: Path, spec: PartySpec) -> Table:
+    """The file's columns, as a table without values."""
+    _, hint = reader_of(path, spec.name)
+    check_file(path, spec.name)
+    name = path.name.lower()
+    try:
+        if name.endswith(".parquet"):
+            with pyarrow.parquet.ParquetFile(path) as file:
+                return arrow_table(file.schema_arrow.empty_table(), path, spec.name, rows=file.metadata.num_rows)
+        if name.endswith((".csv", ".csv.gz")):
+            return _csv_header(path, spec.name)
+        return read_table(path, party=spec.name)
+    except InputError:
+        raise
+    except DAMAGED as error:
+        raise InputError(
+            f"party {show(spec.name)}: cannot read {show(str(path))} ({one_line(error)}): {hint}"
+        ) from error
+
+
+def _csv_header(path: Path, party: str) -> Table:
+    """Header and number of rows of a CSV file; of its cells only the first of each row is looked at, to count."""
+    source: Any = pa.BufferReader(unzipped(path)) if path.name.lower().endswith(".gz") else str(path)
+    options: dict[str, Any] = {
+        "read_options": pyarrow.csv.ReadOptions(block_size=BLOCK),
+        "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=True),
+    }
+    with pyarrow.csv.open_csv(source, **options) as header:
+        schema = header.schema
+    check_separator(schema.names, path, party)
+    first = schema.names[0]
+    convert = pyarrow.csv.ConvertOptions(include_columns=[first], column_types={first: pa.string()})
+    if isinstance(source, pa.BufferReader):
+        source.seek(0)
+    if len(set(schema.names)) < len(schema.names):  # refused below, by name
+        return arrow_table(schema.empty_table(), path, party, rows=1)
+    with pyarrow.csv.open_csv(source, convert_options=convert, **options) as rows:
+        count = sum(batch.num_rows for batch in rows)
+    return arrow_table(schema.empty_table(), path, party, rows=count)

@@ -1,0 +1,100 @@
+"""Kinds of value that a job file may hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of value: `parse` returns the value, or raises ValueError when it is not `allowed`."""
+
+    allowed: str
+    parse: Callable[[Any], Any]
+
+
+def whole_number(least: int, most: int, allowed: str = "") -> Kind:
+    """A whole number in a range; true is not 1."""
+
+    def parse(value: Any) -> int:
+        _need(isinstance(value, int) and not isinstance(value, bool) and least <= value <= most)
+        return int(value)
+
+    return Kind(allowed or f"a whole number from {least} to {most}", parse)
+
+
+def one_of(choices: Sequence[str]) -> Kind:
+    """One of some words."""
+
+    def parse(value: Any) -> str:
+        _need(isinstance(value, str) and value in choices)
+        return str(value)
+
+    return Kind("one of " + ", ".join(f'"{choice}"' for choice in choices), parse)
+
+
+def _need(condition: bool) -> None:
+    """Raise ValueError unless the condition holds."""
+    if not condition:
+        raise ValueError
+
+
+def _text(value: Any) -> str:
+    """Parse text that is not empty."""
+    _need(isinstance(value, str) and value != "")
+    return str(value)
+
+
+def _truth(value: Any) -> bool:
+    """Parse true or false."""
+    _need(isinstance(value, bool))
+    return bool(value)
+
+
+def _number(value: Any) -> float:
+    """Parse a finite number not below 0."""
+    _need(isinstance(value, (int, float)) and not isinstance(value, bool))
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise ValueError from error
+    _need(math.isfinite(number) and number >= 0)
+    return number
+
+
+def _positive(value: Any) -> float:
+    """Parse a finite number above 0."""
+    number = _number(value)
+    _need(number > 0)
+    return number
+
+
+def _positive_by_name(value: Any) -> float | dict[str, float]:
+    """Parse a number above 0, or a table of such numbers by name."""
+    if not isinstance(value, dict):
+        return _positive(value)
+    _need(len(value) > 0)
+    return {name: _positive(number) for name, number in value.items()}
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Parse a list of different names."""
+    _need(isinstance(value, list) and len(value) > 0)
+    names = tuple(_text(item) for item in value)
+    _need(len(set(names)) == len(names))
+    return names
+
+
+TEXT = Kind("text in quotes, not empty", _text)
+TRUTH = Kind("true or false", _truth)
+NUMBER = Kind("a number, 0 or above", _number)
+POSITIVE = Kind("a number above 0", _positive)
+POSITIVE_OR_NONE = Kind('a number above 0, or "none"', lambda value: None if value == "none" else _positive(value))
+POSITIVE_BY_NAME = Kind(
+    "a number above 0, or a table with one for each party, such as { bank = 1.0, shop = 2.0 }", _positive_by_name
+)
+POSITIVE_OR_AUTO = Kind('a number above 0, or "auto"', lambda value: value if value == "auto" else _positive(value))
+NAMES = Kind("a list of column names in quotes, none twice, not empty", _names)

@@ -1,0 +1,145 @@
+"""Dual variable perturbation: from what was asked and public sizes to noise, planned releases and a certificate.
+
+| symbol | meaning |
+|---|---|
+| alpha | pure epsilon of one round |
+| kappa | (B_p/C)(m + phi): least curvature of all terms but one row's, in the units of the noise |
+| alpha_bar | part of alpha that the change of volume takes: ln(1 + c1 b^2/kappa) |
+| alpha_hat | the rest, for the change of the noise: zeta = alpha_hat / (2 L b) |
+
+The published form takes 2 ln(.) for alpha_bar, and zeta = alpha_hat / (L b): twice what alpha_hat pays for. Theorems:
+docs/proofs/dynamic.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tacit.algorithms.base import Problem
+from tacit.algorithms.consensus.dual import DUAL
+from tacit.algorithms.consensus.papers import MODEL, NOISE, PaperSettings, at_round
+from tacit.plan import graph_papers as papers
+from tacit.plan.graph import GraphSizes, PrivateGraphPlan
+from tacit.plan.graph_options import given_alphas
+from tacit.plan.graph_papers import NodeBounds, PlannedNode
+from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
+from tacit.privacy.calibration import pure_for
+from tacit.privacy.certificate import Certificate
+from tacit.privacy.events import Event, GaussianRelease
+from tacit.privacy.releases import Allowed, AllowedNormNoise
+from tacit.privacy.request import Privacy
+
+ROUNDS = 3  # each round pays alpha in full, and its noise grows with the number of columns: few are best (measured)
+TYPICAL = 10.0  # times the mean norm of the noise: the size of the gradients that are summed
+THEOREM = "dual variable perturbation (docs/proofs/dynamic.md, theorems 1, 2 and 6)"
+PUBLISHED = "dual variable perturbation as published (docs/proofs/dynamic.md, theorems 1 and 6, remark 1)"
+
+
+@dataclass(frozen=True)
+class DualRound:
+    """Numbers of one round at one node: zeta, phi, and the pure epsilon that is proven for it."""
+
+    rate: float
+    extra: float
+    proven: float
+
+
+def dual_round(node: NodeBounds, alpha: float) -> DualRound:
+    """Noise with which one round is alpha-DP (theorem 1)."""
+    bend = node.bend * node.length**2
+    volume = math.log1p(node.per_row * bend / node.modulus)
+    extra, rest = 0.0, alpha - volume
+    if rest < alpha / 2:
+        extra = max(node.per_row * bend / math.expm1(alpha / 2) - node.modulus, 0.0) * (1 + 1e-12)
+        rest = alpha - math.log1p(node.per_row * bend / (node.modulus + extra))
+    return DualRound(rest / node.change * (1 - 1e-12), extra, alpha)
+
+
+def published_round(node: NodeBounds, alpha: float) -> DualRound:
+    """Algorithm 2 as printed, and what is proven for it."""
+    bend, curvature = node.bend * node.length**2, node.ridge + 2 * node.penalty * node.degree
+    extra, rest = 0.0, alpha - 2 * math.log1p(node.per_row * bend / curvature)
+    if rest <= 0:
+        extra, rest = node.per_row * bend / math.expm1(alpha / 4) - curvature, alpha / 2
+    rate = rest / (node.change / 2)
+    proven = rate * node.change + math.log1p(node.per_row * bend / (curvature + extra))
+    return DualRound(rate, extra, proven * (1 + 1e-12))
+
+
+def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateGraphPlan:
+    """Plan the method; refuse what no theorem covers."""
+    papers.refuse("dual", privacy, problem, sizes)
+    options = papers.options_of(sizes)
+    options.refuse("dual", "alphas")
+    nodes = papers.bounds(privacy, problem, sizes, "dual", options.loss_weight)
+    alphas = given_alphas(options, sizes, ROUNDS)
+    rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
+    mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
+    if alphas is None:
+        asked = papers.needed_epsilon("dual", papers.calm(privacy))
+        beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
+        alphas = dict.fromkeys(sizes.graph.names, (pure_for(asked, privacy.delta, rounds, beside),) * rounds)
+    found = {node.name: _plan_node(node, alphas[node.name], mu, privacy, sizes.published) for node in nodes}
+    events = {name: one.events for name, one in found.items()}
+    if not sizes.published:
+        papers.check_spent("dual", privacy, events)
+    numbers = {name: one.numbers for name, one in found.items()}
+    return PrivateGraphPlan(
+        privacy=privacy,
+        method="dual",
+        algorithm=DUAL,
+        settings=PaperSettings(papers.row_norm("dual", privacy, sizes), rounds, numbers, sizes.published),
+        releases={name: tuple(one.planned) for name, one in found.items()},
+        certificate=_certificate(privacy, sizes, rounds, events, alphas),
+        rounds=rounds,
+        noise={f"model of {name}: norm of the noise of a round": one.spread for name, one in found.items()},
+        outlook=(f"the noise of one round moves a node's model by about {max(o.spread for o in found.values()):.3g}",),
+    )
+
+
+def _plan_node(node: NodeBounds, alphas: Sequence[float], mu: float, privacy: Privacy, published: bool) -> PlannedNode:
+    """Noise and events of all rounds of one node."""
+    own = [published_round(node, alpha) if published else dual_round(node, alpha) for alpha in alphas]
+    spread = max(moved(node, one) for one in own)
+    found = PlannedNode(node.numbers(TYPICAL * spread, tuple(one.extra for one in own)), spread)
+    found.planned += [AllowedNormNoise(at_round(NOISE, t), one.rate) for t, one in enumerate(own, 1)]
+    found.events += papers.pure_events([one.proven for one in own], node.name, privacy)
+    if not published:
+        left = [found.numbers.tolerance / (node.modulus + one.extra) for one in own]
+        hidden = [papers.hiding(distance, mu, node.size) for distance in left]
+        found.planned += [Allowed(at_round(MODEL, t), sd) for t, (sd, _) in enumerate(hidden, 1)]
+        found.events += papers.gaussian_events(hidden, "last digits of models", node.name, privacy)
+    return found
+
+
+def moved(node: NodeBounds, one: DualRound) -> float:
+    """About how far the noise of a round moves a model: (C/B_p) times its mean norm over the curvature."""
+    return node.per_row * node.size / (one.rate * (node.modulus + one.extra))
+
+
+def _certificate(
+    privacy: Privacy,
+    sizes: GraphSizes,
+    rounds: int,
+    events: Mapping[str, Sequence[Event]],
+    alphas: Mapping[str, Sequence[float]],
+) -> Certificate:
+    theorem = PUBLISHED if sizes.published else THEOREM
+    covers = ["the rows and labels of every node: each model is the minimiser of an objective with noise in it"]
+    if sizes.published:
+        covers.append(
+            "Algorithm 2 prints half of the noise that its own proof needs: the epsilon here is the proven one"
+        )
+    return paper_certificate(
+        privacy,
+        sizes,
+        record_claims(privacy, events, theorem),
+        rounds=rounds,
+        theorem=theorem,
+        said=each_round(alphas),
+        covers=covers,
+        assumed=(LAW, EXACT) if sizes.published else (LAW, STOPPED),
+        asked=not sizes.published,
+    )

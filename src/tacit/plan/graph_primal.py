@@ -1,0 +1,209 @@
+"""Primal variable perturbation: from what was asked and public sizes to noise, planned releases and a certificate.
+
+Rounds with Gaussian noise compose by their squares; the paper's noise, of density exp(-zeta |e|), makes a round
+alpha-DP with zeta = alpha / Delta. Delta = (C/B_p) 2 L b / m where the node's own released model alone enters its next
+round; the published form keeps the model without noise, and has (C/B_p) 2 L b / rho. Theorems: docs/proofs/dynamic.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tacit.algorithms.base import Problem
+from tacit.algorithms.consensus.papers import MODEL, NOISE, at_round
+from tacit.algorithms.consensus.primal import PRIMAL, PrimalSettings
+from tacit.errors import InputError
+from tacit.plan import graph_papers as papers
+from tacit.plan.graph import GraphSizes, PrivateGraphPlan
+from tacit.plan.graph_dual import TYPICAL, DualRound, dual_round, moved, published_round
+from tacit.plan.graph_options import PaperOptions, given_alphas
+from tacit.plan.graph_papers import NodeBounds, PlannedNode
+from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
+from tacit.privacy.calibration import budget_mu, pure_for
+from tacit.privacy.certificate import Certificate
+from tacit.privacy.events import Event, GaussianRelease, NotPrivate, PureRelease
+from tacit.privacy.randomness import grid_sensitivity, sd_for
+from tacit.privacy.releases import Allowed, AllowedNormNoise
+from tacit.privacy.request import Privacy
+
+ROUNDS = 15
+LAST = 0.3  # part of epsilon that a last round of dual variable perturbation takes beside Gaussian ones
+THEOREM = "primal variable perturbation (docs/proofs/dynamic.md, theorems 1, 2, 3 and 6)"
+BROKEN = "none: docs/proofs/dynamic.md, theorem 5, shows the contrary for the last round"
+
+
+def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateGraphPlan:
+    """Plan the method; refuse what no theorem covers."""
+    papers.refuse("primal", privacy, problem, sizes)
+    options = papers.options_of(sizes)
+    options.refuse("primal", "alphas", "noise", "last_round")
+    nodes = papers.bounds(privacy, problem, sizes, "primal", options.loss_weight)
+    alphas = given_alphas(options, sizes, ROUNDS)
+    by_norm = sizes.published or alphas is not None or options.noise == "norm"
+    last_dual = options.last_round != "primal"
+    _check(problem, sizes, options)
+    rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
+    mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
+    if alphas is None and by_norm:
+        asked = papers.needed_epsilon("primal", papers.calm(privacy))
+        beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
+        alphas = dict.fromkeys(sizes.graph.names, (pure_for(asked, privacy.delta, rounds, beside),) * rounds)
+    if sizes.published:
+        found = {node.name: _published(node, (alphas or {})[node.name], last_dual, privacy) for node in nodes}
+    elif alphas is not None:
+        found = {node.name: _by_norm(node, alphas[node.name], last_dual, mu, privacy) for node in nodes}
+    else:
+        found = {node.name: _gaussian(node, rounds, last_dual, mu, privacy) for node in nodes}
+    events = {name: one.events for name, one in found.items()}
+    if not sizes.published:
+        papers.check_spent("primal", privacy, events)
+    norm = papers.row_norm("primal", privacy, sizes)
+    numbers = {name: one.numbers for name, one in found.items()}
+    return PrivateGraphPlan(
+        privacy=privacy,
+        method="primal",
+        algorithm=PRIMAL,
+        settings=PrimalSettings(norm, rounds, numbers, sizes.published, by_norm, last_dual),
+        releases={name: tuple(one.planned) for name, one in found.items()},
+        certificate=_certificate(privacy, sizes, rounds, events, alphas, last_dual),
+        rounds=rounds,
+        noise={f"model of {name}: norm of the noise of a round": one.spread for name, one in found.items()},
+        outlook=(f"the noise of one round moves a node's model by about {max(o.spread for o in found.values()):.3g}",),
+    )
+
+
+def _check(problem: Problem, sizes: GraphSizes, options: PaperOptions) -> None:
+    if options.noise == "gaussian" and (options.alphas is not None or sizes.published):
+        raise InputError("noise='gaussian' has no alpha_p(t): leave out alphas and published, or use noise='norm'")
+    if sizes.published and problem.alpha * problem.regularizer.l2 == 0:
+        raise InputError(
+            "method='primal' in the published form divides by the weight of the penalty: give alpha above 0"
+        )
+
+
+# --- the rounds of one node --------------------------------------------------------------------------
+
+
+def _gaussian(node: NodeBounds, rounds: int, last_dual: bool, mu: float, privacy: Privacy) -> PlannedNode:
+    """Gaussian noise on every model but, perhaps, the last."""
+    asked = papers.needed_epsilon("primal", papers.calm(privacy))
+    noisy = rounds - last_dual
+    last = LAST * asked if noisy else pure_for(asked, privacy.delta, 1, (GaussianRelease(mu, 1.0),))
+    beside = (PureRelease(last), GaussianRelease(mu, 1.0)) if last_dual else ()
+    sd = 0.0
+    if noisy:
+        each = budget_mu(asked, privacy.delta, beside) / math.sqrt(noisy) * (1 - 1e-9)
+        exact = node.sensitivity * (1 + 2 * papers.PRECISION)
+        sd = sd_for(each, exact, node.size)
+    spread = sd * math.sqrt(node.size)
+    one = dual_round(node, last) if last_dual else None
+    final = 0.0 if one is None else moved(node, one)
+    extra = (0.0,) * noisy + ((one.extra,) if one else ())
+    found = PlannedNode(node.numbers(TYPICAL * max(spread, final), extra), max(spread, final))
+    if noisy:
+        # the distance from the exact minimiser counts, too: a little more noise pays for it
+        size = node.sensitivity + 2 * found.numbers.tolerance / node.modulus
+        sd = sd_for(each, size, node.size)
+        found.planned += [Allowed(at_round(MODEL, t), sd) for t in range(1, noisy + 1)]
+        pairs = [(sd, grid_sensitivity(size, sd, node.size))] * noisy
+        found.events += papers.gaussian_events(pairs, f"models of {noisy} rounds", node.name, privacy)
+    if one is not None:
+        _end(found, node, rounds, one, mu, privacy)
+    return found
+
+
+def _by_norm(node: NodeBounds, alphas: Sequence[float], last_dual: bool, mu: float, privacy: Privacy) -> PlannedNode:
+    """The paper's noise on every model, from released models alone."""
+    noisy = len(alphas) - last_dual
+    rates = [alpha / node.sensitivity * (1 - 1e-12) for alpha in alphas[:noisy]]
+    one = dual_round(node, alphas[-1]) if last_dual else None
+    spreads = [node.size / rate for rate in rates]
+    spreads += [moved(node, one)] if one else []
+    extra = (0.0,) * noisy + ((one.extra,) if one else ())
+    found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
+    found.events += papers.pure_events(alphas[:noisy], node.name, privacy) if noisy else []
+    if noisy:
+        sd, size = papers.hiding(found.numbers.tolerance / node.modulus, mu, node.size)
+        for t, rate in enumerate(rates, 1):
+            found.planned += [AllowedNormNoise(at_round(NOISE, t), rate), Allowed(at_round(MODEL, t), sd)]
+        found.events += papers.gaussian_events([(sd, size)] * noisy, "last digits of models", node.name, privacy)
+    if one is not None:
+        _end(found, node, len(alphas), one, mu, privacy)
+    return found
+
+
+def _end(found: PlannedNode, node: NodeBounds, round_: int, one: DualRound, mu: float, privacy: Privacy) -> None:
+    """A last round of dual variable perturbation, on released models."""
+    sd, size = papers.hiding(found.numbers.tolerance / (node.modulus + one.extra), mu, node.size)
+    found.planned += [AllowedNormNoise(at_round(NOISE, round_), one.rate), Allowed(at_round(MODEL, round_), sd)]
+    found.events += papers.pure_events([one.proven], node.name, privacy)
+    found.events += papers.gaussian_events([(sd, size)], "last digits of the last model", node.name, privacy)
+
+
+def _published(node: NodeBounds, alphas: Sequence[float], last_dual: bool, privacy: Privacy) -> PlannedNode:
+    """Algorithm 3, with V_p(t+1) broadcast; its intermediate rounds are sound, its last one is not."""
+    noisy = len(alphas) - last_dual
+    size = node.per_row * node.change / node.ridge
+    rates = [alpha / size for alpha in alphas[:noisy]]
+    one = published_round(node, alphas[-1]) if last_dual else None
+    spreads = [node.size / rate for rate in rates]
+    spreads += [moved(node, one)] if one else []
+    extra = (0.0,) * noisy + ((one.extra,) if one else ())
+    found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
+    found.planned += [AllowedNormNoise(at_round(NOISE, t), rate) for t, rate in enumerate(rates, 1)]
+    found.events += papers.pure_events(alphas[:noisy], node.name, privacy) if noisy else []
+    if one is not None:
+        found.planned.append(AllowedNormNoise(at_round(NOISE, len(alphas)), one.rate))
+        found.events.append(_broken(node, one.rate, alphas[-1], len(alphas), privacy))
+    return found
+
+
+def _broken(node: NodeBounds, rate: float, alpha: float, round_: int, privacy: Privacy) -> NotPrivate:
+    """The published last round, which reads a model that was never released (theorem 5)."""
+    factor = 2 + 2 * node.penalty * node.degree / node.ridge
+    reached = rate * node.change / 2 * factor
+    return NotPrivate(
+        f"the last round at {node.name} reads the model without noise: noises of neighbouring data differ by up to "
+        f"{factor:.4g}, not 2, so that its epsilon is not {alpha:.4g} and may reach {reached:.4g}",
+        released="the last model",
+        party=node.name,
+        round=round_,
+        neighbours=privacy.neighbours,
+    )
+
+
+def _certificate(
+    privacy: Privacy,
+    sizes: GraphSizes,
+    rounds: int,
+    events: Mapping[str, Sequence[Event]],
+    alphas: Mapping[str, Sequence[float]] | None,
+    last_dual: bool,
+) -> Certificate:
+    broken = sizes.published and last_dual
+    theorem = BROKEN if broken else THEOREM
+    covers = ["the rows and labels of every node: each model leaves with noise"]
+    missing = []
+    if sizes.published:
+        count = rounds - last_dual
+        covers = [f"each of the first {count} rounds on its own has the epsilon that the paper states (theorem 4)"]
+    if broken:
+        missing = [
+            "the rows and labels of every node: the last round reads models that were never released (theorem 5)"
+        ]
+    assumed = (LAW, EXACT) if sizes.published else (LAW, STOPPED) if alphas is not None or last_dual else (STOPPED,)
+    said = each_round(alphas) if alphas is not None else "nothing: it has no Gaussian noise, and does not add rounds up"
+    claims = record_claims(privacy, events, theorem if broken or not sizes.published else THEOREM.replace("3", "4"))
+    return paper_certificate(
+        privacy,
+        sizes,
+        claims,
+        rounds=rounds,
+        theorem=theorem,
+        said=said,
+        covers=covers,
+        missing=missing,
+        assumed=assumed,
+        asked=not sizes.published,
+    )

@@ -1,0 +1,102 @@
+"""The guessing game: a sound mechanism stays below its claim, and the same with half its noise does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from tacit.audit.auditor import judge_game, refutes
+from tacit.audit.game import Game, rates
+from tacit.audit.lower_bound import Guesses, lower_bound
+from tacit.audit.neighbours import Worst, search
+from tacit.audit.probes import scenes
+from tacit.audit.scene import Scene
+from tests.audit import toy
+from tests.audit.test_replay import CLAIMED, claimed_of, gram
+
+RUNS = 4000
+
+
+def toy_game(half: bool) -> Game:
+    worst = search(toy.scenes(), CLAIMED, 120, np.random.default_rng(0))
+    used = toy.half(worst.scene.planned) if half else None
+    scene = Scene(worst.scene.plan, worst.scene.shards, worst.scene.held.labels, "shop", used)
+    return Game(scene, worst.first, worst.second)
+
+
+def test_the_sound_toy_stays_below_its_claim_and_close_to_it() -> None:
+    guesses = toy_game(half=False).play(RUNS, seed=1)
+    bound = lower_bound(guesses, toy.DELTA)
+    assert bound.epsilon_curve < 1
+    assert bound.epsilon_any < 1
+    found = judge_game(guesses, toy.plan().certificate().claims[0], toy.DELTA, 1.0)
+    assert found.verdict == "holds"
+    right = 1 - norm.cdf(-toy.MU / 2)  # of the best guess at the worst pair
+    assert bound.guessed_right == pytest.approx(right, abs=3 * 0.5 / RUNS**0.5)
+
+
+def test_half_the_noise_is_caught() -> None:
+    guesses = toy_game(half=True).play(RUNS, seed=1)
+    assert lower_bound(guesses, toy.DELTA).epsilon_curve > 1
+    found = judge_game(guesses, toy.plan().certificate().claims[0], toy.DELTA, 1.0)
+    assert found.verdict == "broken"
+    assert "epsilon >= 1." in found.found
+
+
+def test_the_score_is_the_log_likelihood_ratio() -> None:
+    """Under the first neighbour its mean is -mu^2/2, under the second +mu^2/2, and its variance mu^2."""
+    guesses = toy_game(half=False).play(1500, seed=2)
+    for second, mean in ((False, -(toy.MU**2) / 2), (True, toy.MU**2 / 2)):
+        scores = guesses.scores[guesses.truths == second]
+        assert scores.mean() == pytest.approx(mean, abs=4 * toy.MU / scores.size**0.5)
+        assert scores.std() == pytest.approx(toy.MU, rel=0.15)
+
+
+def test_a_seed_repeats_the_game_on_any_number_of_cores() -> None:
+    game = toy_game(half=False)
+    one, other = game.play(400, seed=3, workers=1), game.play(400, seed=3, workers=2)
+    np.testing.assert_array_equal(one.scores, other.scores)
+    np.testing.assert_array_equal(one.truths, other.truths)
+    assert not np.array_equal(game.play(400, seed=4).scores, one.scores)
+
+
+def test_fresh_noise_is_never_the_same() -> None:
+    game = toy_game(half=False)
+    assert not np.array_equal(game.play(40).scores, game.play(40).scores)
+
+
+def test_progress_is_told() -> None:
+    told: list[int] = []
+    toy_game(half=False).play(120, seed=1, observe=told.append)
+    assert told == [50, 100, 120]
+
+
+def test_rates_of_false_alarms_and_misses() -> None:
+    truths = np.array([False] * 20 + [True] * 20)
+    guesses = Guesses(truths, np.concatenate([np.arange(20), np.arange(10, 30)]).astype(float))
+    alarms, misses = rates(guesses, np.array([-1.0, 14.0, 99.0]))
+    np.testing.assert_allclose(alarms, [1.0, 0.25, 0.0])
+    np.testing.assert_allclose(misses, [0.0, 0.25, 1.0])
+
+
+# --- the proven mechanism, and a broken one ----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair() -> Worst:
+    plan = gram()
+    return search(scenes(plan, "shop", (300,)), claimed_of(plan, "shop"), 50, np.random.default_rng(1), transcripts=4)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_gram_at_epsilon_1_and_with_half_its_noise(pair: Worst, half: bool) -> None:
+    """Sound: the bound is below 1 at 95 %. Half the noise: it is above 1."""
+    scene = pair.scene
+    scene.used = toy.half(scene.planned) if half else scene.planned
+    guesses = Game(scene, pair.first, pair.second).play(2400 if half else 1000, seed=1, workers=2)
+    bound = lower_bound(guesses, 1e-5)
+    print(f"half={half}: epsilon at least {bound.epsilon_curve:.3f} by the curve, {bound.epsilon_any:.3f} by any")
+    claim = next(claim for claim in scene.plan.certificate().claims if claim.party == "shop")
+    assert (bound.epsilon_curve > 1) == half
+    assert refutes(bound, claim) == half

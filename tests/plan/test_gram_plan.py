@@ -1,0 +1,110 @@
+"""Plans of the default mechanism: what was asked is what is certified, and what no theorem covers is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tacit import Privacy
+from tacit.errors import InputError
+from tacit.plan import make_plan
+from tacit.privacy.verify import verify
+
+FORMS = {
+    "A": {},
+    "A, labels": {"label_epsilon": 1.0},
+    "B": {"refit": True},
+    "C": {"protect": "everyone"},
+    "C, predictions stay": {"protect": "everyone", "predictions": "label-holder"},
+    "zero-out": {"neighbours": "zero-out"},
+    "pld": {"accountant": "pld"},
+    "person": {"unit": "person"},
+    "person, labels": {"unit": "person", "label_epsilon": 0.05},
+    "person, B": {"unit": "person", "refit": True},
+    "person, B, labels": {"unit": "person", "refit": True, "label_epsilon": 0.04},
+    "person, C": {"unit": "person", "protect": "everyone"},
+}
+
+
+def plan(parties=("a", "b", "c", "d"), rows=500, loss="logistic", penalty="l2", fit_intercept=True, **privacy):
+    return make_plan(
+        loss=loss, penalty=penalty, alpha=1e-3, fit_intercept=fit_intercept, method="auto", rho="auto", max_rounds=10,
+        tol=1e-4, privacy=Privacy(**privacy), party_names=parties, rows=rows, input_bytes=0,
+        columns=(4,) * len(parties),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1, 2, 4, 8])
+def test_what_is_asked_is_certified_and_hardly_less(form, epsilon):
+    certificate = plan(epsilon=epsilon, **FORMS[form]).certificate()
+    spent = certificate.epsilon(1e-5)
+    assert 0.99 * epsilon <= spent <= epsilon
+    verdict = verify(certificate.to_json())
+    assert verdict.agrees, verdict.problems
+    assert verdict.difference <= 0.01
+
+
+@pytest.mark.parametrize("parties", [("a", "b"), ("a", "b", "c"), tuple("abcdefgh")])
+def test_a_person_costs_as_much_with_any_number_of_parties_and_a_record_more_noise_with_more(parties):
+    one, person = plan(parties, epsilon=1.0), plan(parties, epsilon=1.0, unit="person")
+    assert person.certificate().epsilon(1e-5) == pytest.approx(1.0, rel=1e-6)
+    noisy = person.private.settings.fits["b"].gradient_sd / one.private.settings.fits["b"].gradient_sd
+    assert noisy == pytest.approx((len(parties) - 1) ** 0.5, rel=1e-4)
+
+
+def test_labels_of_a_person_are_counted_beside_the_rows():
+    together = plan(epsilon=1.0, unit="person", label_epsilon=0.5).private.settings.fits["b"]
+    alone = plan(epsilon=1.0, unit="person").private.settings.fits["b"]
+    assert together.gradient_sd > 1.2 * alone.gradient_sd
+
+
+def test_noise_does_not_depend_on_the_row_norm_and_the_claim_names_its_theorem():
+    small, large = (plan(epsilon=1.0, row_norm=norm) for norm in (1.0, 7.0))
+    assert small.private.noise == large.private.noise
+    assert "gram.md" in small.certificate().theorem
+
+
+def test_rounding_costs_little_and_more_with_more_rows():
+    few, many = (plan(rows=rows, epsilon=1.0).private.settings.fits["b"] for rows in (2000, 10_000_000))
+    assert 1 < many.gradient_sd / few.gradient_sd < 1.001
+
+
+REFUSED = {
+    "one party only": {"parties": ("a",)},
+    "fit_intercept=False": {"fit_intercept": False},
+    "penalty='l1'": {"penalty": "l1"},
+    "refit=True: it is for protect='others'": {"refit": True, "protect": "everyone"},
+    "has kinks": {"refit": True, "loss": "hinge"},
+    "two classes": {"refit": True, "loss": "squared"},
+    "covers the labels already": {"protect": "everyone", "label_epsilon": 1.0},
+    "proven for loss='logistic'": {"protect": "everyone", "loss": "hinge"},
+    "neighbours='zero-out' together": {"neighbours": "zero-out", "label_epsilon": 1.0},
+    "no bound": {"loss": "squared_hinge"},
+    "is not for randomized labels": {"loss": "hinge", "label_epsilon": 1.0},
+    "row_norm=1e+60": {"row_norm": 1e60},
+    "row_norm=1e-60": {"row_norm": {"b": 1.0, "c": 1e-60, "d": 1.0}},
+    "row_norm says nothing about party 'c'": {"row_norm": {"b": 1.0}},
+    "rounding would take half": {"rows": 10**10},
+    "is spent before any noise": {"unit": "person", "label_epsilon": 3.0, "epsilon": 1.0},
+    "take": {"unit": "person", "label_epsilon": 0.95, "refit": True, "epsilon": 1.0},
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_what_no_theorem_covers_is_refused_in_one_line(said):
+    with pytest.raises(InputError) as refusal:
+        plan(**REFUSED[said])
+    message = str(refusal.value)
+    assert said in message
+    assert "\n" not in message
+
+
+def test_poisson_has_no_bound():
+    with pytest.raises(InputError, match="no bound"):
+        plan(loss="poisson")
+
+
+def test_randomized_labels_of_the_sigmoid_loss_fit_its_own_modified_loss():
+    settings = plan(loss="sigmoid", label_epsilon=1.0).private.settings
+    assert settings.target == "margin"
+    assert settings.fits["b"].slope == settings.seen_loss.lipschitz
