@@ -102,6 +102,10 @@ class Privacy:
             raise InputError(f"delta={self.delta!r} is not allowed: it must be below 1, and should be far below 1/rows")
         _check_positive("coef_norm", self.coef_norm)
         _check_positive("label_norm", self.label_norm)
+        if not isinstance(self.epsilon_by_party, Mapping | None):
+            raise InputError(
+                f"epsilon_by_party={show(self.epsilon_by_party)} is not allowed: give a number for each party"
+            )
         for value in (self.epsilon_by_party or {}).values():
             _check_positive("epsilon_by_party", value)
         for value in self.row_norm.values() if isinstance(self.row_norm, Mapping) else (self.row_norm,):
