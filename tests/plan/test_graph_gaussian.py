@@ -103,7 +103,7 @@ def test_each_node_may_have_an_epsilon_of_its_own() -> None:
     assert make_run(plan).go().coef.shape == (4,)
 
 
-def test_the_rule_is_that_of_the_notes() -> None:
+def test_the_rule() -> None:
     """T = 25, q = T nu, nu = 2 sqrt(n)/(N mu2): then a model's noise has deviation sqrt(n/T), whatever was asked."""
     plan = private(plan_for(rows=(3000,) * 10, columns=50, epsilon=1.0, graph="complete"))
     settings, mu = plan.settings, gdp_mu(1.0, 1e-5)
