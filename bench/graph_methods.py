@@ -1,8 +1,8 @@
 """Private methods on a graph at the same whole-run epsilon: test log loss and accuracy on a9a, ten nodes.
 
 Every run spends (epsilon, 1e-5) on a row over all that it releases. Rows are divided by sqrt(14), which no row of 14
-one-hot attributes exceeds: public, and the same for all. No setting was chosen on a9a: the methods' own come from public
-sizes, those of gradient descent from generated rows. The noise comes from seeds, so that the table can be repeated.
+one-hot attributes exceeds: public, and the same for all. No setting was chosen on a9a: the methods' own come from
+public sizes, those of gradient descent from generated rows. The noise comes from seeds, so that the table can be repeated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EPSILONS, QUICK_EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), (2.0,)
 SEEDS, QUICK_SEEDS = 3, 1
 DELTA, NODES = 1e-5, 10
 LABELS = 8.0  # label epsilon of the pdml run whose labels are hardly randomized
-Fit = Callable[[Matrix, Vector, float, int], Vector]
+Fit = Callable[[Matrix, Vector, float, int], tuple[Vector, float]]  # coefficients and intercept
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,26 @@ class Scored(Row):
         return {**super().record(), **own}
 
 
-def _on_graph(method: str, **asked: Any) -> Fit:
-    """Tacit's method; `label_epsilon="run"` takes the epsilon of the run."""
+def _on_graph(method: str, *, intercept: bool = False, **asked: Any) -> Fit:
+    """Tacit's method; `label_epsilon="run"` takes the epsilon of the run. "gaussian" centres rows: it has an intercept."""
 
-    def fit(X: Matrix, y: Vector, epsilon: float, seed: int) -> Vector:
+    def fit(X: Matrix, y: Vector, epsilon: float, seed: int) -> tuple[Vector, float]:
         own = {name: epsilon if value == "run" else value for name, value in asked.items()}
         privacy = Privacy(epsilon=epsilon, delta=DELTA, noise_seed=seed, **own)
         model = HorizontalClassifier(
-            method=method, parties=NODES, alpha=ALPHA, fit_intercept=False, privacy=privacy, random_state=0
+            method=method, parties=NODES, alpha=ALPHA, fit_intercept=intercept, privacy=privacy, random_state=0
         )
-        return np.asarray(model.fit(X, y).coef_[0])
+        model.fit(X, y)
+        return np.asarray(model.coef_[0]), float(model.intercept_[0])
 
     return fit
 
 
 def _descent(noises: int) -> Fit:
-    return lambda X, y, epsilon, seed: tuned(epsilon, DELTA, noises).fit(X, y, seed)
+    return lambda X, y, epsilon, seed: (tuned(epsilon, DELTA, noises).fit(X, y, seed), 0.0)
 
 
-def _diffprivlib(X: Matrix, y: Vector, epsilon: float, seed: int) -> Vector:
+def _diffprivlib(X: Matrix, y: Vector, epsilon: float, seed: int) -> tuple[Vector, float]:
     from diffprivlib.models import LogisticRegression
 
     model = LogisticRegression(
@@ -83,7 +84,7 @@ def _diffprivlib(X: Matrix, y: Vector, epsilon: float, seed: int) -> Vector:
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return np.asarray(model.fit(X.toarray() if hasattr(X, "toarray") else X, y).coef_[0])
+        return np.asarray(model.fit(X.toarray() if hasattr(X, "toarray") else X, y).coef_[0]), 0.0
 
 
 METHODS = (
@@ -91,7 +92,7 @@ METHODS = (
     Method("primal (PVP)", "nobody", _on_graph("primal")),
     Method("pdml, labels at epsilon", "nobody", _on_graph("pdml", label_epsilon="run")),
     Method(f"pdml, labels at {LABELS:g}", "nobody", _on_graph("pdml", label_epsilon=LABELS)),
-    Method("gaussian", "nobody", _on_graph("gaussian")),
+    Method("gaussian", "nobody", _on_graph("gaussian", intercept=True)),
     Method("noisy gradients, nodes", "nobody", _descent(NODES)),
     Method("noisy gradients, server", "a server", _descent(1)),
     Method("diffprivlib, server", "a server", _diffprivlib),
@@ -128,7 +129,7 @@ def _rows(task: Task, method: Method, epsilons: tuple[float, ...], seeds: int) -
     for epsilon in epsilons:
         say(f"{method.name}, epsilon {epsilon:g}")
         try:
-            found = [_scores(task, method.fit(task.X / LENGTH, task.y, epsilon, seed)) for seed in range(seeds)]
+            found = [_scores(task, *method.fit(task.X / LENGTH, task.y, epsilon, seed)) for seed in range(seeds)]
         except InputError as error:
             yield Row(f"{method.name}, epsilon {epsilon:g}", f"refused: {error}")
             continue
@@ -149,9 +150,9 @@ def _mean(values: tuple[float, ...]) -> str:
     return f"{np.mean(values):.4f}{spread}"
 
 
-def _scores(task: Task, coef: Vector) -> tuple[float, float]:
+def _scores(task: Task, coef: Vector, intercept: float = 0.0) -> tuple[float, float]:
     """Log loss and accuracy on the test rows."""
-    scores = task.X_test @ coef / LENGTH
+    scores = task.X_test @ coef / LENGTH + intercept
     loss = float(np.logaddexp(0.0, -task.y_test * scores).mean())
     return loss, float(np.mean((scores > 0) == (task.y_test > 0)))
 

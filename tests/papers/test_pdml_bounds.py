@@ -39,7 +39,11 @@ def objective(models: Vector, centres: Vector, curvature: float) -> float:
 def test_data_term_by_hand():
     # (3 + 1)/(3 - 1) = 2; complexities 2/10 and 2/20; c1 = ln(1 + e^2)
     loss = math.log(1 + math.exp(2.0))
-    printed = 4 * 2 * (0.2 + 2 * loss * math.sqrt(2 * math.log(80) / 100) + 0.1 + 2 * loss * math.sqrt(2 * math.log(80) / 400))
+    printed = (
+        4
+        * 2
+        * (0.2 + 2 * loss * math.sqrt(2 * math.log(80) / 100) + 0.1 + 2 * loss * math.sqrt(2 * math.log(80) / 400))
+    )
     assert data_term(TASK, 0.05, published=True) == pytest.approx(printed, rel=1e-12)
     proven = 4 * 2 * (0.3 + 2 * loss * math.sqrt(2 * math.log(320)) * (0.1 + 0.05))
     assert data_term(TASK, 0.05) == pytest.approx(proven, rel=1e-12)
@@ -101,12 +105,20 @@ def test_run_term_is_needed_in_full():
     centres = rng.normal(size=(4, 2))
     best = np.tile(centres.mean(axis=0), (4, 1))
     gaps = [
-        objective(np.mean(simulate(graph, centres, 1.0, beta, rounds, sd * rng.normal(size=(rounds, 4, 2))), axis=0), centres, 1.0)
+        objective(
+            np.mean(simulate(graph, centres, 1.0, beta, rounds, sd * rng.normal(size=(rounds, 4, 2))), axis=0),
+            centres,
+            1.0,
+        )
         - objective(best, centres, 1.0)
         for _ in range(300)
     ]
     radius = float(np.linalg.norm(best[0]))
-    assert run_term(graph, rounds, beta, radius, 2, 0.0, 1.0) < np.mean(gaps) < run_term(graph, rounds, beta, radius, 2, sd, 1.0)
+    assert (
+        run_term(graph, rounds, beta, radius, 2, 0.0, 1.0)
+        < np.mean(gaps)
+        < run_term(graph, rounds, beta, radius, 2, sd, 1.0)
+    )
 
 
 def test_whole_bound_holds_for_logistic_regression():
@@ -136,12 +148,24 @@ def test_whole_bound_holds_for_logistic_regression():
 
 
 def test_contraction_by_hand():
-    complete = make_graph("complete", 20)  # L+: 38 and 18; L-: 20, so that sigma_min(Q)^2 = 10
-    found = contraction(complete, strong=1.0, smooth=1.0, b=0.01, lambda1=100.0)
-    assert found.phi == pytest.approx(0.99 * 2 * 10 * 324 / (324 + 2 * 1444))
-    refused = (1 - 0.01) * (1 + found.phi) * 324 - 1444
-    assert found.m2 == pytest.approx(refused / (4 * 1444 + 4 * 0.99 * 324)) if refused > 0 else True
-    assert 0 < found.rate < 1 if found.alpha < found.m2 else True
+    # complete graph of 60: L+ has 118 and 58, L- has 60, so that sigma_min(Q)^2 = 30; degrees 59
+    found = contraction(
+        make_graph("complete", 60), strong=0.01, smooth=0.02, b=0.02, lambda1=11.0, lambda2=3.0, alpha=1e-3
+    )
+    low, high, phi = 3364.0, 13924.0, 10 / 11 * 2 * 0.01 * 30 * 3364 / (0.0004 * 3364 + 0.02 * 13924)
+    assert found.phi == pytest.approx(phi)
+    assert found.m1 == pytest.approx(0.02 * (1 + phi) * low * 2 / 3 / (4 * 0.02 * low * 2 / 3 + 16 * 59**2))
+    assert found.m2 == pytest.approx((0.98 * (1 + phi) * low - high) / (4 * high + 4 * 0.98 * low))
+    assert found.lambda3 == pytest.approx(1 + 0.02 * high / (0.0004 * low))
+    lambda4 = 1 + math.sqrt((0.0004 * low + 0.02 * high) / (1e-3 * found.lambda3 * 0.0004 * low))
+    assert found.lambda4 == pytest.approx(lambda4)
+    assert found.beta == pytest.approx(
+        math.sqrt(11 * found.lambda3 * (lambda4 - 1) * 0.0004 / (lambda4 * 10 * high * 30))
+    )
+    assert found.rate == pytest.approx(1.004 * high / (0.98 * (1 + phi - 0.004) * low))
+    assert found.start_weight(2.0, 3.0) == pytest.approx(2 + 12 / (1.004 * high))
+    with pytest.raises(InputError, match="alpha"):
+        contraction(make_graph("complete", 60), strong=0.01, smooth=0.02, alpha=1.0)
 
 
 def test_condition_25_fails_on_sparse_graphs():
@@ -158,7 +182,7 @@ def test_lemma_5_is_false_as_printed():
     """Noise-free quadratics of tiny scale: the distance is far above C^t H1, at the prescribed beta."""
     graph, scale, lemma = admissible()
     assert lemma.rate < 0.9
-    assert lemma.beta > 5 * scale
+    assert 2 * 59 * lemma.beta > 100 * scale  # the pull of the neighbours against the objective
     rng = np.random.default_rng(0)
     centres = 5.0 + rng.normal(size=(60, 1))
     best = np.full_like(centres, centres.mean())
@@ -182,7 +206,9 @@ def test_published_run_bound_asks_for_a_fast_decay():
     chosen = {"rounds": 5, "columns": 2, "first_sds": 0.1, "ridge": 1.0, "objective_noise": 0.0, "start": (1.0, 0.0)}
     with pytest.raises(InputError, match="rho < C"):
         published_run_bound(task, graph, lemma, decay=0.999999, **chosen)
-    assert published_run_bound(task, graph, lemma, decay=lemma.rate / 2, **chosen) > data_term(task, 0.05, published=True)
+    assert published_run_bound(task, graph, lemma, decay=lemma.rate / 2, **chosen) > data_term(
+        task, 0.05, published=True
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"rows": ()}, {"rows": (0,)}, {"radius": 0.0}, {"label_epsilon": -1.0}])

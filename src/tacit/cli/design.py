@@ -154,8 +154,8 @@ def _lines(design: Design, alphas: list[float], losses: list[float]) -> list[str
     return [
         *lines,
         "",
-        f"{'fit':<11} loss = {curve.height:.4g} exp(-{curve.rate:.4g} alpha) + {curve.floor:.4g}, within {curve.residual:.2g} "
-        "of the points (root mean square)",
+        f"{'fit':<11} loss = {curve.height:.4g} exp(-{curve.rate:.4g} alpha) + {curve.floor:.4g}, within "
+        f"{curve.residual:.2g} of the points (root mean square)",
         f"{'allowed':<11} alpha from {design.least_alpha:.4g} to {design.most_alpha:.4g}",
         f"{'best':<11} alpha {design.alpha:.6g}: loss {design.loss:.4f}, utility {design.utility:.4f}, balance "
         f"{design.objective:.4f}",
@@ -169,8 +169,8 @@ def said(cost: TuningCost, tuned_on: str, rounds: int) -> list[str]:
     """What the numbers mean for privacy, in plain sentences."""
     size = _shown(cost.run)
     lines = [
-        f"{'one run':<11} {rounds} rounds at this alpha: epsilon {size} at delta {cost.delta:g} for each row, not alpha. "
-        "alpha is one message's"
+        f"{'one run':<11} {rounds} rounds at this alpha: epsilon {size} at delta {cost.delta:g} for each row; alpha is "
+        "the epsilon of one message"
     ]
     if tuned_on == "public":
         return [
@@ -179,13 +179,13 @@ def said(cost: TuningCost, tuned_on: str, rounds: int) -> list[str]:
         ]
     lines += [
         f"{'tuning':<11} choosing alpha from private rows is itself a release: {cost.tried} runs were tried on them",
-        f"{'together':<11} their models and the run that is kept: epsilon {_shown(cost.models)} at delta {cost.delta:g} "
-        f"(the sum of all alphas is {_shown(cost.pure)})",
+        f"{'together':<11} their models and the run that is kept: epsilon {_shown(cost.models)} at delta "
+        f"{cost.delta:g} (the sum of all alphas is {_shown(cost.pure)})",
     ]
     if math.isinf(cost.together):
         lines.append(
-            f"{'':<11} and the losses that were compared had no noise, which no epsilon covers: whoever learns the choice "
-            "learns something of them. Put noise on them (--loss-mu), or tune on public or generated rows"
+            f"{'':<11} and the losses that were compared had no noise, which no epsilon covers: whoever learns the "
+            "choice learns something of them. Put noise on them (--loss-mu), or tune on public or generated rows"
         )
     else:
         lines.append(f"{'':<11} with the noisy losses that were compared: epsilon {_shown(cost.together)}")

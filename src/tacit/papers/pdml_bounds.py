@@ -113,7 +113,13 @@ def _objective_term(columns: int, ridge: float, bound: float) -> float:
 
 
 def run_term(
-    graph: Graph, rounds: int, penalty: float, radius: float, columns: int, first_sds: Sequence[float] | float, decay: float
+    graph: Graph,
+    rounds: int,
+    penalty: float,
+    radius: float,
+    columns: int,
+    first_sds: Sequence[float] | float,
+    decay: float,
 ) -> float:
     """How far the averaged models are from the optimum of the training objective, in expectation over the noise.
 

@@ -83,7 +83,7 @@ class Sweep:
     alphas, losses : tuple of float
         One entry for each run; the mean loss of the consensus model on the rows.
     events : tuple of Event
-        Of all runs together, for a row of the node that pays most; those of the losses among them where they have noise.
+        Of all runs together, for a row of the node that pays most; those of noisy losses among them.
     delta : float
     """
 
