@@ -50,7 +50,7 @@ def draw(design: Design, alphas: Sequence[float], losses: Sequence[float], path:
         panel.axvline(design.alpha, color=RED, linewidth=0.9, linestyle=(0, (4, 3)))
         panel.set_xlabel("alpha: epsilon of one round (grey: outside the bounds)")
         panel.spines[["top", "right"]].set_visible(False)
-        panel.legend(loc="best", fontsize=8, frameon=False)
+        panel.legend(loc="upper right", fontsize=8, framealpha=1.0, edgecolor="none")
     out = Path(path)
     try:
         figure.savefig(out, bbox_inches="tight", pad_inches=0.15)
