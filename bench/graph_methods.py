@@ -1,8 +1,9 @@
 """Private methods on a graph at the same whole-run epsilon: test log loss and accuracy on a9a, ten nodes.
 
-Every run spends (epsilon, 1e-5) on a row over all that it releases. Rows are divided by sqrt(14), which no row of 14
-one-hot attributes exceeds: public, and the same for all. No setting was chosen on a9a: the methods' own come from
-public sizes, those of gradient descent from generated rows. The noise comes from seeds, so that the table can be repeated.
+Every run spends (epsilon, 1e-5) on a row over all that it releases; diffprivlib's is (epsilon, 0). Rows are divided by
+sqrt(14), which no row of 14 one-hot attributes exceeds: public, and the same for all. No setting was chosen on a9a: the
+methods' own come from public sizes, those of gradient descent from generated rows. The noise comes from seeds, so that
+the table can be repeated.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Scored(Row):
 
 
 def _on_graph(method: str, *, intercept: bool = False, **asked: Any) -> Fit:
-    """Tacit's method; `label_epsilon="run"` takes the epsilon of the run. "gaussian" centres rows: it has an intercept."""
+    """Tacit's method; label_epsilon="run" takes the epsilon of the run. "gaussian" centres rows: it has an intercept."""
 
     def fit(X: Matrix, y: Vector, epsilon: float, seed: int) -> tuple[Vector, float]:
         own = {name: epsilon if value == "run" else value for name, value in asked.items()}

@@ -56,7 +56,7 @@ def test_picture_is_written(tacit: Any, points: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("a,b\n1,2\n", "no column 'alpha'"), ("alpha,loss\n0.1,x\n", "line 2: loss is 'x'"), ("", "no column")],
+    [("a,b\n1,2\n", "no column 'alpha'"), ("alpha,loss\n0.1,x\n", 'line 2: loss is "x"'), ("", "no column")],
 )
 def test_files_that_are_no_points_are_refused(tacit: Any, tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "points.csv"

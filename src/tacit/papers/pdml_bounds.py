@@ -1,7 +1,7 @@
 """Learning guarantees of pdml, with the constants that can be proven; equation numbers are the paper's.
 
-X. Wang et al., "Privacy-preserving distributed machine learning via local randomization and ADMM perturbation", IEEE TSP
-68 (2020), section V. Proofs of what differs from it: docs/proofs/pdml.md, section 6.
+X. Wang et al., "Privacy-preserving distributed machine learning via local randomization and ADMM perturbation", IEEE
+TSP 68 (2020), section V. Proofs of what differs from it: docs/proofs/pdml.md, section 6.
 
 | symbol | here | meaning |
 |---|---|---|
@@ -10,7 +10,8 @@ X. Wang et al., "Privacy-preserving distributed machine learning via local rando
 | c1, c2 | largest_loss, slope | bounds on the loss, and on its derivative by the score |
 | a, kappa | ridge = a kappa | weight of the regularizer times its strong convexity |
 | beta, t | penalty, rounds | of ADMM |
-| V_i, rho, R | first_sds, decay, objective_noise | noise of the first round, factor of its variance, bound in the objective |
+| V_i, rho | first_sds, decay | deviation of the noise of the first round, and the factor of its variance |
+| R | objective_noise | bound on each entry of the noise in the objective |
 | eps, delta | label_epsilon, failure | of a label; probability with which the bound may fail |
 
 All bounds assume that rows are drawn independently from one distribution, that every classifier has norm at most W
@@ -97,8 +98,8 @@ def optimum_bound(
 
         data_term / n + d R^2 / (2 n a kappa)
 
-    and corollary 2 is R = 0. The paper has R^2/(n a kappa). It takes |eta_i| <= R for the Euclidean norm, which it bounds
-    entry by entry (so d R^2); the factor 1/2 is what strong convexity gives.
+    and corollary 2 is R = 0. The paper has R^2/(n a kappa). It takes |eta_i| <= R for the Euclidean norm, which it
+    bounds entry by entry (so d R^2); the factor 1/2 is what strong convexity gives.
     """
     as_whole(columns, "columns", 1)
     noise = _objective_term(columns, positive(ridge, "ridge"), at_least(objective_noise, "objective_noise", 0))
@@ -123,11 +124,12 @@ def run_term(
 ) -> float:
     """How far the averaged models are from the optimum of the training objective, in expectation over the noise.
 
-        E sum_i [J~_i(mean of w_i(1..t)) - J~_i(w~)]  <=  (beta/t) [ 2 E |w~|^2 + d sum_i N_i V_i^2 (1 - rho^t)/(1 - rho) ]
+        E sum_i [J~_i(mean of w_i(1..t)) - J~_i(w~)]
+            <=  (beta/t) [ 2 E |w~|^2 + d sum_i N_i V_i^2 (1 - rho^t)/(1 - rho) ]
 
-    for a start from 0, E edges (docs/proofs/pdml.md, theorem 4). It takes the place of (31), whose constants
-    sigma_max^2(L+)/(2 sigma_max^2(L-)) + 2 sigma_max^2(Q) are at least as large as N_i on the graphs that were tried, and
-    which is not proven in the paper. It holds for any beta above 0 and any rho up to 1.
+    for a start from 0, E edges (docs/proofs/pdml.md, theorem 4). It takes the place of (31), whose factor
+    sigma_max^2(L+)/(2 sigma_max^2(L-)) + 2 sigma_max^2(Q) is larger than every N_i, since 2 sigma_max^2(Q) is the
+    largest eigenvalue of L-. It holds for any beta above 0 and any rho up to 1.
     """
     as_whole(rounds, "rounds", 1)
     as_whole(columns, "columns", 1)
@@ -155,11 +157,11 @@ def run_bound(
     objective_noise: float = 0.0,
     failure: float = 0.05,
 ) -> float:
-    """Bound on E sum_i [J_P(mean of w_i(1..t)) - J_P(w*)], with probability 1 - delta over the rows: theorem 1, corrected.
+    """Theorem 1, corrected: bound on E sum_i [J_P(mean of w_i(1..t)) - J_P(w*)], with probability 1 - delta over rows.
 
         run_term + d R^2/(2 a kappa) + 2 sqrt(d) R W + data_term
 
-    Where R = 0 the middle terms are gone, and the bound is proven without lemma 5 of the paper, which is false as printed
+    Where R = 0 the middle terms are gone. Lemma 5 of the paper, which is false as printed, is not used
     (`tacit.papers.pdml_published`). With noise in the objective, |eta_i . (w~ - mean w_i)|/n <= sqrt(d) R 2 W/n.
     """
     if len(task.rows) != graph.nodes:

@@ -3,8 +3,8 @@
 What is wrong, and shown by tests or in docs/proofs/pdml.md, section 6:
 
 - Lemma 5 is false as printed: phi and lambda_3 add a strong convexity to a squared Lipschitz constant, so that they
-  change with the unit of the objective. For an objective of small scale the admissible beta is far too large, and the run is
-  slower than C^t.
+  change with the unit of the objective. For an objective of small scale the admissible beta is far too large, and the
+  run is slower than C^t.
 - Lemma 1: the stacked objective is a kappa/n strongly convex, not a kappa. (It is a kappa where all servers agree.)
 - Equation (34): the sum over C^-k rho^(k-1) is 1/(C - rho), not rho/(C - rho).
 - Equation (32) takes |eta_i| <= R for the Euclidean norm, which section IV-B bounds entry by entry; and with the
@@ -100,8 +100,8 @@ def contraction(
     room = (1 - b) * (1 + phi) * low - high
     if room <= 0:
         raise InputError(
-            f"condition (25) does not hold: sigma_max(L+)^2/sigma_min(L+)^2 is {high / low:.4g} on this graph, and must be "
-            f"below (1 - b)(1 + phi) = {(1 - b) * (1 + phi):.4g}; take a graph that is nearer to complete, or a smaller b"
+            f"condition (25) does not hold: sigma_max(L+)^2/sigma_min(L+)^2 is {high / low:.4g} on this graph, and must "
+            f"be below (1 - b)(1 + phi) = {(1 - b) * (1 + phi):.4g}; take a graph nearer to complete, or a smaller b"
         )
     share = b * low * (1 - 1 / lambda2)
     m1 = (1 + phi) * share / (4 * share + 16 * middle)
