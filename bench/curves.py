@@ -27,7 +27,7 @@ def draw_curves(rows: Sequence[Any], path: Path) -> str:
     lines = _by_method(rows)
     for panel, field, label in zip(panels, ("losses", "accuracies"), ("test log loss", "test accuracy"), strict=True):
         for (name, own), colour, number in zip(lines.items(), COLOURS, range(len(lines)), strict=False):
-            _line(panel, name, own, field, colour, "--" if "trusted: nobody" not in name else "-", number)
+            _line(panel, name, own, field, colour, "--" if "server" in name else "-", number)
         _levels(panel, [row for row in rows if row.epsilon == 0], field)
         panel.set_xscale("log")
         marks = sorted({row.epsilon for row in rows if row.epsilon})
@@ -37,6 +37,7 @@ def draw_curves(rows: Sequence[Any], path: Path) -> str:
         panel.set_title(label, fontsize=10, loc="left")
         panel.spines[["top", "right"]].set_visible(False)
     _limits(panels, rows)
+    figure.suptitle("solid: nobody is trusted; dashed: a trusted server", fontsize=9, x=0.125, ha="left", y=0.965)
     panels[0].legend(
         loc="upper center", bbox_to_anchor=(1.1, -0.14), ncols=3, fontsize=8, frameon=False, handlelength=2.4
     )

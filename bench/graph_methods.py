@@ -58,7 +58,7 @@ class Scored(Row):
 
 
 def _on_graph(method: str, *, intercept: bool = False, **asked: Any) -> Fit:
-    """Tacit's method; label_epsilon="run" takes the epsilon of the run. "gaussian" centres rows: it has an intercept."""
+    """Tacit's method; label_epsilon="run" takes the epsilon of the run. "gaussian" needs an intercept."""
 
     def fit(X: Matrix, y: Vector, epsilon: float, seed: int) -> tuple[Vector, float]:
         own = {name: epsilon if value == "run" else value for name, value in asked.items()}
@@ -139,7 +139,7 @@ def _rows(task: Task, method: Method, epsilons: tuple[float, ...], seeds: int) -
             f"{method.name}, epsilon {epsilon:g}",
             f"log loss {_mean(losses)}, accuracy {_mean(accuracies)}",
             float(np.mean(losses)),
-            method=f"{method.name} (trusted: {method.trusted})",
+            method=method.name,
             epsilon=epsilon,
             losses=losses,
             accuracies=accuracies,

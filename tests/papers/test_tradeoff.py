@@ -76,7 +76,7 @@ def test_bounds_hold_the_choice():
 
 
 def test_a_lax_loss_bound_makes_tiny_alphas_best():
-    """Equation (28) rewards alpha near 0 without bound: just inside c3 = c4 + c6 the choice leaves the minimum inside."""
+    """Equation (28) rewards alpha near 0 without bound: just below c3 = c4 + c6 the minimum inside is not the best."""
     found = choose_alpha(PAPER, PrivacyUtility(), most_alpha=1.0, most_loss=0.5 * (1 - 1e-6))
     assert found.where == "loss bound"
     assert found.alpha < 1e-5

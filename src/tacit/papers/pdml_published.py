@@ -100,8 +100,8 @@ def contraction(
     room = (1 - b) * (1 + phi) * low - high
     if room <= 0:
         raise InputError(
-            f"condition (25) does not hold: sigma_max(L+)^2/sigma_min(L+)^2 is {high / low:.4g} on this graph, and must "
-            f"be below (1 - b)(1 + phi) = {(1 - b) * (1 + phi):.4g}; take a graph nearer to complete, or a smaller b"
+            f"condition (25) does not hold: sigma_max(L+)^2/sigma_min(L+)^2 is {high / low:.4g} on this graph, and "
+            f"must be below (1 - b)(1 + phi) = {(1 - b) * (1 + phi):.4g}; take a graph nearer to complete, or a smaller b"
         )
     share = b * low * (1 - 1 / lambda2)
     m1 = (1 + phi) * share / (4 * share + 16 * middle)

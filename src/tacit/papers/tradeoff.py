@@ -34,7 +34,7 @@ REACH = 1e3  # c5 is looked for between 1/(REACH largest alpha) and REACH/(small
 
 @dataclass(frozen=True)
 class LossCurve:
-    """L_acc(alpha) = height e^(-rate alpha) + floor, with the root mean square distance of the points it was fitted to."""
+    """L_acc(alpha) = height e^(-rate alpha) + floor, and the root mean square distance of its points."""
 
     height: float
     rate: float
@@ -159,9 +159,9 @@ def _best_heights(rate: float, x: Vector, y: Vector) -> tuple[float, float, floa
 def choose_alpha(curve: LossCurve, utility: PrivacyUtility, most_alpha: float, most_loss: float) -> Design:
     """Minimise J(alpha) = L_acc(alpha) - U_priv(alpha) over 0 < alpha <= alpha_U, L_acc(alpha) <= c3: equation (28).
 
-    J falls without bound as alpha goes to 0, where U_priv is infinite: (28) has a minimum only where c3 keeps alpha away
-    from 0, that is c3 < c4 + c6. The paper does not say so, and means a local minimum inside: it is found where it is the
-    best, and `Design.minima` lists it where it is not. (The paper also calls L_acc "increasing": it is decreasing, and
+    J falls without bound as alpha goes to 0, where U_priv is infinite: (28) has a minimum only where c3 keeps alpha
+    away from 0, that is c3 < c4 + c6. The paper does not say so, and means a local minimum inside: it is found where it
+    is the best, and `Design.minima` lists it where it is not. (The paper also calls L_acc "increasing": it is decreasing, and
     accuracy increases.)
 
     Raises
@@ -174,13 +174,13 @@ def choose_alpha(curve: LossCurve, utility: PrivacyUtility, most_alpha: float, m
     least = curve.alpha_for(most_loss)
     if least == 0:
         raise InputError(
-            f"most_loss={most_loss:g} allows every alpha, and the objective falls without bound as alpha goes to 0: give "
-            f"most_loss below {curve.height + curve.floor:.6g}, the fitted loss at alpha 0"
+            f"most_loss={most_loss:g} allows every alpha, and the objective falls without bound as alpha goes to 0: "
+            f"give most_loss below {curve.height + curve.floor:.6g}, the fitted loss at alpha 0"
         )
     if least > most_alpha:
         raise InputError(
-            f"no alpha up to {most_alpha:g} has a fitted loss of at most {most_loss:g}: raise most_alpha, or most_loss to "
-            f"{curve(most_alpha):.6g} or more"
+            f"no alpha up to {most_alpha:g} has a fitted loss of at most {most_loss:g}: raise most_alpha, or most_loss "
+            f"to {curve(most_alpha):.6g} or more"
         )
     minima = _minima(curve, utility, least, most_alpha)
     ends = {least: "loss bound", most_alpha: "alpha bound"}

@@ -1,4 +1,4 @@
-"""The trade-off as a picture: measured losses, the fitted curve, the utility of privacy, their balance and its best alpha."""
+"""The trade-off as a picture: measured losses, the fitted curve, the utility of privacy, and the best alpha."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def tuning_cost(
     """Epsilon of the runs that were tried, the losses that were compared, and the run that is kept.
 
     With tried alphas a_1..a_k, each for T rounds, and the chosen alpha, the events are T PureRelease(a_i) for each i,
-    k GaussianRelease of `loss_mu`, and T PureRelease(alpha); they are added up by the accountant (docs/proofs/composition.md).
+    k GaussianRelease of `loss_mu`, and T PureRelease(alpha); the accountant adds them up (docs/proofs/composition.md).
+    The noise with which a run hides last digits (a thousandth of its mu) is not among them; `Sweep.events` has it.
 
     Parameters
     ----------
