@@ -168,9 +168,16 @@ def test_contraction_by_hand():
         contraction(make_graph("complete", 60), strong=0.01, smooth=0.02, alpha=1.0)
 
 
-def test_condition_25_fails_on_sparse_graphs():
+@pytest.mark.parametrize(
+    "graph",
+    [make_graph(kind, nodes) for kind in ("ring", "star", "complete") for nodes in (3, 4, 10, 20)]
+    + [make_graph("random", 10, seed) for seed in range(20)],
+)
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e-9])
+def test_condition_25_fails_on_the_papers_graphs_and_many_others(graph, scale):
+    """Ten servers and 13 links among them; the best b, lambda1 and condition number change nothing."""
     with pytest.raises(InputError, match="condition"):
-        contraction(make_graph("ring", 10), 1e-3, 1e-3)
+        contraction(graph, scale, scale, b=1e-9, lambda1=1e9)
 
 
 def admissible() -> tuple[Graph, float, Contraction]:

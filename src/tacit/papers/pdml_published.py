@@ -101,7 +101,7 @@ def contraction(
     if room <= 0:
         raise InputError(
             f"condition (25) does not hold: sigma_max(L+)^2/sigma_min(L+)^2 is {high / low:.4g} on this graph, and "
-            f"must be below (1 - b)(1 + phi) = {(1 - b) * (1 + phi):.4g}; take a graph nearer to complete, or a smaller b"
+            f"must be below (1 - b)(1 + phi) = {(1 - b) * (1 + phi):.4g}; take a complete graph, or a smaller b"
         )
     share = b * low * (1 - 1 / lambda2)
     m1 = (1 + phi) * share / (4 * share + 16 * middle)

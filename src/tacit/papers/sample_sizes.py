@@ -13,7 +13,7 @@ T. Zhang and Q. Zhu, "Dynamic differential privacy for ADMM-based distributed cl
 | d, delta | columns, failure | |
 | eta N_p | pull | penalty times neighbours |
 | c1, c4 | bend | bound on the second derivative of the loss: 1/4 for the logistic one |
-| beta | constant | that the paper only says exists; with 1, the default, results compare settings and guarantee nothing |
+| beta | constant | that the paper only says exists; with 1, the default, results compare settings, no more |
 
 The theorems are about the minimiser with the noise of round t frozen, not about the model of round t: to that belongs a
 Delta(t) without any bound. `published=True` gives each formula as printed; docs/proofs/dynamic.md, section 9, lists
@@ -69,7 +69,7 @@ def rows_for_dual(goal: Goal, *, published: bool = False) -> float:
     Printed, the first has neither C nor the d in ln(d/delta), both of which lemmas 17 and 18 bring in.
     """
     d, low = goal.columns, goal.accuracy * goal.alpha
-    first = -goal.reference * d * math.log(goal.failure) / low
+    first: float = -goal.reference * d * math.log(goal.failure) / low
     if not published:
         first = goal.weight * goal.reference * d * math.log(d / goal.failure) / low
     second = goal.weight * goal.bend * goal.reference**2 / low
@@ -81,7 +81,7 @@ def rows_for_primal(goal: Goal, *, published: bool = False) -> float:
 
         beta max( C |f0|^3 eta N_p d ln(d/delta)/(alpha_acc^2 alpha),  C |f0|^2 ln(1/delta)/alpha_acc^2 )
 
-    The sum of two norms has the law Gamma(2d), so that it is ln(2 d N_p/delta) with a union over the neighbours; printed
+    The sum of two norms has the law Gamma(2d), so that it is ln(2 d N_p/delta) with a union over neighbours; printed
     is ln(d/delta). Here ln(2d/delta) is taken, and N_p is left to the constant.
     """
     log = math.log((1 if published else 2) * goal.columns / goal.failure)
@@ -106,7 +106,7 @@ def rows_for_released_primal(goal: Goal, *, published: bool = False) -> float:
     terms = [own, bent]
     if published:
         terms.append(4 * goal.reference**3 * goal.pull * d * log / (goal.accuracy**2 * goal.alpha))
-    return max(goal.constant * max(terms), rows_for_primal(goal, published=published))
+    return float(max(goal.constant * max(terms), rows_for_primal(goal, published=published)))
 
 
 def dual_excess(rows: int, columns: int, rate: float, ridge: float, weight: float, failure: float) -> float:

@@ -161,8 +161,8 @@ def choose_alpha(curve: LossCurve, utility: PrivacyUtility, most_alpha: float, m
 
     J falls without bound as alpha goes to 0, where U_priv is infinite: (28) has a minimum only where c3 keeps alpha
     away from 0, that is c3 < c4 + c6. The paper does not say so, and means a local minimum inside: it is found where it
-    is the best, and `Design.minima` lists it where it is not. (The paper also calls L_acc "increasing": it is decreasing, and
-    accuracy increases.)
+    is the best, and `Design.minima` lists it where it is not. (The paper also calls L_acc "increasing": accuracy
+    is, and L_acc falls.)
 
     Raises
     ------
