@@ -35,10 +35,9 @@ Fit = Callable[[Matrix, Vector, float, int], tuple[Vector, float]]  # coefficien
 
 @dataclass(frozen=True)
 class Method:
-    """A way to train, by name, and who must be trusted."""
+    """A way to train, by name; those with "server" in it trust one with all rows."""
 
     name: str
-    trusted: str
     fit: Fit
 
 
@@ -89,14 +88,14 @@ def _diffprivlib(X: Matrix, y: Vector, epsilon: float, seed: int) -> tuple[Vecto
 
 
 METHODS = (
-    Method("dual (DVP)", "nobody", _on_graph("dual")),
-    Method("primal (PVP)", "nobody", _on_graph("primal")),
-    Method("pdml, labels at epsilon", "nobody", _on_graph("pdml", label_epsilon="run")),
-    Method(f"pdml, labels at {LABELS:g}", "nobody", _on_graph("pdml", label_epsilon=LABELS)),
-    Method("gaussian", "nobody", _on_graph("gaussian", intercept=True)),
-    Method("noisy gradients, nodes", "nobody", _descent(NODES)),
-    Method("noisy gradients, server", "a server", _descent(1)),
-    Method("diffprivlib, server", "a server", _diffprivlib),
+    Method("dual (DVP)", _on_graph("dual")),
+    Method("primal (PVP)", _on_graph("primal")),
+    Method("pdml, labels at epsilon", _on_graph("pdml", label_epsilon="run")),
+    Method(f"pdml, labels at {LABELS:g}", _on_graph("pdml", label_epsilon=LABELS)),
+    Method("gaussian", _on_graph("gaussian", intercept=True)),
+    Method("noisy gradients, nodes", _descent(NODES)),
+    Method("noisy gradients, server", _descent(1)),
+    Method("diffprivlib, server", _diffprivlib),
 )
 
 

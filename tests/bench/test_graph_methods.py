@@ -18,7 +18,7 @@ def test_descent_spends_what_was_asked(epsilon, steps):
 
 
 def test_no_row_moves_a_sum_of_gradients_by_more_than_is_accounted():
-    """From 0, where the slope of every row is 1/2: turning the label of a row that is far too long moves the sum by 1."""
+    """From 0, where the slope of every row is 1/2: turning the label of a row that is too long moves the sum by 1."""
     rng = np.random.default_rng(0)
     X, y = 9 * rng.normal(size=(50, 3)), np.ones(50)
     other, labels = X.copy(), y.copy()
