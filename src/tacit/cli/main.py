@@ -10,12 +10,20 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, plan, predict, train, verify
+from tacit.cli import audit, demo, design, plan, predict, train, verify
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
-VERBS = {"demo": demo, "plan": plan, "train": train, "predict": predict, "audit": audit, "verify": verify}
+VERBS = {
+    "demo": demo,
+    "plan": plan,
+    "train": train,
+    "predict": predict,
+    "audit": audit,
+    "verify": verify,
+    "design": design,
+}
 
 DESCRIPTION = """\
 Train one model together with others who hold other columns about the same
@@ -29,6 +37,7 @@ start here:
                               predict new rows with what was trained
   tacit audit job.toml        try to break the privacy of a job
   tacit verify RUN            recompute the privacy certificate of a run
+  tacit design points.csv     balance loss and privacy of a round
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
 With TACIT_DEBUG=1 in the environment errors come with their traceback."""
