@@ -118,6 +118,7 @@ class Releaser:
     def restore(self, state: Arrays) -> None:
         """Go on from `state`, in which there may be more."""
         self._key = state[KEY].astype(np.uint8).tobytes()
+        self._source = NoiseSource(key=self._key, stream="start")  # what no message asks for is repeated too
         self._used = {name: int(count) for name, count in zip(sorted(self._planned), state[USED], strict=True)}
 
 
