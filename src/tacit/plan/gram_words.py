@@ -40,7 +40,7 @@ def certificate(
         claims.append(_person(privacy, sizes, events, holder_events, holder_from if everyone or labels else anyone))
     return Certificate(
         unit=privacy.unit,
-        adversary=anyone,
+        adversary=_weakest(claims, privacy.unit, anyone),
         covers=_covers(privacy, settings, sizes),
         does_not_cover=_does_not_cover(privacy, settings, sizes),
         per_party=_per_party(settings, sizes),
@@ -49,6 +49,11 @@ def certificate(
         target=Target(privacy.epsilon, privacy.delta),
         assumptions=_assumptions(privacy, sizes),
     )
+
+
+def _weakest(claims: list[Claim], unit: str, anyone: str) -> str:
+    """From whom every unit is protected: what is said of all of them must hold for each."""
+    return next((claim.adversary for claim in claims if claim.unit == unit and claim.adversary != anyone), anyone)
 
 
 def _person(

@@ -65,17 +65,31 @@ def _strength(certificate: Certificate, epsilon: float, delta: float) -> list[st
         CHANGE[how].format(unit=certificate.unit)
         for how in sorted({claim.neighbours for claim in certificate.main_claims})
     )
-    factor = f"e^{up(epsilon)} = {up(math.exp(epsilon))}" if epsilon < 700 else f"e^{up(epsilon)}"
     rest = f", plus delta = {delta:g}{_one_in(delta)}" if delta else ""
-    apart = "apart from that delta, " if delta else ""
     guess = (1 + certificate.delta(0.0)) / 2
     return [
         f"whatever an observer may conclude, {change} changes the probability of that conclusion "
-        f"by at most a factor {factor}{rest}",
-        f"{apart}an observer's odds change by at most a factor {factor}",
+        f"by at most a factor {_factor(epsilon)}{rest}",
+        _odds(epsilon, delta),
         f"somebody who must tell two equally likely versions of the {certificate.unit} apart "
         f"is right in at most {up(100 * guess)} % of cases, whatever else they know",
     ]
+
+
+def _odds(epsilon: float, delta: float) -> str:
+    """How far odds can move: always where delta is 0, else with a probability (composition.md, 1)."""
+    if not delta:
+        return f"an observer's odds change by at most a factor {_factor(epsilon)}"
+    farther, seldom = epsilon + math.log(2), min(1.0, 3 * delta)
+    # that the odds pass e^epsilon itself is more likely than delta, so nothing is said about it
+    return (
+        f"an observer's odds change by at most a factor {_factor(farther)}, except with a probability of at most "
+        f"3 delta = {seldom:g}{_one_in(seldom)}"
+    )
+
+
+def _factor(epsilon: float) -> str:
+    return f"e^{up(epsilon)} = {up(math.exp(epsilon))}" if epsilon < 700 else f"e^{up(epsilon)}"
 
 
 def _one_in(delta: float) -> str:
