@@ -20,6 +20,7 @@ $(READY): pyproject.toml
 
 demo: $(READY)
 	$(BIN)/tacit demo
+	@echo "(tacit is in $(BIN): put it on your PATH with . $(BIN)/activate)"
 
 check: $(READY)
 	$(BIN)/ruff check src tests bench

@@ -321,7 +321,7 @@ warm_start, secure_aggregation
     ----------
     coef_ : array of shape (n_features,)
     intercept_ : float
-    coef_by_party_, n_rounds_, converged_, trace_, certificate_, traffic_
+    coef_by_party_, n_rounds_, converged_, trace_, certificate_, traffic_, outlook_
         As in VerticalClassifier.
     """
 
