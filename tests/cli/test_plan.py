@@ -236,3 +236,9 @@ def test_the_guess_of_the_time_grows_with_the_sizes(files: Any, tacit: Any) -> N
         for rows, columns in ((1000, 10), (100_000, 10), (100_000, 200), (10_000_000, 200))
     ]
     assert np.all(np.diff(guesses) > 0)
+
+
+def test_without_files_it_says_how_to_plan(files: Any, refused: Any) -> None:
+    job = files.write()
+    (files.folder / "shop.csv").unlink()
+    assert "or give --rows and --columns" in refused("plan", job)

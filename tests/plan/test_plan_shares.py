@@ -145,7 +145,7 @@ def test_the_certificate_says_what_it_does_not_cover() -> None:
         ({"loss": "sigmoid"}, "not convex"),
         ({"refit": True}, "leave it out"),
         ({"protect": "everyone"}, "give label_epsilon"),
-        ({"loss": "squared", "label_epsilon": 1.0}, "use .logistic."),
+        ({"loss": "squared", "label_epsilon": 1.0}, "leave label_epsilon out"),
         ({"row_norm": {"bank": 1.0, "phone": 2.0, "shop": 1.0}}, "give one number"),
         ({"names": ("bank",)}, "leave privacy out"),
     ],

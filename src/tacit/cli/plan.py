@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -82,10 +83,18 @@ def run(options: argparse.Namespace) -> int:
 def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
     """Sizes from the options, and from the files where the options leave any open."""
     from tacit.data.sizes import public_size
+    from tacit.data.wording import show
 
     known = {} if columns is None else parse_columns(columns, [spec.name for spec in job.parties])
     given = None if rows is None else _whole("--rows", rows)
     needed = [spec for spec in job.parties if given is None or spec.name not in known]
+    for spec in needed:
+        path = job.folder / spec.data
+        if not os.path.exists(path):
+            raise InputError(
+                f"party {show(spec.name)}: there is no file {show(str(path))}: mend the path of data, or give --rows "
+                "and --columns to plan without files"
+            )
     found = {spec.name: public_size(spec, job.parties, job.folder) for spec in needed}
     widths = {spec.name: known.get(spec.name) or found[spec.name].columns for spec in job.parties}
     if given is not None:

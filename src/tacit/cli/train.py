@@ -255,6 +255,8 @@ def summary(data: JobData, begun: Begun, result: RunResult, directory: Path) -> 
         ("written", f"{directory}: model, trace.jsonl, certificate.txt, result.json"),
     ]
     lines = [f"{title:<10} {text}".rstrip() for title, text in rows]
+    if result.plan.private is not None:  # of rows that were trained on, no certificate covers the scores
+        return [*lines, "", "next, with files of new rows such as these:", f"  {_next(begun, directory, 'new/')}"]
     return [*lines, "", "next, with these files or with new rows:", f"  {_next(begun, directory)}"]
 
 
@@ -300,6 +302,10 @@ def _classes(begun: Begun) -> list[tuple[str, str]]:
     return [("label", f"{label}: {positive} is positive, {negative} negative")]
 
 
-def _next(begun: Begun, directory: Path) -> str:
-    files = (f"{spec.name}={begun.job.folder / spec.data}" for spec in begun.job.parties)
+def _next(begun: Begun, directory: Path, new: str = "") -> str:
+    """The command that predicts, from the files of the job or from files of the same name elsewhere."""
+    files = (
+        f"{spec.name}={new}{Path(spec.data).name}" if new else f"{spec.name}={begun.job.folder / spec.data}"
+        for spec in begun.job.parties
+    )
     return command("tacit", "predict", directory, *files)

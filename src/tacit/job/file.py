@@ -211,7 +211,7 @@ def _document(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise InputError(f"there is no job file {show(str(path))}: mend the path") from error
     except OSError as error:
-        raise InputError(f"cannot open the job file: {one_line(error)}") from error
+        raise InputError(f"cannot open the job file {show(str(path))}: {error.strerror or one_line(error)}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"the file is not UTF-8 text ({one_line(error)}): save it as UTF-8") from error
     except (ValueError, RecursionError) as error:  # TOMLDecodeError, which says the line, is a ValueError

@@ -119,7 +119,7 @@ def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
     loss, classifies = problem.loss, problem.loss.task == "classification"
     everyone = privacy.protect == "everyone"
     reasons = (
-        (not sizes.others, "there is one party only: with nobody to protect it from, leave privacy out"),
+        (not sizes.others, "one party only: with nobody to protect it from, leave privacy out"),
         (not problem.fit_intercept, "fit_intercept=False: rows are centred privately, so give fit_intercept=True"),
         (problem.regularizer.name not in ("l2", "none"), f'penalty={problem.regularizer.name!r}: give penalty="l2"'),
         (privacy.refit and everyone, "refit=True: it is for protect='others'"),

@@ -121,6 +121,7 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
         raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
     if privacy.epsilon_by_party is not None:
         raise InputError("epsilon_by_party is for rows split over a graph: give one epsilon here")
+    _check_names(privacy, sizes)
     mechanism = mechanism_of(privacy)
     if privacy.honest is not None and mechanism != "shares":
         raise InputError(
@@ -138,6 +139,15 @@ def _large_delta(delta: float, rows: int) -> str:
         f"delta = {delta:g} is not below 1/{rows}, one over the number of rows: a run that publishes a whole row now "
         "and then would satisfy it too; ask for a delta far below that"
     )
+
+
+def _check_names(privacy: Privacy, sizes: Sizes) -> None:
+    """Refuse a norm for somebody who takes no part: it is a slip in a name."""
+    named = privacy.row_norm if isinstance(privacy.row_norm, Mapping) else {}
+    for name in named:
+        if name not in sizes.parties:
+            known = ", ".join(repr(party) for party in sizes.parties)
+            raise InputError(f"row_norm names {name!r}, which is no party: the parties are {known}")
 
 
 def mechanism_of(privacy: Privacy) -> str:

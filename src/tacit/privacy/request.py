@@ -108,6 +108,11 @@ class Privacy:
             )
         for value in (self.epsilon_by_party or {}).values():
             _check_positive("epsilon_by_party", value)
+        if isinstance(self.row_norm, list | tuple):
+            raise InputError(
+                f"row_norm={show(self.row_norm)} is not allowed: give one number, or a mapping of party to number, "
+                "such as {'party 1': 1.0, 'party 2': 2.0}"
+            )
         for value in self.row_norm.values() if isinstance(self.row_norm, Mapping) else (self.row_norm,):
             _check_positive("row_norm", value)
         if not isinstance(self.refit, bool):

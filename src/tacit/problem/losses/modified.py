@@ -166,7 +166,7 @@ def _refusal(loss: Loss, epsilon: object) -> str:
     if isinstance(loss, Modified):
         return f"loss={loss.name!r} is modified already: labels are randomized once; give the loss of the true labels"
     if loss.task != "classification":
-        return f"loss={loss.name!r} is not for randomized labels: they are -1 or +1; use 'logistic'"
+        return f"loss={loss.name!r} is not for randomized labels: they are -1 or +1; leave label_epsilon out"
     return (
         f"loss={loss.name!r} is not for randomized labels: its unbiased form subtracts the curvature of the other "
         "label, so that it is not convex; use 'logistic'"
