@@ -28,10 +28,10 @@ Only the labels are protected. All other columns are copied as they are."""
 EPILOG = """\
 examples:
   tacit randomize people.csv --label default --epsilon 1
-  tacit randomize people.csv --label default --epsilon-column my_epsilon --out for-the-clinic.csv
+  tacit randomize people.csv --label default --epsilon-column wish
   tacit randomize mine.csv --label default --epsilon 2 --classes no,yes
 
-Randomize once: every further file made from the same labels spends epsilon again."""
+Randomize once: each further file made from the same labels spends epsilon again."""
 LEAST = 1e-3  # below it labels are coins, and no loss makes up for that
 
 

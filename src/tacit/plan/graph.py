@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from tacit.privacy.certificate import Certificate
 from tacit.privacy.releases import Planned
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss, get_loss, unbounded_reason
+from tacit.problem.losses.modified_rows import modified_rows
 from tacit.problem.regularizers import Regularizer, get_regularizer
 from tacit.topologies import Graph
 
@@ -126,6 +127,7 @@ class GraphPlan:
     columns: int
     max_rounds: int
     private: PrivateGraphPlan | None = None
+    label_epsilons: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def algorithm(self) -> Consensus | PrivateConsensus:
@@ -146,9 +148,21 @@ class GraphPlan:
         """A node's place among the others."""
         return Place(name, self.graph, self.sizes, self.columns)
 
+    def problem_of(self, name: str) -> Problem:
+        """What a node minimises its part of: with the unbiased loss where its labels came randomized."""
+        if self.private is not None or name not in self.label_epsilons:
+            return self.problem
+        return replace(self.problem, loss=modified_rows(self.problem.loss, np.array(self.label_epsilons[name])))
+
     def certificate(self) -> Certificate:
         """The claim of the whole run."""
-        return not_private_on_graph(self.graph, self.columns) if self.private is None else self.private.certificate
+        if self.private is not None:
+            return self.private.certificate
+        if self.label_epsilons:
+            from tacit.plan.graph_labels import given_certificate
+
+            return given_certificate(self.graph, self.columns, self.label_epsilons)
+        return not_private_on_graph(self.graph, self.columns)
 
     def record(self) -> dict[str, Any]:
         """The plan as plain values, for the run directory and for checking a resumed run."""
@@ -166,6 +180,7 @@ class GraphPlan:
             "rows": list(self.rows),
             "columns": self.columns,
             "graph": self.graph.record(),
+            "label_epsilons": {name: [min(own), max(own)] for name, own in self.label_epsilons.items()},
             "privacy": None if self.private is None else self.private.record(),
         }
 
@@ -188,10 +203,12 @@ def make_graph_plan(
     sizes: tuple[float, ...] | None = None,
     seed: int = 0,
     options: object = None,
+    label_epsilons: Mapping[str, Sequence[float]] | None = None,
 ) -> GraphPlan:
     """Check every choice against every other and fill in what is left open.
 
     `sizes` are the sums of the row weights of each node, where there are weights; `options` are those of the method.
+    `label_epsilons` say, by node, at which epsilon each label was randomized before the data came to the nodes.
 
     Raises
     ------
@@ -223,13 +240,19 @@ def make_graph_plan(
         rho=_check_rho(rho),
         seed=seed,
     )
+    given: dict[str, tuple[float, ...]] = {}
+    if label_epsilons:
+        from tacit.plan.graph_labels import check_given, options_for_given  # these need the records above
+
+        given = check_given(graph, rows, label_epsilons, the_loss, regularizer, problem.alpha)
+        options = options if privacy is None else options_for_given(privacy, method, options, given)
     public = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), options)
     private = _plan_privacy(privacy, method, problem, sizes, public)
     reason = ADMM.refusal(the_loss, regularizer) if private is None else ""
     if reason:
         raise InputError(reason)
     real = tuple(float(count) for count in rows) if sizes is None else sizes
-    return GraphPlan(problem, graph, method, rows, real, columns, int(max_rounds), private)
+    return GraphPlan(problem, graph, method, rows, real, columns, int(max_rounds), private, given)
 
 
 def _plan_privacy(

@@ -147,8 +147,8 @@ class AdmmNode:
         return np.concatenate([values, own_part(self.local, self.model, self.problem.seed)])
 
     def _objective(self) -> float:
-        """The last joint objective that all nodes know; 0 before."""
-        return max(float(self.summed[0]), SMALLEST * float(self.summed[1])) if self.summed.size else 0.0
+        """Size of the last joint objective that all nodes know; 0 before. That of randomized labels may be negative."""
+        return max(abs(float(self.summed[0])), SMALLEST * abs(float(self.summed[1]))) if self.summed.size else 0.0
 
     def _take_metric(self, round_: int, total: Vector, models: Mapping[str, Vector]) -> None:
         """From now on in the new metric; the multiplier, a sum of gradients, stays as it is."""

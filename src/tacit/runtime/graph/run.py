@@ -184,5 +184,5 @@ class GraphRun:
 
 def _spent(plan: GraphPlan) -> float:
     """Epsilon of the planned run, whose noise is calibrated to the whole."""
-    target = plan.certificate().target if plan.private is not None else None
-    return math.inf if target is None else plan.certificate().epsilon(target.delta)
+    certificate = plan.certificate()
+    return math.inf if certificate.target is None else certificate.epsilon(certificate.target.delta)
