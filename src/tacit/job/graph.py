@@ -50,7 +50,8 @@ def make_spec(values: Mapping[str, Any], names: Sequence[str], seed: int) -> Gra
     for end in (end for edge in spec.edges or () for end in edge):
         if end not in names:
             raise InputError(
-                f"graph.edges names {show(end)}{nearest(end, names)}, which is no party: the parties are {listing(names)}"
+                f"graph.edges names {show(end)}{nearest(end, names)}, which is no party: "
+                f"the parties are {listing(names)}"
             )
     try:
         spec.graph(names, seed)

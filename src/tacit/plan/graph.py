@@ -14,6 +14,7 @@ from tacit.algorithms.base import Problem
 from tacit.algorithms.consensus import Consensus, Place, PrivateConsensus
 from tacit.algorithms.consensus.admm import ADMM
 from tacit.errors import InputError
+from tacit.plan import describe_graph
 from tacit.plan.make import check_number
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.releases import Planned
@@ -163,6 +164,13 @@ class GraphPlan:
 
             return given_certificate(self.graph, self.columns, self.label_epsilons)
         return not_private_on_graph(self.graph, self.columns)
+
+    def describe(self) -> dict[str, Any]:
+        """Rounds, noise, claims, traffic and outlook as plain values; `str` says the same in words."""
+        return describe_graph.record(self)
+
+    def __str__(self) -> str:
+        return "\n".join(describe_graph.lines(self))
 
     def record(self) -> dict[str, Any]:
         """The plan as plain values, for the run directory and for checking a resumed run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tacit.runtime.loop import LoopState, Observer
 from tacit.runtime.model import PartyModel
 from tacit.runtime.result import QUIET
 from tacit.runtime.threads import fitting_threads
+from tacit.runtime.versions import versions
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
 
 
@@ -158,7 +159,7 @@ class GraphRun:
             coef=coef,
             intercept=intercept,
             trace=state.trace,
-            certificate=self.plan.certificate(),
+            certificate=_with_versions(self.plan.certificate()),
             converged=state.converged,
             note=state.note,
             seconds=state.seconds,
@@ -180,6 +181,11 @@ class GraphRun:
         self.engine.bytes_by_edge = dict(zip(self.engine.bytes_by_edge, counts, strict=True))
         self.engine.go_on({node.name: node.outbox for node in self.nodes})
         self.state = state
+
+
+def _with_versions(planned: Certificate) -> Certificate:
+    """What was planned and was run, with the software that ran it."""
+    return planned if planned.versions else replace(planned, versions=versions())
 
 
 def _spent(plan: GraphPlan) -> float:
