@@ -55,12 +55,13 @@ def load_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".")
         For files or columns that cannot be used; the message names the party.
     """
     tables = [read_table(Path(folder, spec.data), party=spec.name, id_column=spec.id) for spec in specs]
+    pairs = list(zip(tables, specs, strict=True))
+    epsilons = known_epsilons([label_epsilons(table, spec.label or "") for table, spec in pairs], specs)
     columns = node_columns(tables, specs)
     wide = isinstance(tables[0], SparseTable)
-    pairs = list(zip(tables, specs, strict=True))
     labels = [check_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
     shards = [Shard(table.party, table.features(columns, absent_as_zero=wide), columns) for table in tables]
-    return NodesData(shards, labels, known_epsilons([label_epsilons(t, spec.label or "") for t, spec in pairs], specs))
+    return NodesData(shards, labels, epsilons)
 
 
 def known_epsilons(found: Sequence[Vector | None], specs: Sequence[PartySpec]) -> dict[str, Vector]:

@@ -69,10 +69,9 @@ def public_nodes(
         For files or columns that cannot be used; the message names the party.
     """
     tables = [_header(Path(folder, spec.data), spec) for spec in specs]
-    columns = len(node_columns(tables, specs))
     pairs = list(zip(tables, specs, strict=True))
     known = known_epsilons([_epsilons(table, Path(folder, spec.data), spec) for table, spec in pairs], specs)
-    return {spec.name: table.n_rows for table, spec in pairs}, columns, known
+    return {spec.name: table.n_rows for table, spec in pairs}, len(node_columns(tables, specs)), known
 
 
 def _epsilons(header: Table, path: Path, spec: PartySpec) -> Vector | None:

@@ -8,7 +8,7 @@
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round; infinities and NaN are "infinity", "-infinity" and "nan" |
 | model/PARTY.json | one party's columns and coefficients, or a node's model where the rows are split |
-| model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the consensus |
+| model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
 | result.json | how the run went; written last, so a directory with it holds a finished run |
 """
