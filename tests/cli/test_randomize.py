@@ -27,9 +27,10 @@ def write(path: Path, rows: int = 400, label: str = "default") -> Path:
     return path
 
 
-def read(path: Path) -> list[dict[str, str]]:
+def read(path: Path, key: str = "id") -> list[dict[str, str]]:
+    """The rows in the order of a column."""
     with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+        return sorted(csv.DictReader(file), key=lambda row: row[key])
 
 
 def test_keeps_all_but_the_labels(tacit: Any, tmp_path: Path) -> None:
@@ -63,9 +64,9 @@ def test_both_kinds_are_flipped_alike(tmp_path: Path) -> None:
 
 def test_each_row_has_the_epsilon_of_its_column_and_blanks_the_common_one(tacit: Any, tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
-    path.write_text("x,y,wish\n" + "1,a,0.1\n2,b,\n3,a,20\n" * 2000)
+    path.write_text("x,y,wish\n" + "".join(f"{i:05d},{'ab'[i % 2]},{('0.1', '', 20)[i % 3]}\n" for i in range(6000)))
     assert tacit("randomize", path, "--label", "y", "--epsilon", 10, "--epsilon-column", "wish").code == 0
-    old, new = read(path), read(tmp_path / "p.randomized.csv")
+    old, new = read(path, "x"), read(tmp_path / "p.randomized.csv", "x")
     assert list(new[0]) == ["x", "y", "y_randomized_epsilon"]  # the wish stands there, and must be no feature
     assert [row["y_randomized_epsilon"] for row in new[:3]] == ["0.1", "10.0", "20.0"]
     flips = [np.mean([a["y"] != b["y"] for a, b in zip(old[k::3], new[k::3], strict=True)]) for k in range(3)]
@@ -79,12 +80,22 @@ def test_parquet_keeps_types_and_gzip_stays_gzip(tacit: Any, tmp_path: Path) -> 
     pyarrow.parquet.write_table(data, tmp_path / "p.parquet")
     assert tacit("randomize", tmp_path / "p.parquet", "--label", "y", "--epsilon", 30).code == 0
     new = pyarrow.parquet.read_table(tmp_path / "p.randomized.parquet")
-    assert new.select(["x", "y"]).equals(data)
+    assert new.schema.field("x").type == pa.int16()
+    assert new.select(["x", "y"]).sort_by("x").equals(data)
     assert new["y_randomized_epsilon"].to_pylist() == [30.0] * 3
     (tmp_path / "q.csv.gz").write_bytes(gzip.compress(b"x,y\n1,1\n2,0\n"))
     assert tacit("randomize", tmp_path / "q.csv.gz", "--label", "y", "--epsilon", 40).code == 0
-    text = gzip.decompress((tmp_path / "q.randomized.csv.gz").read_bytes())
-    assert text == b"x,y,y_randomized_epsilon\n1,1,40.0\n2,0,40.0\n"
+    lines = gzip.decompress((tmp_path / "q.randomized.csv.gz").read_bytes()).splitlines()
+    assert lines[0] == b"x,y,y_randomized_epsilon"
+    assert sorted(lines[1:]) == [b"1,1,40.0", b"2,0,40.0"]
+
+
+def test_order_of_the_rows_says_nothing(tacit: Any, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("x,y\n" + "0,a\n" * 500 + "0,b\n" * 500)
+    assert tacit("randomize", tmp_path / "p.csv", "--label", "y", "--epsilon", 50).code == 0  # no label is flipped
+    lines = (tmp_path / "p.randomized.csv").read_text().splitlines()[1:]
+    first = sum(line.split(",")[1] == "a" for line in lines[:500])
+    assert 150 < first < 350  # sorted as it came, it would be 500
 
 
 def test_one_person_names_both_kinds(tacit: Any, refused: Any, tmp_path: Path) -> None:
@@ -94,7 +105,7 @@ def test_one_person_names_both_kinds(tacit: Any, refused: Any, tmp_path: Path) -
     assert "--classes A,B" in line
     assert "yes" not in line
     assert tacit("randomize", path, "--label", "y", "--epsilon", 1, "--classes", "no,yes").code == 0
-    assert read(tmp_path / "me.randomized.csv")[0]["y"] in ("no", "yes")
+    assert read(tmp_path / "me.randomized.csv", "x")[0]["y"] in ("no", "yes")
 
 
 REFUSALS = [

@@ -237,12 +237,12 @@ def test_randomized_labels_train_with_their_loss_and_are_certified(nodes: Nodes,
     assert any("before the data reached any node" in text for text in certificate["assumptions"])
     assert tacit("verify", nodes.folder / "run").code == 0
     # The gradient of the unbiased loss is zero there.
-    X = np.concatenate([nodes.rows_of(name) for name in NAMES])
-    labels: list[str] = []
+    rows: list[dict[str, str]] = []
     for name in NAMES:
         with open(nodes.folder / f"{name}.randomized.csv", newline="") as file:
-            labels += [row["ill"] for row in csv.DictReader(file)]
-    y = np.where(np.array(labels) == "yes", 1.0, -1.0)
+            rows += list(csv.DictReader(file))
+    X = np.array([[float(row[f"x{j}"]) for j in range(4)] for row in rows])
+    y = np.array([1.0 if row["ill"] == "yes" else -1.0 for row in rows])
     coef, constant = np.array(joint(nodes.folder / "run")["coef"]), joint(nodes.folder / "run")["constant"]
     slope = -y / (1 + np.exp(y * (X @ coef + constant))) - y / (np.exp(2.0) - 1)
     gradient = [*(X.T @ slope / len(y) + 0.01 * coef), slope.mean()]

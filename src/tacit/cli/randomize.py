@@ -24,7 +24,9 @@ The new file says in a column of its own at which epsilon each label was
 randomized. A job that reads it trains with the loss that makes up for the flips,
 and its certificate says what the labels are protected by.
 
-Only the labels are protected. All other columns are copied as they are."""
+Only the labels are protected: all other columns are copied as they are. The rows
+come out in a random order, as an order by label would give labels away; ids that
+were given out in such an order do, too."""
 EPILOG = """\
 examples:
   tacit randomize people.csv --label default --epsilon 1
@@ -61,8 +63,10 @@ def run(options: argparse.Namespace) -> int:
         path, options.label, kinds=_kinds(options.classes), epsilon=epsilon, epsilon_from=options.epsilon_column
     )
     _check_epsilons(file)
-    signs = flip(file, NoiseSource())
-    write_atomically(out, lambda raw: file.write(raw, signs))
+    source = NoiseSource()
+    signs = flip(file, source)
+    order = source.uniform(len(signs)).argsort()
+    write_atomically(out, lambda raw: file.write(raw, signs, order))
     low, high = float(file.epsilons.min()), float(file.epsilons.max())
     size = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     print(

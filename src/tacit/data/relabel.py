@@ -25,6 +25,8 @@ from tacit.data.wording import nearest, one_line, show
 from tacit.errors import InputError
 from tacit.types import Vector
 
+Rows = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True, eq=False)
 class LabelFile:
@@ -54,32 +56,36 @@ class LabelFile:
     drop: tuple[str, ...]
     table: ArrowTable
 
-    def write(self, file: IO[bytes], signs: Vector) -> None:
-        """Write the file with these labels in place of its own, and one column more."""
+    def write(self, file: IO[bytes], signs: Vector, order: Rows) -> None:
+        """Write the file with these labels in place of its own, with one column more, and its rows in this order.
+
+        An order that comes from the labels, as in a file that is sorted by them, would give them away.
+        """
         if _ending(self.path) == ".parquet":
-            self._write_parquet(file, signs)
+            self._write_parquet(file, signs, order)
             return
-        text = self._csv(signs).encode("utf-8")
+        text = self._csv(signs, order).encode("utf-8")
         file.write(gzip.compress(text, mtime=0) if _ending(self.path) == ".csv.gz" else text)
 
-    def _write_parquet(self, file: IO[bytes], signs: Vector) -> None:
+    def _write_parquet(self, file: IO[bytes], signs: Vector, order: Rows) -> None:
         data, column = self.table.data, self.table.arrow(self.label)
         codes = pa.array((signs > 0).astype(np.int64))
         fresh = pa.array(self.kinds, type=column.type).take(codes)
         data = data.set_column(data.column_names.index(self.label), self.label, fresh)
         data = data.append_column(epsilon_column(self.label), pa.array(self.epsilons))
-        pyarrow.parquet.write_table(data.drop_columns(list(self.drop)), file)
+        pyarrow.parquet.write_table(data.drop_columns(list(self.drop)).take(pa.array(order)), file)
 
-    def _csv(self, signs: Vector) -> str:
+    def _csv(self, signs: Vector, order: Rows) -> str:
         header, *rows = csv_rows(self.path)
         place = header.index(self.label)
         keep = [k for k, name in enumerate(header) if name not in self.drop]
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow([*(header[k] for k in keep), epsilon_column(self.label)])
-        for row, sign, epsilon in zip(rows, signs.tolist(), self.epsilons.tolist(), strict=True):
-            row[place] = self.kinds[sign > 0]
-            writer.writerow([*(row[k] for k in keep), repr(epsilon)])
+        for i in order.tolist():
+            row = [*rows[i]]
+            row[place] = self.kinds[int(signs[i] > 0)]
+            writer.writerow([*(row[k] for k in keep), repr(float(self.epsilons[i]))])
         return buffer.getvalue()
 
 
@@ -165,9 +171,7 @@ def _table(path: Path, label: str) -> ArrowTable:
     return table
 
 
-def _codes(
-    path: Path, table: ArrowTable, label: str, kinds: Sequence[str] | None
-) -> tuple[npt.NDArray[np.int64], tuple[Any, Any]]:
+def _codes(path: Path, table: ArrowTable, label: str, kinds: Sequence[str] | None) -> tuple[Rows, tuple[Any, Any]]:
     """Which of the two kinds each row has."""
     if _ending(path) == ".parquet":
         column = table.arrow(label)
