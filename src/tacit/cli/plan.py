@@ -22,8 +22,8 @@ the sizes say about its use. What cannot be proven is refused.
 It needs the number of rows and of each party's columns, which are public. They
 come from the options, or from the parties' files, of which then the header is
 read and the rows are counted. With split = "samples" --rows is what each party
-has, as in --rows a=100,b=200; and of labels that were randomized beforehand, the
-column with their epsilons is read."""
+has, as in --rows a=100,b=200; and of labels that were randomized beforehand,
+the column with their epsilons is read."""
 EPILOG = """\
 examples:
   tacit plan credit.toml

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 HELP = "randomize labels before handing data over"
 DESCRIPTION = """\
 Randomize the labels of a file once, before it reaches any server: each label is
-kept with probability e^E / (1 + e^E), else turned into the other kind. Nobody who
-gets the new file can be sure of a label, whatever else they know.
+kept with probability e^E / (1 + e^E), else turned into the other kind. Nobody
+who gets the new file can be sure of a label, whatever else they know.
 
 The new file says in a column of its own at which epsilon each label was
-randomized. A job that reads it trains with the loss that makes up for the flips,
-and its certificate says what the labels are protected by.
+randomized. A job that reads it trains with the loss that makes up for the
+flips, and its certificate says what the labels are protected by.
 
-Only the labels are protected: all other columns are copied as they are. The rows
-come out in a random order, as an order by label would give labels away; ids that
-were given out in such an order do, too."""
+Only the labels are protected: all other columns are copied as they are. Rows
+come out in a random order, as an order by label would give labels away; ids
+that were given out in such an order do, too."""
 EPILOG = """\
 examples:
   tacit randomize people.csv --label default --epsilon 1
   tacit randomize people.csv --label default --epsilon-column wish
   tacit randomize mine.csv --label default --epsilon 2 --classes no,yes
 
-Randomize once: each further file made from the same labels spends epsilon again."""
+Randomize once: each further file from the same labels spends epsilon again."""
 LEAST = 1e-3  # below it labels are coins, and no loss makes up for that
 
 
