@@ -23,7 +23,8 @@ MOST_CLAIMS = 5  # different epsilons of one node that are claimed one by one; o
 ANYBODY = "anybody who gets the label after it was randomized, the node that collects the row among them"
 BEFORE = (
     "the labels were randomized by the contributors before the data reached any node, each once, at the epsilon that "
-    "its file states; the true ones were handed to nobody, and the two kinds of labels are public"
+    "its file states and that was not chosen by the label; the true ones were handed to nobody, and the two kinds of "
+    "labels are public"
 )
 COVERED = "the labels, against everybody and for ever: each was randomized once, before the data reached any node"
 THEOREM = "randomized response (docs/proofs/labels.md, theorems 1 and 2)"
