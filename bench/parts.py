@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from bench import baselines, dense, fit_time, graph, growth, paper_prototype, private, private_rounds, rounds
+from bench import (
+    baselines,
+    dense,
+    fit_time,
+    graph,
+    graph_private,
+    growth,
+    paper_prototype,
+    private,
+    private_rounds,
+    rounds,
+)
 
 PARTS: dict[str, ModuleType] = {
     "rounds": rounds,
@@ -16,4 +27,5 @@ PARTS: dict[str, ModuleType] = {
     "private": private,
     "private_rounds": private_rounds,
     "graph": graph,
+    "graph-private": graph_private,
 }

@@ -224,6 +224,8 @@ predictions = "label-holder"
 neighbours = "zero-out"
 coef_norm = 4
 refit = true
+label_norm = 9
+epsilon_by_party = { bank = 2, phone = 0.5 }
 noise_seed = 7
 """
 
@@ -233,7 +235,7 @@ def test_every_key_of_privacy(tmp_path: Path) -> None:
     assert job.privacy == Privacy(
         epsilon=1.0, delta=1e-6, unit="person", label_epsilon=3.0, row_norm={"bank": 1.0, "phone": 2.5},
         accountant="pld", protect="everyone", mechanism="gram", predictions="label-holder", neighbours="zero-out",
-        coef_norm=4.0, refit=True, noise_seed=7,
+        coef_norm=4.0, refit=True, label_norm=9.0, epsilon_by_party={"bank": 2.0, "phone": 0.5}, noise_seed=7,
     )  # fmt: skip
     assert set(KEYS) == {field.name for field in dataclasses.fields(Privacy)}
     split = '[privacy]\nepsilon = 2\nmechanism = "shares"\nhonest = 2\n'  # it goes with shares alone

@@ -214,6 +214,27 @@ def test_private_job_is_certified_and_verified(nodes: Nodes, tacit: Any) -> None
     assert json.loads((nodes.folder / "run" / "result.json").read_text())["objective"] == "nan"
 
 
+def test_privacy_alone_is_answered_by_the_default_method(nodes: Nodes, tacit: Any) -> None:
+    nodes.privacy = "epsilon = 3"
+    planned = json.loads(tacit("plan", nodes.write(), "--json").out)
+    assert planned["mechanism"] == "gaussian"
+    assert {item["party"] for item in planned["noise"]} == set(NAMES)
+    answer = tacit("train", nodes.write(), "--out", nodes.folder / "run")
+    assert answer.code == 0, answer
+    certificate = json.loads((nodes.folder / "run" / "certificate.json").read_text())
+    assert certificate["epsilon"] <= 3
+    assert certificate["epsilon"] == planned["epsilon"]
+    assert tacit("verify", nodes.folder / "run").code == 0
+    assert tacit("predict", nodes.folder / "run", nodes.folder / "north.csv").code == 0
+
+
+def test_masks_on_a_star(nodes: Nodes, tacit: Any) -> None:
+    nodes.privacy, nodes.graph, nodes.job = "epsilon = 3", 'kind = "star"', "secure_aggregation = true"
+    answer = tacit("train", nodes.write(), "--out", nodes.folder / "run")
+    assert answer.code == 0, answer
+    assert tacit("verify", nodes.folder / "run").code == 0
+
+
 # --- labels that came randomized ---------------------------------------------------------------------
 
 
@@ -333,7 +354,7 @@ REFUSALS = [
     (put("label", 'label = "sick"'), 'party "north" has no column "sick"'),
     (put("model", 'method = "memory"'), 'model.method = "memory" is not for split = "samples"'),
     (put("model", 'penalty = "l1"'), "penalty='l1' is not available in the sample split"),
-    (put("job", "secure_aggregation = true"), "job.secure_aggregation is not available"),
+    (put("job", "secure_aggregation = true"), "secure_aggregation=True is for method="),
     (drop("east", "x2"), 'party "east" has no feature column "x2", which party "north" has'),
     (drop("north", "x2"), 'party "north" has no feature column "x2", which party "east" has'),
     (no_rows, 'party "south": '),

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from tacit.errors import InputError
 from tacit.problem.losses import LOSSES, Huber, Logistic, Loss, Poisson, Sigmoid, get_loss
+from tacit.problem.losses.half import Half
 from tacit.types import Vector
 
-INSTANCES: list[Loss] = [get_loss(name) for name in sorted(LOSSES)] + [Huber(threshold=0.3)]
+INSTANCES: list[Loss] = [get_loss(name) for name in sorted(LOSSES)] + [Huber(threshold=0.3), Half()]
 CONVEX = [loss for loss in INSTANCES if loss.convex]
 STEPS = [0.0, 1e-8, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e5, 1e8]
 

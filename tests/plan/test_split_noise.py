@@ -152,7 +152,7 @@ def test_what_cannot_be_split_is_refused_in_one_line(asked: dict, way_out: str) 
 @pytest.mark.parametrize("mechanism", ["auto", "gram", "published", "published-inverse"])
 def test_other_mechanisms_do_not_split(mechanism: str) -> None:
     with pytest.raises(InputError, match="leave honest out"):
-        Privacy(mechanism=mechanism, honest=2)
+        plan_for(mechanism=mechanism, honest=2)
 
 
 @pytest.mark.parametrize("honest", [0, -1, 2.0, True, "2"])

@@ -109,6 +109,9 @@ class ClippedRows:
 
     def _chunks(self) -> Iterator[tuple[slice, Block]]:
         """Some rows at a time: sums of sums, whose rounding the proof bounds (docs/proofs/gram.md, section 7)."""
+        if self.n <= ROWS_AT_ONCE:
+            yield slice(None), self.block
+            return
         for start in range(0, self.n, ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             yield rows, Block(self.block.matrix[rows])

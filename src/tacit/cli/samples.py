@@ -43,8 +43,6 @@ def plan_nodes(
 
     from tacit.plan import make_graph_plan
 
-    if job.secure_aggregation:
-        raise InputError('job.secure_aggregation is not available with split = "samples": remove it')
     model = job.model
     return make_graph_plan(
         loss=model.loss,
@@ -61,6 +59,7 @@ def plan_nodes(
         rows=rows,
         columns=columns,
         seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),
+        secure_aggregation=job.secure_aggregation,
         label_epsilons={name: [float(value) for value in own] for name, own in epsilons.items()},
     )
 

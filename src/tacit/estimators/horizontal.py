@@ -52,6 +52,7 @@ class _Horizontal(BaseEstimator):
         engine: str = "in-process",
         random_state: Any = None,
         verbose: int = 0,
+        secure_aggregation: bool = False,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -68,6 +69,7 @@ class _Horizontal(BaseEstimator):
         self.engine = engine
         self.random_state = random_state
         self.verbose = verbose
+        self.secure_aggregation = secure_aggregation
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -147,6 +149,7 @@ class _Horizontal(BaseEstimator):
             fit_intercept=self.fit_intercept,
             method=self.method,
             published=self.published,
+            secure_aggregation=self.secure_aggregation,
             rho=self.rho,
             max_rounds=self.max_rounds,
             tol=self.tol,
@@ -229,6 +232,8 @@ class HorizontalClassifier(BinaryFace, _Horizontal):
         Deals out the rows and draws the random graph; never for private noise.
     verbose : int, default 0
         1 shows a progress bar in a terminal.
+    secure_aggregation : bool, default False
+        With graph="star" and privacy: party 1 can read sums over the others only, and all share one noise.
 
     Attributes
     ----------
@@ -278,7 +283,7 @@ class HorizontalRegressor(RegressionFace, _Horizontal):
     loss : str or Loss, default "squared"
         "squared" (1/2 (prediction - y)^2), "huber" or "poisson" (counts; predicts exp of the score).
     penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy, engine, \
-random_state, verbose
+random_state, verbose, secure_aggregation
         As in HorizontalClassifier.
 
     Attributes
@@ -308,10 +313,11 @@ random_state, verbose
         engine: str = "in-process",
         random_state: Any = None,
         verbose: int = 0,
+        secure_aggregation: bool = False,
     ) -> None:
         super().__init__(
             loss, penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy,
-            engine, random_state, verbose,
+            engine, random_state, verbose, secure_aggregation,
         )  # fmt: skip
 
     def _set_model(self, result: GraphResult) -> None:

@@ -4,7 +4,8 @@
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
 [graph]    kind or edges, with split = "samples"
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
-           coef_norm, refit, noise_seed; without the section nothing is protected, and the certificate says so
+           coef_norm, refit, label_norm, epsilon_by_party, honest, noise_seed; without the section nothing is protected,
+           and the certificate says so
 [[party]]  name, data, id, label, features
 """
 

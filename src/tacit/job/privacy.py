@@ -25,6 +25,8 @@ KEYS: dict[str, Kind] = {
     "neighbours": one_of(NEIGHBOURS),
     "coef_norm": POSITIVE,
     "refit": TRUTH,
+    "label_norm": POSITIVE,
+    "epsilon_by_party": POSITIVE_BY_NAME,
     "honest": whole_number(1, 10**6),
     "noise_seed": whole_number(0, 2**63 - 1),
 }
@@ -36,15 +38,16 @@ def make_privacy(values: Mapping[str, Any], parties: Sequence[str]) -> Privacy:
     Raises
     ------
     InputError
-        Where they do not fit each other, or `row_norm` names somebody who is no party.
+        Where they do not fit each other, or `row_norm` or `epsilon_by_party` names somebody who is no party.
     """
-    norms = values.get("row_norm")
-    for name in norms if isinstance(norms, Mapping) else ():
-        if name not in parties:
-            raise InputError(
-                f"privacy.row_norm names {show(name)}{nearest(name, parties)}, "
-                f"which is no party: the parties are {listing(parties)}"
-            )
+    for key in ("row_norm", "epsilon_by_party"):
+        given = values.get(key)
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in parties:
+                raise InputError(
+                    f"privacy.{key} names {show(name)}{nearest(name, parties)}, "
+                    f"which is no party: the parties are {listing(parties)}"
+                )
     if values.get("epsilon", 0) is None and values.get("label_epsilon") is None:
         raise InputError(
             'privacy.epsilon = "none" asks for nothing: give it a number, give label_epsilon one, or remove [privacy]'

@@ -10,6 +10,7 @@ fills in what the user left open, and states what will travel and what will be c
 | describe.py | a plan as plain values and in words, for `tacit plan` and `print` |
 | graph.py | `GraphPlan` and `make_graph_plan`: the same for the sample split, and its private methods |
 | gram.py, shares.py, published.py | one mechanism each: its noise, its claims, its certificate |
+| graph_gaussian.py | the same for the private method of the sample split |
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAPERS = ("dual", "primal", "pdml")  # their nodes send one model to each neighbour in each round, and nothing else
 METHODS = {
-    "gaussian": "Gaussian noise on sums over the rows of each node",
+    "gaussian": "Gaussian noise on all that each node releases, calibrated to the whole run",
     "dual": "dual variable perturbation: noise in each node's objective, in every round",
     "primal": "primal variable perturbation: noise on each node's model, in every round",
     "pdml": "labels that are randomized once, and decaying noise on each node's model",

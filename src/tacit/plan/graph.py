@@ -43,6 +43,8 @@ class GraphSizes:
         Whether the paper's exact form was asked for.
     options : object
         Options of the method, where it has some; None leaves them to it.
+    secure : bool
+        Whether what nodes send to the middle of a star travels under masks, so that only the sum can be read.
     """
 
     graph: Graph
@@ -51,6 +53,7 @@ class GraphSizes:
     max_rounds: int
     published: bool = False
     options: object = None
+    secure: bool = False
 
     @property
     def total(self) -> int:
@@ -82,6 +85,8 @@ class PrivateGraphPlan:
         Standard deviations by what they are added to, for people.
     outlook : tuple of str
         What the sizes say about the use of the run, in plain sentences.
+    masked : bool
+        Whether sums on their way to the middle of a star travel under masks. The noise may count on it.
     """
 
     privacy: Privacy
@@ -93,11 +98,13 @@ class PrivateGraphPlan:
     rounds: int
     noise: Mapping[str, float]
     outlook: tuple[str, ...] = ()
+    masked: bool = False
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
         return {
             "method": self.method,
+            "secure_aggregation": self.masked,
             "rounds": self.rounds,
             "noise": dict(self.noise),
             "asked": self.privacy.record(),
@@ -110,10 +117,11 @@ GraphPlanner = Callable[[Privacy, Problem, GraphSizes], PrivateGraphPlan]
 def _planners() -> dict[str, GraphPlanner]:
     """Private methods by name: one plan file and one line each."""
     from tacit.plan.graph_dual import plan_dual  # these need the records above
+    from tacit.plan.graph_gaussian import plan_gaussian
     from tacit.plan.graph_pdml import plan_pdml
     from tacit.plan.graph_primal import plan_primal
 
-    return {"dual": plan_dual, "pdml": plan_pdml, "primal": plan_primal}
+    return {"dual": plan_dual, "gaussian": plan_gaussian, "pdml": plan_pdml, "primal": plan_primal}
 
 
 @dataclass(frozen=True)
@@ -212,11 +220,13 @@ def make_graph_plan(
     seed: int = 0,
     options: object = None,
     label_epsilons: Mapping[str, Sequence[float]] | None = None,
+    secure_aggregation: bool = False,
 ) -> GraphPlan:
     """Check every choice against every other and fill in what is left open.
 
     `sizes` are the sums of the row weights of each node, where there are weights; `options` are those of the method.
     `label_epsilons` say, by node, at which epsilon each label was randomized before the data came to the nodes.
+    With `secure_aggregation` what nodes send to the middle of a star travels under masks.
 
     Raises
     ------
@@ -228,7 +238,8 @@ def make_graph_plan(
     check_number("tol", tol, least=0.0)
     if isinstance(max_rounds, bool) or not isinstance(max_rounds, numbers.Integral) or max_rounds < 1:
         raise InputError(f"max_rounds={max_rounds!r} is not allowed: it must be a whole number of at least 1")
-    for name, value in (("fit_intercept", fit_intercept), ("published", published)):
+    switches = {"fit_intercept": fit_intercept, "published": published, "secure_aggregation": secure_aggregation}
+    for name, value in switches.items():
         if not isinstance(value, bool | np.bool_):
             raise InputError(f"{name}={value!r} is not allowed: it must be True or False")
     if method not in METHODS:
@@ -254,8 +265,11 @@ def make_graph_plan(
 
         given = check_given(graph, rows, label_epsilons, the_loss, regularizer, problem.alpha)
         options = options if privacy is None else options_for_given(privacy, method, options, given)
-    public = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), options)
+    secure = bool(secure_aggregation)
+    public = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), options, secure)
     private = _plan_privacy(privacy, method, problem, sizes, public)
+    if secure and (private is None or not private.masked):
+        raise InputError('secure_aggregation=True is for method="gaussian" with privacy: leave it out')
     reason = ADMM.refusal(the_loss, regularizer) if private is None else ""
     if reason:
         raise InputError(reason)

@@ -115,6 +115,8 @@ def refuse(method: str, privacy: Privacy, problem: Problem, sizes: GraphSizes, *
             f"mechanism={privacy.mechanism!r}: it belongs to the feature split, so leave it out",
         ),
         (privacy.refit, "refit=True: it belongs to the feature split, so leave it out"),
+        (privacy.epsilon_by_party is not None, "epsilon_by_party: it belongs to method='gaussian', so leave it out"),
+        (privacy.honest is not None, "honest: it belongs to method='gaussian' on a star, so leave it out"),
         (privacy.unit != "record", f"unit={privacy.unit!r}: a row is one record here, so use unit='record'"),
         (not loss.convex or not loss.smooth, f"loss={loss.name!r}: it must be convex and smooth, so use 'logistic'"),
         (

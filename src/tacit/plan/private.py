@@ -117,7 +117,15 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
         raise InputError(f"privacy={privacy!r} is not allowed: give tacit.Privacy(...), or None")
     if problem.row_weights is not None:
         raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
-    return _planners()[mechanism_of(privacy)](privacy, problem, sizes)
+    if privacy.epsilon_by_party is not None:
+        raise InputError("epsilon_by_party is for rows split over a graph: give one epsilon here")
+    mechanism = mechanism_of(privacy)
+    if privacy.honest is not None and mechanism != "shares":
+        raise InputError(
+            f"honest={privacy.honest} does not fit mechanism={mechanism!r}: noise is split between parties in "
+            "mechanism='shares' alone, so leave honest out"
+        )
+    return _planners()[mechanism](privacy, problem, sizes)
 
 
 def mechanism_of(privacy: Privacy) -> str:

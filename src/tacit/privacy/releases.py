@@ -18,7 +18,7 @@ from tacit.privacy.randomness import NoiseSource
 from tacit.types import Arrays, Message, Vector
 
 Symbols = npt.NDArray[np.int64]
-KEY, USED = "releases.key", "releases.used"
+KEY, USED, SEEN = "releases.key", "releases.used", "releases.seen"
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ class Releaser:
         self._planned = {one.name: one for one in planned}
         self._used = dict.fromkeys(self._planned, 0)
         self._key = os.urandom(KEY_BYTES) if seed is None else derive_key(str(seed).encode(), "releases", owner)
+        self._seen = b""  # fingerprint of all rounds so far, for `begin_round`
         self._source = NoiseSource(key=self._key, stream="start")
 
     @property
@@ -91,9 +92,14 @@ class Releaser:
         self._source = NoiseSource(key=self._key, stream=f"{message.kind} {message.round} {before} {digest(message)}")
 
     def begin_round(self, round_: int, inbox: Mapping[str, Message]) -> None:
-        """Draw the noise of the next releases for a round and the messages of all neighbours, by sender."""
+        """Draw the noise of the next releases for a round and all messages of neighbours so far, by sender.
+
+        A node may use in one round what it was told rounds before: noise for other messages must be other noise then,
+        too, or the difference of two releases would be bare.
+        """
         seen = " ".join(f"{len(name)} {name} {digest(inbox[name])}" for name in sorted(inbox))
-        self._source = NoiseSource(key=self._key, stream=f"round {round_} {seen}")
+        self._seen = hashlib.sha256(self._seen + f"round {round_} {seen}".encode()).digest()
+        self._source = NoiseSource(key=self._key, stream=f"round {round_} {self._seen.hex()}")
 
     def add(self, name: str, value: npt.ArrayLike) -> Vector:
         """The value on a grid, with the noise planned under this name."""
@@ -134,11 +140,13 @@ class Releaser:
     def state(self) -> Arrays:
         """What a run that goes on needs: the key is as secret as the data."""
         used = np.array([self._used[name] for name in sorted(self._used)], dtype=np.float64)
-        return {KEY: np.frombuffer(self._key, np.uint8).astype(np.float64), USED: used}
+        seen = {SEEN: np.frombuffer(self._seen, np.uint8).astype(np.float64)} if self._seen else {}
+        return {KEY: np.frombuffer(self._key, np.uint8).astype(np.float64), USED: used, **seen}
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`, in which there may be more."""
         self._key = state[KEY].astype(np.uint8).tobytes()
+        self._seen = state[SEEN].astype(np.uint8).tobytes() if SEEN in state else b""
         self._used = {name: int(count) for name, count in zip(sorted(self._planned), state[USED], strict=True)}
 
 

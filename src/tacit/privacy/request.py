@@ -50,10 +50,15 @@ class Privacy:
         (b1 of the paper).
     refit : bool, default False
         Mechanism "gram": let the label holder fit its own columns once more beside the others' noisy scores.
+    label_norm : float, default 1.0
+        Sample split, labels that are numbers: their unit, and the residual at which the squared loss becomes linear.
+        The bound on one row's influence comes from there, so it must not be taken from the data.
+    epsilon_by_party : mapping of party to float, or None, default None
+        Sample split: an epsilon of its own for some nodes; `epsilon` holds for all others.
     honest : int or None, default None
-        Mechanism "shares" with secure_aggregation=True: at least this many parties, the protected one among them, do
-        not pool what they know with the coordinator or with others who do; each party then adds only 1/sqrt(honest)
-        of the noise. None: every party adds all of it.
+        With secure_aggregation=True, mechanism "shares" and the sample split: at least this many parties, the protected
+        one among them, do not pool what they know with the coordinator or with others who do; each party then adds
+        only 1/sqrt(honest) of the noise. None: every party adds all of it ("shares"); all parties but one (samples).
     noise_seed : int or None, default None
         Repeatable noise, for tests and papers only: whoever knows it can take the noise off again.
     """
@@ -70,6 +75,8 @@ class Privacy:
     neighbours: str = "replace-one"
     coef_norm: float = 1.0
     refit: bool = False
+    label_norm: float = 1.0
+    epsilon_by_party: Mapping[str, float] | None = None
     honest: int | None = None
     noise_seed: int | None = None
 
@@ -94,13 +101,20 @@ class Privacy:
         if self.delta >= 1:
             raise InputError(f"delta={self.delta!r} is not allowed: it must be below 1, and should be far below 1/rows")
         _check_positive("coef_norm", self.coef_norm)
+        _check_positive("label_norm", self.label_norm)
+        if not isinstance(self.epsilon_by_party, Mapping | None):
+            raise InputError(
+                f"epsilon_by_party={show(self.epsilon_by_party)} is not allowed: give a number for each party"
+            )
+        for value in (self.epsilon_by_party or {}).values():
+            _check_positive("epsilon_by_party", value)
         for value in self.row_norm.values() if isinstance(self.row_norm, Mapping) else (self.row_norm,):
             _check_positive("row_norm", value)
         if not isinstance(self.refit, bool):
             raise InputError(f"refit={show(self.refit)} is not allowed: it must be True or False")
         _check_whole("noise_seed", self.noise_seed, 0)
         _check_whole("honest", self.honest, 1)
-        if self.honest is not None and self.mechanism != "shares":
+        if self.honest is not None and self.mechanism not in ("auto", "shares"):
             raise InputError(
                 f"honest={self.honest} does not fit mechanism={self.mechanism!r}: noise is split between parties in "
                 "mechanism='shares' alone, so leave honest out"
@@ -114,11 +128,19 @@ class Privacy:
             raise InputError(f"row_norm says nothing about party {show(party)}: give a number for it")
         return float(self.row_norm[party])
 
+    def epsilon_of(self, party: str) -> float:
+        """Epsilon asked for the rows of this party."""
+        own = self.epsilon if self.epsilon_by_party is None else self.epsilon_by_party.get(party, self.epsilon)
+        if own is None:
+            raise InputError(f"epsilon says nothing about party {show(party)}: give a number for it")
+        return float(own)
+
     def record(self) -> dict[str, Any]:
         """As plain values."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if isinstance(self.row_norm, Mapping):
-            values["row_norm"] = {name: float(value) for name, value in self.row_norm.items()}
+        for name in ("row_norm", "epsilon_by_party"):
+            if isinstance(values[name], Mapping):
+                values[name] = {party: float(value) for party, value in values[name].items()}
         return values
 
 

@@ -41,11 +41,13 @@ class Masks:
     name : str
     parties : sequence of str
         Everybody who is going to agree, in the order in which the coordinator passes their keys on.
+    run : str
+        Part of every mask.
     """
 
-    def __init__(self, name: str, parties: Sequence[str]) -> None:
+    def __init__(self, name: str, parties: Sequence[str], run: str = RUN) -> None:
         self.name, self.parties = name, tuple(parties)
-        self._party = MaskingParty(name, RUN)
+        self._party = MaskingParty(name, run)
         self.fingerprint = ""  # of all keys: the same for every party, unless somebody passed on false ones
 
     @property

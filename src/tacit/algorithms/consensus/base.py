@@ -13,6 +13,8 @@ from tacit.problem.regularizers.base import Regularizer
 from tacit.topologies import Graph
 from tacit.types import Arrays, Vector
 
+TOGETHER = ""  # the sender of what can be read as a sum over all neighbours only; no node has this name
+
 
 class Rows(Protocol):
     """A node's rows as a linear map: a `Block`, or `ClippedRows`."""

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from tacit.algorithms.consensus.base import TOGETHER
 from tacit.topologies import Graph
 from tacit.types import Arrays, Vector
 
@@ -48,7 +49,7 @@ class TreeSum:
         if self.begun == 0:
             return {}
         assert self.partial is not None
-        for child in self.children:
+        for child in (*self.children, TOGETHER):
             if UP in inbox.get(child, {}):
                 self.partial = self.partial + inbox[child][UP]
         if self.parent is not None and DOWN in inbox.get(self.parent, {}):

@@ -14,7 +14,8 @@ from tacit.errors import RunError
 from tacit.plan.graph import GraphPlan
 from tacit.privacy.releases import Releaser
 from tacit.runtime import door
-from tacit.types import Arrays, Message, Shard, Vector
+from tacit.runtime.graph.masks import StarMasks
+from tacit.types import Arrays, Message, Shard, Vector, Words
 
 Outbox = dict[str, Message]
 TO_ALL, TO_ONE = "to_all:", "to_one:"  # how what is on its way is named in a state
@@ -29,6 +30,7 @@ class Node:
         self.neighbours = self.place.neighbours
         self.data = NodeData(Block(shard.features), labels, weights)
         self.releaser: Releaser | None = None
+        self.masks = StarMasks(self.name, plan.graph) if plan.private is not None and plan.private.masked else None
         self.sent = Sent({})
         self.outbox: Outbox = {}
         self.side = self._make_side()
@@ -43,7 +45,10 @@ class Node:
 
     def answer(self, round_: int, inbox: Mapping[str, Message]) -> Outbox:
         """From the neighbours' messages of the last round to this round's, one for each neighbour."""
-        seen = self._take_in(round_, inbox)
+        self._check(round_, inbox)
+        if self.masks is not None and self.masks.is_middle:
+            inbox = self.masks.open(inbox)
+        seen = {name: cast("Arrays", dict(message.arrays)) for name, message in inbox.items()}
         if self.releaser is not None:
             self.releaser.begin_round(round_, inbox)
         sent = self.side.step(round_, seen)
@@ -53,9 +58,10 @@ class Node:
 
     def finish(self, round_: int, inbox: Mapping[str, Message]) -> None:
         """Take in the messages of the last round."""
-        self.side.finish(self._take_in(round_, inbox))
+        self._check(round_, inbox)
+        self.side.finish({name: cast("Arrays", dict(message.arrays)) for name, message in inbox.items()})
 
-    def _take_in(self, round_: int, inbox: Mapping[str, Message]) -> dict[str, Arrays]:
+    def _check(self, round_: int, inbox: Mapping[str, Message]) -> None:
         """Check who wrote and when."""
         wanted = self.neighbours if round_ > 1 else ()
         if set(inbox) != set(wanted):
@@ -67,7 +73,6 @@ class Node:
                     f"node {self.name!r}: expected the message of round {round_ - 1} from {name!r}, "
                     f"got one from {message.sender!r} of round {message.round}"
                 )
-        return {name: cast("Arrays", dict(inbox[name].arrays)) for name in wanted}
 
     def _release(self, round_: int, sent: Sent) -> Outbox:
         """The one door: whatever leaves a node passes here."""
@@ -82,8 +87,14 @@ class Node:
                         "scale the columns to moderate size (say, standard deviation 1)"
                     )
         common = door.leave(self.name, round_, sent.to_all)
-        own = {name: door.leave(self.name, round_, sent.to_all | arrays) for name, arrays in sent.to_one.items()}
+        own = {
+            name: door.leave(self.name, round_, self._hide(round_, sent.to_all | arrays))
+            for name, arrays in sent.to_one.items()
+        }
         return {name: own.get(name, common) for name in self.neighbours}
+
+    def _hide(self, round_: int, arrays: Arrays) -> Mapping[str, Vector | Words]:
+        return arrays if self.masks is None else self.masks.hide(round_, arrays)
 
     def objective(self, coef: Vector, intercept: float) -> float:
         """The node's part of the objective of some model: for who watches a simulation, never sent."""

@@ -13,6 +13,7 @@ from tacit.errors import RunError
 from tacit.plan.graph import GraphPlan
 from tacit.privacy.certificate import Certificate
 from tacit.runtime.engines.neighbours import Neighbours
+from tacit.runtime.graph.masks import agree_on_masks
 from tacit.runtime.graph.node import Node
 from tacit.runtime.loop import LoopState, Observer
 from tacit.runtime.model import PartyModel
@@ -83,6 +84,7 @@ class GraphRun:
         own = [None] * len(shards) if weights is None else list(weights)
         with fitting_threads(shards), np.errstate(**QUIET):
             self.nodes = [Node(*parts, plan) for parts in zip(shards, labels, own, strict=True)]
+        agree_on_masks(self.nodes)
         self.engine = Neighbours(plan.graph, self.nodes)
         self.state = LoopState()
         self.spent = _spent(plan)
@@ -175,6 +177,7 @@ class GraphRun:
 
     def restore(self, states: dict[str, Arrays], state: LoopState) -> None:
         """Go on from a snapshot."""
+        agree_on_masks(self.nodes)
         for node in self.nodes:
             node.restore(states[f"node:{node.name}"], state.rounds)
         counts = (int(count) for count in states["edges"]["bytes"])

@@ -1,0 +1,199 @@
+"""A node's side of the private method of the sample split, in both forms.
+
+| symbol | meaning |
+|---|---|
+| m, C, u | centre, spread, and a row in these coordinates (rows.py) |
+| z | the common model, the same at all nodes |
+| v_i, g_i | what node i released last, and the sum of its distances from z so far |
+
+First a sum over all nodes of noisy sums over the rows gives m and C. Then, T times,
+
+    exact:     v_i = argmin_w (n/N) sum_rows l(u.w)/||u|| + q/2 ||w - (z - g_i)||^2  + noise
+               z = mean_j (v_j + g_j),   g_i <- g_i + v_i - z
+    gradient:  z <- z - step/N sum_i (sum_rows l'(u.z) u/||u|| + noise)
+
+and the model is the mean of z over the second half of the rounds. Sums go along a tree of the graph (tree.py). Nothing
+that depends on the rows is kept between rounds: what enters a round are rows, labels and released values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tacit.algorithms.base import Problem, Release
+from tacit.algorithms.block import Block
+from tacit.algorithms.consensus.base import NodeData, NodeProgress, Place, Sent
+from tacit.algorithms.consensus.gaussian.centre import Centre, centre_from, own_sums
+from tacit.algorithms.consensus.gaussian.rows import CentredRows, UnitRows
+from tacit.algorithms.consensus.gaussian.settings import CONSTANT, LONGEST_STEP, GaussianSettings
+from tacit.algorithms.consensus.local import LocalProblem
+from tacit.algorithms.consensus.tree import TreeSum
+from tacit.errors import RunError
+from tacit.types import Arrays, Vector
+
+CENTRE, MODEL, GRADIENT = "centre", "model", "gradient"
+MOST_SOLVES = 5
+AIM = 0.5  # of the tolerance: what a solve aims at, so that the check after it holds
+
+
+class GaussianNode:
+    """What both forms have in common: the centre, the tree sums, and the mean over the second half."""
+
+    def __init__(
+        self, problem: Problem, place: Place, data: NodeData, settings: GaussianSettings, release: Release
+    ) -> None:
+        self.place, self.settings, self.release = place, settings, release
+        assert isinstance(data.rows, Block)
+        self.rows = UnitRows(data.rows, settings.row_norm)
+        self.labels = data.labels / settings.label_norm
+        self.tree = TreeSum(place.graph, place.name)
+        size = settings.columns + 1
+        self.done = 0 if settings.centred else 1  # sums that have reached this node, that of the centre among them
+        self.z, self.mean_z = np.zeros(size), np.zeros(size)
+        self.own, self.shift = np.zeros(size), np.zeros(size)  # v and g
+        self.local: LocalProblem | None = None
+        self._set_centre(Centre(np.zeros(settings.columns)))
+        self.progress = NodeProgress(rho=settings.pull)
+
+    # --- the model ---------------------------------------------------------------------------------------
+
+    @property
+    def coef(self) -> Vector:
+        """Coefficients for rows as they are given."""
+        given = self.settings
+        return np.asarray(self.mean_z[:-1] * (given.label_norm / (given.row_norm * self.centre.spread)))
+
+    @property
+    def intercept(self) -> float:
+        """The constant of the model."""
+        shift = float(self.mean_z[:-1] @ self.centre.mean) / self.centre.spread
+        return self.settings.label_norm * (CONSTANT * float(self.mean_z[-1]) - shift)
+
+    def _set_centre(self, centre: Centre) -> None:
+        """From now on in the coordinates of this centre."""
+        self.centre, self.local = centre, None
+
+    def _problem(self) -> LocalProblem:
+        """Losses of the rows, each over the norm of its row: no gradient is longer than 1."""
+        if self.local is None:
+            given, rows = self.settings, CentredRows(self.rows, self.centre.mean, self.centre.spread)
+            data = NodeData(rows, self.labels, 1.0 / (given.slope * rows.norms))
+            scale = given.scale if given.form == "exact" else 1.0
+            self.local = LocalProblem(data, given.loss, scale, 0.0, fit_intercept=False)
+            self.local.ridge = self._ridge() if given.form == "exact" else np.zeros(rows.d)
+        return self.local
+
+    def _ridge(self) -> Vector:
+        """Weights of the squared coordinates; the constant is free."""
+        ridge = np.full(self.z.size, self.settings.ridge / (self.settings.row_norm * self.centre.spread) ** 2)
+        ridge[-1] = 0.0
+        return ridge
+
+    # --- a round -----------------------------------------------------------------------------------------
+
+    def step(self, round_: int, inbox: Mapping[str, Arrays]) -> Sent:
+        """Relay sums; where one has arrived, go on to the next."""
+        to_one: dict[str, Arrays] = {}
+        if round_ == 1:
+            self.tree.begin(1, self._release())
+        while True:
+            for name, arrays in self.tree.step(round_, inbox).items():
+                to_one.setdefault(name, {}).update(arrays)
+            total = self.tree.result(round_)
+            if total is None:
+                return Sent({}, to_one)
+            self._take(total)
+            if self.done > self.settings.rounds:
+                return Sent({}, to_one)
+            self.tree.begin(round_, self._release())
+            inbox = {}  # it belonged to the sum that has ended
+
+    def finish(self, inbox: Mapping[str, Arrays]) -> None:
+        """Nothing is left to do."""
+
+    def _release(self) -> Vector:
+        """Own part of the next sum, which is made of released values only."""
+        if self.done == 0:
+            return self.release.add(CENTRE, own_sums(self.rows, with_gram=self.settings.with_gram))
+        return self._released_part()
+
+    def _take(self, total: Vector) -> None:
+        """The sum over all nodes."""
+        if self.done == 0:
+            self._set_centre(centre_from(total, self.settings))
+        else:
+            self._update(total)
+            first = self.settings.rounds // 2
+            if self.done > first:
+                self.mean_z = self.mean_z + (self.z - self.mean_z) / (self.done - first)
+            self.progress = NodeProgress(float(np.linalg.norm(self.own - self.z)), 0.0, self.settings.pull)
+        self.done += 1
+
+    def _released_part(self) -> Vector:
+        raise NotImplementedError
+
+    def _update(self, total: Vector) -> None:
+        raise NotImplementedError
+
+    def _within_reach(self, v: Vector) -> Vector:
+        """Scaled down to the public bound behind the rounding errors; a model never comes near it."""
+        return np.asarray(v * (self.settings.reach / max(self.settings.reach, float(np.linalg.norm(v)))))
+
+    # --- going on later ----------------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+        numbers = np.array([self.done, self.centre.spread, self.centre.curvature], dtype=np.float64)
+        own = {"z": self.z, "mean_z": self.mean_z, "own": self.own, "shift": self.shift, "mean": self.centre.mean}
+        return {**own, "numbers": numbers, **self.tree.state()}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.z, self.mean_z, self.own, self.shift = (state[name] for name in ("z", "mean_z", "own", "shift"))
+        done, spread, curvature = state["numbers"]
+        self.done = int(done)
+        self._set_centre(Centre(state["mean"], float(spread), float(curvature)))
+        self.tree.restore(state)
+
+
+class ExactNode(GaussianNode):
+    """Releases the minimiser of its own problem, held near the others."""
+
+    def _released_part(self) -> Vector:
+        self.own = self.release.add(MODEL, self._solve(self._within_reach(self.z - self.shift)))
+        return self.own + self.shift
+
+    def _update(self, total: Vector) -> None:
+        self.z = total / self.settings.nodes
+        self.shift = self.shift + self.own - self.z
+
+    def _solve(self, centre: Vector) -> Vector:
+        """The minimiser to the public tolerance, judged by a gradient that is computed anew."""
+        local, zero, given = self._problem(), np.zeros(centre.size), self.settings
+        point = centre
+        for _ in range(MOST_SOLVES):
+            local.curvature = None  # of another round: nothing of it may be needed to go on later
+            point = local.solve(zero, given.pull, centre, AIM * given.tolerance, point).point
+            left = float(np.linalg.norm(local.gradient(point) + given.pull * (point - centre)))
+            if left <= given.tolerance:
+                return point
+        raise RunError(
+            f"node {self.place.name!r}: its own problem could not be solved to a gradient norm of "
+            f"{given.tolerance:.2g}: scale the columns to moderate size, and see that row_norm fits them"
+        )
+
+
+class GradientNode(GaussianNode):
+    """Releases its gradient at the common model; only the sum over all nodes is used."""
+
+    def _released_part(self) -> Vector:
+        self.own = self.release.add(GRADIENT, self._problem().gradient(self.z))
+        return self.own
+
+    def _update(self, total: Vector) -> None:
+        given = self.settings
+        step = min(1.0 / (given.noise * given.rounds), LONGEST_STEP / self.centre.curvature)
+        moved = (self.z - step / given.total * total) / (1.0 + step * self._ridge())
+        self.z = self._within_reach(moved)

@@ -1,0 +1,305 @@
+"""Sensitivities of the private method of the sample split by replay: same transcript, neighbouring rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from tacit.algorithms.block import Block
+from tacit.algorithms.consensus import NodeData, Place
+from tacit.algorithms.consensus.gaussian import centre as centre_module
+from tacit.algorithms.consensus.gaussian.node import CENTRE, GRADIENT, MODEL, ExactNode, GaussianNode, GradientNode
+from tacit.algorithms.consensus.gaussian.rows import CentredRows, UnitRows
+from tacit.algorithms.consensus.gaussian.settings import (
+    GaussianSettings,
+    gradient_sensitivity,
+    model_sensitivity,
+)
+from tacit.errors import RunError
+from tacit.plan import GraphPlan, make_graph_plan
+from tacit.privacy.request import Privacy
+from tacit.problem.losses import Huber
+from tacit.problem.losses.half import Half
+from tacit.topologies import make_graph
+from tacit.types import Vector
+
+
+class Watch:
+    """A release without noise that keeps what it was given."""
+
+    owner = "node 1"
+
+    def __init__(self) -> None:
+        self.given: dict[str, Vector] = {}
+
+    def add(self, name: str, value: Vector) -> Vector:
+        self.given[name] = np.array(value)
+        return self.given[name]
+
+    def respond(self, name: str, symbols: Vector) -> np.ndarray:
+        raise AssertionError("not planned")
+
+    def uniform(self, size: int) -> Vector:
+        raise AssertionError("not planned")
+
+
+@lru_cache
+def plan_for(
+    rows: tuple[int, ...], columns: int, *, secure: bool, loss: object = "logistic", **asked: object
+) -> GraphPlan:
+    return make_graph_plan(
+        loss=loss,  # type: ignore[arg-type]
+        penalty="l2",
+        alpha=1e-3,
+        fit_intercept=True,
+        method="gaussian",
+        published=False,
+        rho="auto",
+        max_rounds=1000,
+        tol=1e-4,
+        privacy=Privacy(**asked),  # type: ignore[arg-type]
+        graph=make_graph("star" if secure else "ring", len(rows)),
+        rows=rows,
+        columns=columns,
+        secure_aggregation=secure,
+    )
+
+
+def sides(plan: GraphPlan, X: Vector, y: Vector) -> tuple[GaussianNode, Watch]:
+    assert plan.private is not None
+    watch = Watch()
+    place = Place("node 1", plan.graph, plan.sizes, plan.columns)
+    side = plan.private.algorithm.node(plan.problem, place, NodeData(Block(X), y), plan.private.settings, watch)
+    assert isinstance(side, GaussianNode)
+    return side, watch
+
+
+def released(plan: GraphPlan, X: Vector, y: Vector, state: dict[str, Vector]) -> Vector:
+    """What a node would release in this state, without noise."""
+    side, watch = sides(plan, X, y)
+    side.restore(state)
+    side._release()
+    (value,) = watch.given.values()
+    return value
+
+
+def transcript(rng: np.random.Generator, columns: int, *, first: bool, far: float) -> dict[str, Vector]:
+    """Any state that released values may have led to."""
+    mean = rng.normal(size=columns)
+    mean *= rng.uniform() / np.linalg.norm(mean)
+    spread = math.sqrt(rng.uniform(0.3, 1.0))
+    z, shift = (far * rng.normal(size=columns + 1) for _ in range(2))
+    zero = np.zeros(columns + 1)
+    numbers = np.array([0.0 if first else 1.0, spread, 0.5])
+    return {"z": z, "mean_z": zero, "own": zero, "shift": shift, "mean": mean, "numbers": numbers} | {
+        "tree.begun": np.zeros(1)
+    }
+
+
+def neighbours(rng: np.random.Generator, rows: int, columns: int, task: str) -> tuple[Vector, Vector, Vector, Vector]:
+    """Rows and labels that differ in the first row and label."""
+    X = rng.normal(size=(rows, columns)) * rng.choice([0.01, 0.3, 3.0], size=(rows, 1))
+    y = rng.choice([-1.0, 1.0], rows) if task == "classification" else 5 * rng.normal(size=rows)
+    X2, y2 = X.copy(), y.copy()
+    kind = rng.integers(3)
+    X2[0] = -X[0] if kind == 0 else X[0] if kind == 1 else rng.normal(size=columns)
+    y2[0] = -y[0] if rng.integers(2) or kind == 1 else y[0]
+    return X, y, X2, y2
+
+
+LOSSES = {"logistic": "classification", "squared": "regression", "absolute": "regression"}
+
+
+def ratios(secure: bool, what: str, pairs: int, seed: int) -> Vector:
+    """Distance over its bound, for many pairs and transcripts."""
+    rng, found = np.random.default_rng(seed), []
+    for k in range(pairs):
+        rows, columns = int(rng.choice([1, 3, 12])), int(rng.choice([1, 2, 5]))
+        loss = list(LOSSES)[k % 3]
+        total = (rows, 40, 500)
+        plan = plan_for(total, columns, secure=secure, loss=loss, epsilon=float(rng.choice([0.3, 1.0, 8.0])))
+        assert plan.private is not None
+        settings = plan.private.settings
+        X, y, X2, y2 = neighbours(rng, rows, columns, LOSSES[loss])
+        state = transcript(rng, columns, first=what == CENTRE, far=float(rng.choice([0.0, 0.1, 1.0, 30.0])))
+        apart = np.linalg.norm(released(plan, X, y, state) - released(plan, X2, y2, state))
+        most = max(total)
+        bound = {
+            CENTRE: 2.0,
+            MODEL: model_sensitivity(settings, most) if what == MODEL else 0.0,
+            GRADIENT: gradient_sensitivity(settings, most),
+        }[what]
+        found.append(apart / bound)
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("secure", "what", "pairs"),
+    [(False, CENTRE, 400), (True, CENTRE, 400), (False, MODEL, 800), (True, GRADIENT, 800)],
+)
+def test_no_neighbour_moves_a_release_further_than_its_bound(secure: bool, what: str, pairs: int) -> None:
+    found = ratios(secure, what, pairs, seed=pairs)
+    assert found.size == pairs
+    assert found.max() <= 1 + 1e-12
+    assert found.max() > 0.9  # the bounds are not loose
+
+
+def test_bounds_are_reached() -> None:
+    X = np.array([[1.0, 0.0, 0.0]])
+    for secure, what in ((False, MODEL), (True, GRADIENT)):
+        plan = plan_for((1, 4000, 4000), 3, secure=secure, epsilon=1.0)
+        assert plan.private is not None
+        settings = plan.private.settings
+        state = transcript(np.random.default_rng(0), 3, first=False, far=0.0)
+        bound = model_sensitivity(settings, 4000) if what == MODEL else gradient_sensitivity(settings, 4000)
+        apart = released(plan, X, np.array([1.0]), state) - released(plan, X, np.array([-1.0]), state)
+        assert 0.95 < np.linalg.norm(apart) / bound <= 1
+
+
+def test_rows_that_are_not_weighted_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        CentredRows, "norms", property(lambda self: np.ones(self.n), lambda self, value: None), raising=False
+    )
+    assert ratios(True, GRADIENT, 60, seed=1).max() > 1.2
+    assert ratios(False, MODEL, 60, seed=1).max() > 1.2
+
+
+def test_a_diagonal_that_is_not_scaled_down_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    true = centre_module.own_sums
+
+    def wrong(rows: UnitRows, *, with_gram: bool) -> Vector:
+        sums = true(rows, with_gram=with_gram)
+        sums[rows.d :] *= 2.0
+        return sums
+
+    monkeypatch.setattr("tacit.algorithms.consensus.gaussian.node.own_sums", wrong)
+    assert ratios(True, CENTRE, 300, seed=2).max() > 1.02
+
+
+def test_rows_that_are_not_scaled_down_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Long(UnitRows):
+        def __init__(self, block: Block, norm: float) -> None:
+            super().__init__(block, 1e9)
+            self.norm = 1.0
+
+    monkeypatch.setattr("tacit.algorithms.consensus.gaussian.node.UnitRows", Long)
+    assert ratios(False, CENTRE, 60, seed=3).max() > 1.2
+
+
+def test_a_loose_solve_is_refused_not_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_for((30, 40, 50), 3, secure=False, epsilon=1.0)
+    assert plan.private is not None
+    rng = np.random.default_rng(0)
+    X, y, *_ = neighbours(rng, 30, 3, "classification")
+    side, _ = sides(plan, X, y)
+    side.settings = replace(plan.private.settings, tolerance=1e-300)
+    side.restore(transcript(rng, 3, first=False, far=1.0))
+    with pytest.raises(RunError, match="could not be solved"):
+        side._release()
+
+
+def test_the_tolerance_of_a_solve_is_paid_for() -> None:
+    """Two solves may end on opposite sides of their minimisers, tau / q away from each."""
+    plan = plan_for((1, 40, 50), 3, secure=False, epsilon=1.0)
+    assert plan.private is not None
+    settings = plan.private.settings
+    loose = replace(settings, tolerance=10 * settings.scale)
+    more = model_sensitivity(loose, 50) - model_sensitivity(settings, 50)
+    assert more == pytest.approx(2 * (loose.tolerance - settings.tolerance) / settings.pull)
+    assert model_sensitivity(settings, 50) > (2 * settings.scale + 2 * settings.tolerance) / settings.pull
+
+
+def test_a_transcript_beyond_all_bounds_does_not_carry_a_node_away() -> None:
+    for secure in (False, True):
+        plan = plan_for((5, 40, 50), 3, secure=secure, epsilon=1.0)
+        assert plan.private is not None
+        rng = np.random.default_rng(0)
+        X, y, *_ = neighbours(rng, 5, 3, "classification")
+        side, _ = sides(plan, X, y)
+        side.restore(transcript(rng, 3, first=False, far=1e12))
+        settings = plan.private.settings
+        side._release()
+        if not secure:
+            assert np.linalg.norm(side.own) <= (settings.reach + 5 * settings.scale / settings.pull) * (1 + 1e-9)
+        else:
+            side._take(np.full(4, 1e12))
+            assert np.linalg.norm(side.z) <= settings.reach * (1 + 1e-12)
+
+
+def test_what_was_computed_in_other_rounds_does_not_matter() -> None:
+    """A node that played rounds before releases what a fresh one releases: no own state but released values."""
+    plan = plan_for((30, 40, 50), 3, secure=False, epsilon=1.0)
+    rng = np.random.default_rng(0)
+    X, y, *_ = neighbours(rng, 30, 3, "classification")
+    side, watch = sides(plan, X, y)
+    for _ in range(3):
+        side.restore(transcript(rng, 3, first=False, far=1.0))
+        side._release()
+    state = transcript(rng, 3, first=False, far=1.0)
+    side.restore(state)
+    side._release()
+    np.testing.assert_array_equal(watch.given[MODEL], released(plan, X, y, state))
+
+
+# --- the pieces ----------------------------------------------------------------------------------------
+
+
+def test_centred_rows_multiply_like_their_matrix() -> None:
+    rng = np.random.default_rng(0)
+    X = 2 * rng.normal(size=(50, 4))
+    mean, spread = rng.normal(size=4) / 4, 0.7
+    x = X / 3 / np.maximum(1, np.linalg.norm(X / 3, axis=1, keepdims=True))
+    matrix = np.column_stack([(x - mean) / spread, np.full(50, 0.3)])
+    rows = CentredRows(UnitRows(Block(X), 3.0), mean, spread)
+    w, r = rng.normal(size=5), rng.normal(size=50)
+    np.testing.assert_allclose(rows.predict(w), matrix @ w, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(rows.correlate(r), matrix.T @ r, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(rows.gram(r**2), (matrix.T * r**2) @ matrix, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(rows.norms, np.linalg.norm(matrix, axis=1), rtol=1e-9)
+    exact = np.column_stack([rows.predict(axis) for axis in np.eye(5)])
+    assert np.all(rows.norms >= np.linalg.norm(exact, axis=1))
+
+
+def test_the_centre_without_noise_is_that_of_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5)) * [1, 1, 1, 1, 3] + 1
+    X /= np.linalg.norm(X, axis=1).max()
+    plan = plan_for((400, 1, 1), 5, secure=True, epsilon=1.0)
+    assert plan.private is not None
+    settings: GaussianSettings = replace(plan.private.settings, total=400.0, centre_noise=0.0)
+    sums = centre_module.own_sums(UnitRows(Block(X), 1.0), with_gram=True)
+    centre = centre_module.centre_from(sums, settings)
+    np.testing.assert_allclose(centre.mean, X.mean(axis=0), rtol=1e-9)
+    spread = max(0.3, float(np.mean(np.sum((X - X.mean(axis=0)) ** 2, axis=1))))
+    assert centre.spread**2 == pytest.approx(spread)
+    assert centre.curvature == pytest.approx(np.linalg.eigvalsh(np.cov(X.T, ddof=0))[-1] / spread)
+
+
+def test_the_half_loss_is_calibrated_and_bends_more_than_any_other() -> None:
+    half, score = Half(), np.linspace(-8, 8, 33)
+    up, down = np.ones(33), -np.ones(33)
+    odds = 1 / (1 + np.exp(-score))
+    slope = odds * half.grad(score, up) + (1 - odds) * half.grad(score, down)
+    np.testing.assert_allclose(slope, 0, atol=1e-12)  # the log odds are the minimiser
+    assert np.abs(half.grad(score, up)).max() <= 1
+    # curvature of the mean loss there is eta (1 - eta) v; every loss of slope 1 has v <= 1 / max(eta, 1 - eta)
+    bend = odds * half.hess(score, up) + (1 - odds) * half.hess(score, down)
+    away = score != 0  # at 0 the second derivative jumps
+    best = odds * (1 - odds) / np.maximum(odds, 1 - odds)
+    np.testing.assert_allclose(bend[away], best[away], rtol=1e-12)
+
+
+def test_node_kinds() -> None:
+    exact, gradient = (plan_for((9, 9, 9), 2, secure=secure, epsilon=1.0).private for secure in (False, True))
+    assert exact is not None
+    assert gradient is not None
+    assert exact.algorithm.node is ExactNode
+    assert gradient.algorithm.node is GradientNode
+    assert isinstance(exact.settings.loss, Half)
+    own = plan_for((9, 9, 9), 2, secure=False, loss=Huber(2.0), epsilon=1.0, label_norm=4.0).private
+    assert own is not None
+    assert own.settings.loss.threshold == own.settings.slope == 0.5
