@@ -401,12 +401,23 @@ def test_plan_says_the_same_from_files_and_options(nodes: Nodes, tacit: Any) -> 
     assert all(claim["epsilon"] <= 4 for claim in seen["claims"])
 
 
-def test_planned_traffic_is_what_is_sent(nodes: Nodes, tacit: Any) -> None:
-    nodes.privacy, nodes.model = "epsilon = 4", 'alpha = 0.01\nmethod = "primal"'
-    job = nodes.write()
-    planned = json.loads(tacit("plan", job, "--json").out)["traffic"]
+@pytest.mark.parametrize(
+    ("method", "graph", "job"),
+    [
+        ("primal", "ring", ""),
+        ("pdml", "complete", ""),
+        ("gaussian", "ring", ""),
+        ("gaussian", "star", "secure_aggregation = true"),
+    ],
+)
+def test_planned_traffic_is_what_is_sent(nodes: Nodes, tacit: Any, method: str, graph: str, job: str) -> None:
+    nodes.privacy, nodes.model = "epsilon = 4", f'alpha = 0.01\nmethod = "{method}"'
+    nodes.privacy += "\nlabel_epsilon = 2" if method == "pdml" else ""
+    nodes.graph, nodes.job = f'kind = "{graph}"', job
+    path = nodes.write()
+    planned = json.loads(tacit("plan", path, "--json").out)["traffic"]
     assert (planned["of"], planned["exact"]) == ("run", True)
-    tacit("train", job, "--out", nodes.folder / "run", "--quiet")
+    assert tacit("train", path, "--out", nodes.folder / "run", "--quiet").code == 0
     assert json.loads((nodes.folder / "run" / "result.json").read_text())["traffic"]["bytes"] == planned["bytes"]
 
 

@@ -11,13 +11,25 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tacit.algorithms.consensus.admm import MOST_SUMS
+from tacit.algorithms.consensus.tree import TreeSum
 from tacit.data.wording import plural, size
-from tacit.plan.describe import FORMAT, INFINITE, NUMBER, claims_of, headline, many, noise_words, one, proven, release
+from tacit.plan.describe import (
+    FORMAT,
+    INFINITE,
+    NUMBER,
+    claims_of,
+    headline,
+    many,
+    noise_words,
+    one,
+    proven,
+    release,
+)
 
 if TYPE_CHECKING:
     from tacit.plan.graph import GraphPlan, PrivateGraphPlan
 
-PAPERS = ("dual", "primal", "pdml")  # their nodes send one model to each neighbour in each round, and nothing else
+MASKED = 3  # words in which a number of such a sum travels under masks
 METHODS = {
     "gaussian": "Gaussian noise on all that each node releases, calibrated to the whole run",
     "dual": "dual variable perturbation: noise in each node's objective, in every round",
@@ -86,13 +98,23 @@ def _noise(private: PrivateGraphPlan) -> list[dict[str, Any]]:
 
 
 def traffic(plan: GraphPlan) -> dict[str, Any]:
-    """Payload that each node sends, and gets back as much: of the run where that is fixed, else of one round, about."""
-    numbers = plan.columns + int(plan.problem.fit_intercept)
-    exact = plan.private is not None and plan.private.method in PAPERS
-    times = plan.most_rounds if plan.fixed_rounds else 1
-    degrees = zip(plan.graph.names, plan.graph.degrees, strict=True)
-    sent = {name: NUMBER * numbers * degree * times for name, degree in degrees}
-    return {"of": "run" if plan.fixed_rounds else "round", "exact": exact, "parties": sent, "bytes": sum(sent.values())}
+    """Payload that each node sends to its neighbours: of the run where that is fixed, else of one round, about."""
+    fixed, graph = plan.fixed_rounds, plan.graph
+    if plan.private is not None and plan.private.method == "gaussian":
+        sent = _along_the_tree(plan, plan.private)
+    else:
+        numbers = (plan.columns + int(plan.problem.fit_intercept)) * (plan.most_rounds if fixed else 1)
+        sent = {name: NUMBER * numbers * len(graph.neighbours(name)) for name in graph.names}
+    return {"of": "run" if fixed else "round", "exact": fixed, "parties": sent, "bytes": sum(sent.values())}
+
+
+def _along_the_tree(plan: GraphPlan, private: PrivateGraphPlan) -> dict[str, int]:
+    """Of a method all of whose sums go up a tree, under masks perhaps, and down again."""
+    settings = private.settings
+    size = NUMBER * (settings.rounds * (settings.columns + 1) + (settings.centre_size if settings.centred else 0))
+    trees = {name: TreeSum(plan.graph, name) for name in plan.graph.names}
+    up = MASKED if private.masked else 1
+    return {name: size * (len(tree.children) + up * (tree.parent is not None)) for name, tree in trees.items()}
 
 
 # --- in words ----------------------------------------------------------------------------------------
@@ -125,7 +147,7 @@ def _traffic(plan: GraphPlan, found: Mapping[str, Any]) -> str:
     about = "" if found["exact"] else "about "
     parts = ", ".join(f"{name} {size(sent)}" for name, sent in found["parties"].items())
     when = "in the whole run" if found["of"] == "run" else "in each round"
-    said = f"{about}{parts} to its neighbours {when}, and as much back"
+    said = f"{about}{parts}, each to its neighbours {when}"
     if plan.private is None and plan.graph.nodes > 1:
         said += f"; besides, up to {MOST_SUMS} times a sum of the nodes' curvature"
     return said
