@@ -1,4 +1,4 @@
-"""Run the bench: `python -m bench [--only NAME ...] [--json FILE] [--quick]`."""
+"""Run the bench: `python -m bench [--only NAME ...] [--json FILE] [--plots DIR] [--quick]`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print_summary(out, outcomes)
     if options.json:
         write_json(options.json, outcomes)
+    if options.plots:
+        _draw(options.plots, outcomes)
     return 0
 
 
@@ -35,6 +37,15 @@ def _run(name: str, quick: bool) -> Outcome:
     with showing(name):
         rows = PARTS[name].run(quick)
     return Outcome(name, PARTS[name].TITLE, rows, time.perf_counter() - start)
+
+
+def _draw(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """Draw the parts that have a picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for outcome in outcomes:
+        draw = getattr(PARTS[outcome.part], "draw", None)
+        if draw is not None:
+            print(draw(outcome.rows, folder / f"{outcome.part}.png"))
 
 
 def _machine() -> str:
@@ -47,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Tacit against its targets and peers.")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), metavar="NAME", help=f"parts: {', '.join(PARTS)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every row to this file")
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="draw what has a picture into this directory")
     parser.add_argument("--quick", action="store_true", help="a small version in less than a minute; times unjudged")
     return parser
 

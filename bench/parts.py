@@ -9,6 +9,7 @@ from bench import (
     dense,
     fit_time,
     graph,
+    graph_methods,
     graph_private,
     growth,
     paper_prototype,
@@ -28,4 +29,5 @@ PARTS: dict[str, ModuleType] = {
     "private_rounds": private_rounds,
     "graph": graph,
     "graph-private": graph_private,
+    "graph-methods": graph_methods,
 }

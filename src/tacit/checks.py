@@ -17,6 +17,10 @@ def check_matrix(block: Any, party: str, columns: tuple[str, ...] | None = None)
     if sparse.issparse(block):
         matrix = block.tocsr()
         matrix = matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float64)
+        if not matrix.has_canonical_format:  # entries stored twice are added up first: their sum may be infinite
+            matrix = matrix.copy()
+            with np.errstate(over="ignore"):
+                matrix.sum_duplicates()
     else:
         matrix = _dense(block, party, columns)
     if matrix.ndim != 2:

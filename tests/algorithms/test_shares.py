@@ -319,3 +319,15 @@ def test_a_broadcast_outside_the_theorem_is_refused(broken: np.ndarray) -> None:
         party.step(1, {"q": broken, "control": np.array([0.1])})
     with pytest.raises(RunError, match="finite number for each row"):
         party.step(1, {"q": np.zeros(9), "control": np.array([np.nan])})
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("size", [1e155, 1e200, 1e300])
+def test_no_row_is_too_long_for_more_columns_than_rows(size: float, as_sparse: bool) -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(6, 20))
+    zeros = rows.copy()
+    rows[2], zeros[2] = size * rows[2], 0.0
+    both = [BallRidge(RowClip(1.0).apply(sparse.csr_array(one) if as_sparse else one)) for one in (rows, zeros)]
+    shares = [solver.solve(np.ones(6), 1.0, 1.0).share for solver in both]
+    np.testing.assert_allclose(*shares, atol=1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 
 from tacit import Privacy, VerticalClassifier, VerticalRegressor
@@ -106,3 +107,13 @@ def test_weights_and_warm_starts_are_refused():
     fitted = classifier().fit(X, y).set_params(warm_start=True)
     with pytest.raises(InputError, match="warm_start"):
         fitted.fit(X, y)
+
+
+def test_entries_stored_twice_are_added_up_before_they_are_checked():
+    """A sum beyond the floats is refused with the table, as infinity is, and not in the middle of a run."""
+    rng = np.random.default_rng(0)
+    twice = sparse.csr_array(
+        (np.full(80, 1e308), np.zeros(80, dtype=np.int32), np.arange(0, 81, 2, dtype=np.int32)), shape=(40, 3)
+    )
+    with pytest.raises(InputError, match="party 2, column 'x2': infinity in row 0"):
+        VerticalClassifier(privacy=Privacy(epsilon=1)).fit([rng.normal(size=(40, 2)), twice], np.arange(40) % 2)

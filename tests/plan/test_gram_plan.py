@@ -108,3 +108,11 @@ def test_randomized_labels_of_the_sigmoid_loss_fit_its_own_modified_loss():
     settings = plan(loss="sigmoid", label_epsilon=1.0).private.settings
     assert settings.target == "margin"
     assert settings.fits["b"].slope == settings.seen_loss.lipschitz
+
+
+@pytest.mark.parametrize("form", ["C, predictions stay", "person, labels stay"])
+def test_the_headline_claims_no_more_than_every_claim_below_it(form):
+    asked = {**FORMS, "person, labels stay": {**FORMS["person, labels"], "predictions": "label-holder"}}[form]
+    certificate = plan(epsilon=1.0, **asked).certificate()
+    assert "predictions" not in certificate.adversary  # they use an exact fit
+    assert certificate.adversary in {claim.adversary for claim in certificate.main_claims}

@@ -10,9 +10,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+from scipy.stats import norm
 
 from tacit.errors import InputError
-from tacit.privacy.accountant import epsilon
+from tacit.privacy.accountant import epsilon, gdp_mu
 from tacit.privacy.certificate import Certificate, not_private, schema
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import GaussianRelease, NotPrivate, PureRelease, RandomizedResponse
@@ -45,13 +46,25 @@ def test_a_private_certificate_reads_well(certificate: Certificate) -> None:
         "Who is protected: each record",
         "From whom: the bank and the coordinator.",
         "by at most a factor e^1 = 2.719, plus delta = 1e-05 (1 in 100,000)",
-        "an observer's odds change by at most a factor e^1 = 2.719",
+        "an observer's odds change by at most a factor e^1.694 = 5.437, except with a probability of at most "
+        "3 delta = 3e-05 (1 in 33,333)",
         "right in at most 55.34 % of cases",
         "Not covered:\n  - the asked row at prediction time",
         "Assumed:\n  - the noise is not seeded",
         "Software: tacit 0.1.0",
     ):
         assert sentence in text
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-2)])
+def test_odds_pass_the_stated_factor_no_more_often_than_stated(epsilon: float, delta: float) -> None:
+    mu = gdp_mu(epsilon, delta)
+
+    def beyond(size: float) -> float:  # the privacy loss of mu-GDP is N(mu^2/2, mu^2)
+        return float(norm.sf(size / mu - mu / 2) + norm.cdf(-size / mu - mu / 2))
+
+    assert beyond(epsilon + math.log(2)) <= 3 * delta
+    assert beyond(epsilon) > delta  # so that the factor e^epsilon must not be stated with delta
 
 
 def test_a_run_without_noise_claims_nothing() -> None:

@@ -11,6 +11,7 @@ from scipy import stats
 from tacit import Privacy
 from tacit.plan import make_plan
 from tacit.privacy.releases import Releaser
+from tacit.runtime.loop import LoopState
 from tacit.runtime.result import Run
 from tacit.types import Shard
 
@@ -187,3 +188,13 @@ def test_every_form_learns_something(form):
     result = Run(plan(**{**FORMS[form], "epsilon": 20.0, "noise_seed": 1}), shards, labels).go()
     scores = sum(part.score(shard.features) for part, shard in zip(result.parties, shards, strict=True))
     assert np.mean(np.sign(scores + result.constant) == labels) > 0.75
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_run_that_is_begun_again_from_its_keys_repeats_its_noise(form):
+    shards, labels = data()
+    run = Run(plan(**FORMS[form]), shards, labels)
+    before = copy.deepcopy(run.snapshot())
+    again = Run(plan(**FORMS[form]), shards, labels)
+    again.restore(before, LoopState())
+    assert model(again.go()) == model(run.go())

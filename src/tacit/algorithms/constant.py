@@ -73,7 +73,7 @@ def _check_held_back(problem: Problem, labels: Vector) -> None:
     if not low < share < high:
         raise InputError(
             f"the randomized labels are {share:.4g} positive, outside {low:.4g} to {high:.4g}, so that no intercept is "
-            "best: give fit_intercept=False, more rows or a larger label epsilon (randomizing again costs it again)"
+            "best: use more rows or a larger label_epsilon (randomizing again costs it again)"
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, plan, predict, randomize, train, verify
+from tacit.cli import audit, demo, design, plan, predict, randomize, train, verify
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -23,6 +23,7 @@ VERBS = {
     "predict": predict,
     "audit": audit,
     "verify": verify,
+    "design": design,
 }
 
 DESCRIPTION = """\
@@ -40,6 +41,7 @@ start here:
                               randomize labels before handing data over
   tacit audit job.toml        try to break the privacy of a job
   tacit verify RUN            recompute the privacy certificate of a run
+  tacit design points.csv     balance loss and privacy of a round
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
 With TACIT_DEBUG=1 in the environment errors come with their traceback."""

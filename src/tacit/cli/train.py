@@ -207,12 +207,14 @@ def _check_interval(seconds: float | None) -> None:
 
 
 def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult | GraphResult:
-    from tacit.runtime.checkpoint import CHECKPOINT_SECONDS, Checkpoints
+    from tacit.runtime.checkpoint import CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
     from tacit.runtime.progress import progress
 
     the_run = _make_run(begun)
     if directory.restore(the_run) and not options.quiet:
         print(f"going on after round {the_run.state.rounds}")
+    if begun.plan.private is not None and not directory.checkpoint.exists():
+        write_checkpoint(directory.checkpoint, the_run)  # the keys of the noise, before anything is sent
     seconds = CHECKPOINT_SECONDS if options.checkpoint_every is None else options.checkpoint_every
     with progress(begun.plan, visible=not options.quiet) as observe:
         return the_run.go(observe, Checkpoints(directory.checkpoint, seconds))

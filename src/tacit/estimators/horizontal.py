@@ -47,12 +47,13 @@ class _Horizontal(BaseEstimator):
         fit_intercept: bool = True,
         rho: float | str = "auto",
         max_rounds: int = 1000,
-        tol: float = 1e-4,
+        tol: float = 1e-12,
         privacy: Any = None,
         engine: str = "in-process",
         random_state: Any = None,
         verbose: int = 0,
         secure_aggregation: bool = False,
+        options: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -70,6 +71,7 @@ class _Horizontal(BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.secure_aggregation = secure_aggregation
+        self.options = options
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -150,6 +152,7 @@ class _Horizontal(BaseEstimator):
             method=self.method,
             published=self.published,
             secure_aggregation=self.secure_aggregation,
+            options=self.options,
             rho=self.rho,
             max_rounds=self.max_rounds,
             tol=self.tol,
@@ -223,8 +226,9 @@ class HorizontalClassifier(BinaryFace, _Horizontal):
         Penalty of the parties' disagreement, relative to the joint curvature; "auto" takes the best one for the graph.
     max_rounds : int, default 1000
         Most messages from each party to each neighbour.
-    tol : float, default 1e-4
-        Stops when the parties estimate that the objective is within this part of its optimum.
+    tol : float, default 1e-12
+        Stops when the parties estimate that the objective is within this part of its optimum. It is small because the
+        objective settles long before the parties' models agree: at 1e-12 they agree to about 1e-6.
     privacy : Privacy or None, default None
         What the whole run must guarantee, see `Privacy`. None trains without noise, and the certificate says so.
     engine : {"in-process"}
@@ -234,6 +238,9 @@ class HorizontalClassifier(BinaryFace, _Horizontal):
         1 shows a progress bar in a terminal.
     secure_aggregation : bool, default False
         With graph="star" and privacy: party 1 can read sums over the others only, and all share one noise.
+    options : PaperOptions or None, default None
+        Numbers of the papers' methods "dual", "primal" and "pdml", alpha_p(t) of each round among them; see
+        `tacit.PaperOptions`. None takes what the sizes suggest.
 
     Attributes
     ----------
@@ -283,7 +290,7 @@ class HorizontalRegressor(RegressionFace, _Horizontal):
     loss : str or Loss, default "squared"
         "squared" (1/2 (prediction - y)^2), "huber" or "poisson" (counts; predicts exp of the score).
     penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy, engine, \
-random_state, verbose, secure_aggregation
+random_state, verbose, secure_aggregation, options
         As in HorizontalClassifier.
 
     Attributes
@@ -308,16 +315,17 @@ random_state, verbose, secure_aggregation
         fit_intercept: bool = True,
         rho: float | str = "auto",
         max_rounds: int = 1000,
-        tol: float = 1e-4,
+        tol: float = 1e-12,
         privacy: Any = None,
         engine: str = "in-process",
         random_state: Any = None,
         verbose: int = 0,
         secure_aggregation: bool = False,
+        options: Any = None,
     ) -> None:
         super().__init__(
             loss, penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy,
-            engine, random_state, verbose, secure_aggregation,
+            engine, random_state, verbose, secure_aggregation, options,
         )  # fmt: skip
 
     def _set_model(self, result: GraphResult) -> None:

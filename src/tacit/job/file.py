@@ -33,7 +33,7 @@ from tacit.privacy.request import Privacy
 from tacit.topologies import Graph
 
 SPLITS = ("features", "samples")
-ROUNDS_OF_SAMPLES = 1000  # one message to each neighbour takes less than a sum over all parties, and brings less
+OF_SAMPLES = {"rounds": 1000, "tol": 1e-12}  # where a job does not say: those of the estimators of the sample split
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Job:
     engine : str
         Where it runs.
     rounds : int
-        The largest number of rounds.
+        The largest number of rounds; by default 1000 where the rows are split.
     tol : float
-        Tolerance of the stopping rule.
+        Tolerance of the stopping rule; by default 1e-12 where the rows are split.
     seed : int or None
         Seed of starts, never of private noise.
     privacy : Privacy or None
@@ -261,7 +261,7 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
     if split not in SPLITS:
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features" or "samples"')
     if split == "samples":
-        top.setdefault("rounds", ROUNDS_OF_SAMPLES)
+        top = OF_SAMPLES | top
     model = Model(**_section(document.get("model", {}), "model"))
     if model.published and split == "features":
         raise InputError('model.published is not used with split = "features": remove it')

@@ -48,6 +48,7 @@ REFIT_SHARE = 0.3  # of epsilon for the one bit of a refit
 SYMBOL_SHARE = 0.7  # of epsilon for the one symbol of a label holder whose rows are protected too
 HOLDER_STEPS, HOLDER_FEW_STEPS = (40, 4.0), (20, 3.0)  # few where the symbol's epsilon is below MANY_LEVELS
 LARGEST_NORM = 1e50  # of a row: squares and products of such numbers stay far from overflow
+MOST_SYMBOL = 500.0  # epsilon of a symbol: beyond it nothing is randomized any more
 MANY_LEVELS = 2.0  # epsilon of a symbol from which four levels of the score are worth sending
 
 
@@ -213,7 +214,7 @@ def _largest(privacy: Privacy, events: Callable[[float], list[Event]]) -> float:
     step = 1e-12 if privacy.accountant == "gdp" else 1e-5
     for _ in range(2000):
         if spent(events(mu), delta) <= epsilon and accountant.epsilon(events(mu), delta) <= epsilon:
-            return mu
+            return mu * (1 - 1e-12)  # it is split into parts, whose sum is rounded
         mu *= 1 - step
     raise InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
 
@@ -297,7 +298,7 @@ def _without_rounding(mu: float, entries: int, rows: int, party: str) -> float:
 
 
 def _response(privacy: Privacy) -> Response:
-    epsilon = SYMBOL_SHARE * _epsilon(privacy)
+    epsilon = min(SYMBOL_SHARE * _epsilon(privacy), MOST_SYMBOL)
     return Response(epsilon, 4 if epsilon >= MANY_LEVELS else 1, 0.5 if epsilon < 1 else 0.75)
 
 

@@ -10,7 +10,7 @@ from tacit.plan.private import Sizes
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event
-from tacit.privacy.request import SEEDED, Privacy
+from tacit.privacy.request import CLASSES, SEEDED, Privacy
 
 THEOREM = "private sharing in Gram space (docs/proofs/gram.md, theorem 5)"
 BOTH = "private fit, then a randomized symbol for each row (docs/proofs/gram.md, theorems 5 and 6)"
@@ -40,7 +40,7 @@ def certificate(
         claims.append(_person(privacy, sizes, events, holder_events, holder_from if everyone or labels else anyone))
     return Certificate(
         unit=privacy.unit,
-        adversary=anyone,
+        adversary=_weakest(claims, privacy.unit, anyone),
         covers=_covers(privacy, settings, sizes),
         does_not_cover=_does_not_cover(privacy, settings, sizes),
         per_party=_per_party(settings, sizes),
@@ -49,6 +49,11 @@ def certificate(
         target=Target(privacy.epsilon, privacy.delta),
         assumptions=_assumptions(privacy, sizes),
     )
+
+
+def _weakest(claims: list[Claim], unit: str, anyone: str) -> str:
+    """From whom every unit is protected: what is said of all of them must hold for each."""
+    return next((claim.adversary for claim in claims if claim.unit == unit and claim.adversary != anyone), anyone)
 
 
 def _person(
@@ -93,9 +98,21 @@ def _does_not_cover(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> t
         "the row that is asked about: each party's score of it is disclosed when it is predicted, so that a person of "
         "the training data who is asked about later loses that score",
         "which rows took part, and how many: they are public here",
+        *((CLASSES,) if settings.response is not None or settings.label_epsilon is not None else ()),
+        *_together(privacy, settings, sizes),
         "other runs on the same data: each has its own epsilon, and they add up",
     ]
     return tuple(missing)
+
+
+def _together(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
+    """What is larger than the unit."""
+    if privacy.unit == "person":
+        return ()
+    rows = ("a person's rows at several parties together: their epsilons add up",) if len(sizes.others) > 1 else ()
+    both = settings.label_epsilon is not None
+    label = ("a row and its label together: the epsilon of the row and that of the label add up",) if both else ()
+    return rows + label
 
 
 def _per_party(settings: GramSettings, sizes: Sizes) -> dict[str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tacit.algorithms.base import Problem
+from tacit.errors import InputError
 from tacit.plan.private import COORDINATOR, LABELS, PrivatePlan, Sizes
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import RandomizedResponse
 from tacit.privacy.releases import AllowedResponse
-from tacit.privacy.request import SEEDED, Privacy
+from tacit.privacy.request import CLASSES, SEEDED, Privacy
 
 THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
 
@@ -16,6 +17,14 @@ THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
 def plan_labels(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
     """Plan a run whose only noise is in the labels."""
     assert privacy.label_epsilon is not None
+    for asked, value, usual in (
+        ("protect", privacy.protect, "others"),
+        ("unit", privacy.unit, "record"),
+        ("refit", privacy.refit, False),
+        ("neighbours", privacy.neighbours, "replace-one"),
+    ):
+        if value != usual:
+            raise InputError(f"{asked}={value!r} needs epsilon: epsilon=None protects the labels alone")
     event = RandomizedResponse(
         privacy.label_epsilon, released="each label, randomized once", party=sizes.holder, unit="label"
     )
@@ -28,6 +37,7 @@ def plan_labels(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan
             "the rows of every party: one number per row leaves it in each round, without noise",
             "predictions: each asked row discloses one score per party",
             "other randomizations of the same labels: each has its own epsilon, and they add up",
+            CLASSES,
         ),
         per_party=dict.fromkeys(
             sizes.parties, f"in each round one number for each of {sizes.rows} rows, without noise"

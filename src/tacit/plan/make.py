@@ -126,6 +126,8 @@ def make_plan(
     InputError
         With one line that names the value and the way out.
     """
+    if privacy is not None and columns is not None:
+        input_bytes = 8 * rows * sum(columns)  # how many entries of a row are zero is data
     the_loss = seen_loss(get_loss(loss), privacy)
     regularizer = get_regularizer("none" if penalty is None else penalty)
     check_number("alpha", alpha, least=0.0)

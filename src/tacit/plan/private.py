@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tacit.algorithms.base import PrivateAlgorithm, Problem
@@ -115,6 +115,8 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
         return None
     if not isinstance(privacy, Privacy):
         raise InputError(f"privacy={privacy!r} is not allowed: give tacit.Privacy(...), or None")
+    if COORDINATOR in sizes.parties:
+        raise InputError(f"a party of a private run cannot be named {COORDINATOR!r}: rename it")
     if problem.row_weights is not None:
         raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
     if privacy.epsilon_by_party is not None:
@@ -125,7 +127,17 @@ def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan
             f"honest={privacy.honest} does not fit mechanism={mechanism!r}: noise is split between parties in "
             "mechanism='shares' alone, so leave honest out"
         )
-    return _planners()[mechanism](privacy, problem, sizes)
+    planned = _planners()[mechanism](privacy, problem, sizes)
+    if privacy.delta * sizes.rows >= 1 and privacy.epsilon is not None:
+        return replace(planned, outlook=(*planned.outlook, _large_delta(privacy.delta, sizes.rows)))
+    return planned
+
+
+def _large_delta(delta: float, rows: int) -> str:
+    return (
+        f"delta = {delta:g} is not below 1/{rows}, one over the number of rows: a run that publishes a whole row now "
+        "and then would satisfy it too; ask for a delta far below that"
+    )
 
 
 def mechanism_of(privacy: Privacy) -> str:

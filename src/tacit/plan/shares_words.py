@@ -8,7 +8,7 @@ from tacit.plan.private import Sizes
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event
-from tacit.privacy.request import SEEDED, Privacy
+from tacit.privacy.request import CLASSES, SEEDED, Privacy
 from tacit.privacy.wording import up
 
 THEOREM = "noisy shares (docs/proofs/shares.md, theorem 4)"
@@ -102,8 +102,10 @@ def _does_not_cover(privacy: Privacy, labels: bool) -> tuple[str, ...]:
     ]
     if not labels:
         missing.insert(0, "the labels: the vector that is broadcast in every round gives each label away")
-    elif privacy.unit == "record":
-        missing.append("a row and its label together: the epsilon of the row and that of the label add up")
+    else:
+        missing.append(CLASSES)
+        if privacy.unit == "record":
+            missing.append("a row and its label together: the epsilon of the row and that of the label add up")
     return tuple(missing)
 
 

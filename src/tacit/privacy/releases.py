@@ -148,6 +148,8 @@ class Releaser:
         self._key = state[KEY].astype(np.uint8).tobytes()
         self._seen = state[SEEN].astype(np.uint8).tobytes() if SEEN in state else b""
         self._used = {name: int(count) for name, count in zip(sorted(self._planned), state[USED], strict=True)}
+        made = sum(self._used.values())  # what no message asks for is repeated too, and never under other noise's words
+        self._source = NoiseSource(key=self._key, stream=f"start {made}" if made else "start")
 
 
 def digest(message: Message) -> str:

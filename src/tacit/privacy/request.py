@@ -155,5 +155,8 @@ def _check_positive(name: str, value: object) -> None:
         raise InputError(f"{name}={show(value)} is not allowed: it must be a finite number above 0")
 
 
+CLASSES = "which two classes there are, and that both occur: a run with one class only is refused, so this is public"
+"""The sentence about labels that every certificate which claims something for them needs."""
+
 SEEDED = "the noise was made from a seed (noise_seed): whoever knows it can take the noise off, so nobody is protected"
 """The sentence that marks the certificate of a run with repeatable noise."""

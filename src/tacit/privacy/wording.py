@@ -29,7 +29,7 @@ def private_lines(certificate: Certificate) -> list[str]:
     lines = [TITLE, f"This run is differentially private: epsilon = {up(stated)} at delta = {at:g}.", ""]
     lines += [f"Who is protected: {WHO[certificate.unit]}.", f"From whom: {certificate.adversary}."]
     lines += ["How strongly:"] + [f"  - {sentence}" for sentence in _strength(certificate, stated, at)]
-    lines += _listed("Proven", [_claim(claim, at) for claim in certificate.claims])
+    lines += _listed("Proven", _claims(certificate.claims, at))
     lines += _listed("Covered", certificate.covers)
     lines += _listed("Not covered", certificate.does_not_cover)
     lines += _listed("Assumed", certificate.assumptions or ("nothing beyond the theorems",))
@@ -43,7 +43,7 @@ def not_private_lines(certificate: Certificate) -> list[str]:
     reasons = [leaf.reason for leaf in _leaves(certificate) if isinstance(leaf, NotPrivate)]
     lines += _listed("Because", reasons) if reasons else []
     if certificate.target is not None:
-        lines += _listed("Proven", [_claim(claim, certificate.target.delta) for claim in certificate.claims])
+        lines += _listed("Proven", _claims(certificate.claims, certificate.target.delta))
     lines += _listed("Covered", certificate.covers)
     lines += _listed("Not covered", certificate.does_not_cover)
     lines += _listed("Assumed", certificate.assumptions) if certificate.assumptions else []
@@ -65,32 +65,57 @@ def _strength(certificate: Certificate, epsilon: float, delta: float) -> list[st
         CHANGE[how].format(unit=certificate.unit)
         for how in sorted({claim.neighbours for claim in certificate.main_claims})
     )
-    factor = f"e^{up(epsilon)} = {up(math.exp(epsilon))}" if epsilon < 700 else f"e^{up(epsilon)}"
     rest = f", plus delta = {delta:g}{_one_in(delta)}" if delta else ""
-    apart = "apart from that delta, " if delta else ""
     guess = (1 + certificate.delta(0.0)) / 2
     return [
         f"whatever an observer may conclude, {change} changes the probability of that conclusion "
-        f"by at most a factor {factor}{rest}",
-        f"{apart}an observer's odds change by at most a factor {factor}",
+        f"by at most a factor {_factor(epsilon)}{rest}",
+        _odds(epsilon, delta),
         f"somebody who must tell two equally likely versions of the {certificate.unit} apart "
         f"is right in at most {up(100 * guess)} % of cases, whatever else they know",
     ]
+
+
+def _odds(epsilon: float, delta: float) -> str:
+    """How far odds can move: always where delta is 0, else with a probability (composition.md, 1)."""
+    if not delta:
+        return f"an observer's odds change by at most a factor {_factor(epsilon)}"
+    farther, seldom = epsilon + math.log(2), min(1.0, 3 * delta)
+    # that the odds pass e^epsilon itself is more likely than delta, so nothing is said about it
+    return (
+        f"an observer's odds change by at most a factor {_factor(farther)}, except with a probability of at most "
+        f"3 delta = {seldom:g}{_one_in(seldom)}"
+    )
+
+
+def _factor(epsilon: float) -> str:
+    return f"e^{up(epsilon)} = {up(math.exp(epsilon))}" if epsilon < 700 else f"e^{up(epsilon)}"
 
 
 def _one_in(delta: float) -> str:
     return f" (1 in {math.floor((1 + 1e-9) / delta):,})" if delta > 1e-15 else ""
 
 
-def _claim(claim: Claim, delta: float) -> str:
-    where = f" of {claim.party}" if claim.party else ""
-    strength = f"epsilon {up(claim.epsilon(delta))} at delta {delta:g}"
-    return f"{claim.unit}{where}, {claim.neighbours}: {strength}, against {claim.adversary} ({claim.theorem})"
+def _claims(claims: tuple[Claim, ...], delta: float) -> list[str]:
+    """What is proven, in one sentence for all parties of which the same is."""
+    parties: dict[tuple[str, str], list[str]] = {}
+    for claim in claims:
+        strength = f"{claim.neighbours}: epsilon {up(claim.epsilon(delta))} at delta {delta:g}"
+        same = (claim.unit, f"{strength}, against {claim.adversary} ({claim.theorem})")
+        parties.setdefault(same, []).extend([claim.party] if claim.party else [])
+    return [f"{unit}{' of ' if names else ''}{_names(names)}, {said}" for (unit, said), names in parties.items()]
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""
 
 
 def _rest(certificate: Certificate) -> list[str]:
     lines = ["What leaves each party:"]
-    lines += [f"  - {name}: {what}" for name, what in certificate.per_party.items()]
+    leaves_of: dict[str, list[str]] = {}
+    for name, what in certificate.per_party.items():
+        leaves_of.setdefault(what, []).append(name)
+    lines += [f"  - {_names(names)}: {what}" for what, names in leaves_of.items()]
     if certificate.theorem:
         lines += [f"Theorem: {certificate.theorem}"]
     if certificate.published_claim:

@@ -1,0 +1,84 @@
+"""Requests that fit no proof are refused or remarked on, and what is public is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tacit import InputError, Privacy
+from tacit.plan import Plan, make_plan
+from tacit.privacy.request import CLASSES
+
+
+def plan_for(privacy: Privacy, names: tuple[str, ...] = ("bank", "shop"), **changes: Any) -> Plan:
+    settings: dict[str, Any] = {
+        "loss": "logistic",
+        "penalty": "l2",
+        "alpha": 1e-3,
+        "fit_intercept": True,
+        "method": "auto",
+        "rho": "auto",
+        "max_rounds": 20,
+        "tol": 1e-4,
+        "party_names": names,
+        "rows": 1000,
+        "input_bytes": 10**6,
+        "columns": (5,) * len(names),
+    }
+    return make_plan(privacy=privacy, **{**settings, **changes})
+
+
+@pytest.mark.parametrize(
+    "asked", [{"protect": "everyone"}, {"unit": "person"}, {"refit": True}, {"neighbours": "zero-out"}]
+)
+def test_what_labels_alone_cannot_answer_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="needs epsilon: epsilon=None protects the labels alone"):
+        plan_for(Privacy(epsilon=None, label_epsilon=1.0, **asked))
+
+
+def test_a_party_cannot_have_the_name_of_the_coordinator() -> None:
+    with pytest.raises(InputError, match="cannot be named 'coordinator'"):
+        plan_for(Privacy(epsilon=1.0), ("bank", "coordinator"))
+
+
+def test_a_large_delta_is_remarked_on() -> None:
+    plan = plan_for(Privacy(epsilon=1.0, delta=1e-3))
+    assert plan.private is not None
+    assert "delta = 0.001 is not below 1/1000" in plan.private.outlook[-1]
+    small = plan_for(Privacy(epsilon=1.0, delta=1e-5))
+    assert small.private is not None
+    assert not any("delta" in line for line in small.private.outlook)
+
+
+def test_how_full_a_sparse_table_is_does_not_reach_the_plan() -> None:
+    full, empty = (plan_for(Privacy(epsilon=1.0), input_bytes=size, rows=10**6) for size in (10**10, 1))
+    assert full.record() == empty.record()
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e4])
+def test_extreme_epsilons_are_planned_and_not_overspent(epsilon: float) -> None:
+    for protect in ("others", "everyone"):
+        asked = Privacy(epsilon=epsilon, delta=1e-12, protect=protect)
+        assert plan_for(asked, rows=10**5).certificate().epsilon(1e-12) <= epsilon
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Privacy(epsilon=1.0, label_epsilon=1.0),
+        Privacy(epsilon=1.0, protect="everyone"),
+        Privacy(epsilon=None, label_epsilon=1.0),
+        Privacy(epsilon=1.0, label_epsilon=1.0, mechanism="shares"),
+    ],
+)
+def test_that_both_classes_occur_is_said_to_be_public(asked: Privacy) -> None:
+    assert CLASSES in plan_for(asked).certificate().does_not_cover
+
+
+def test_what_is_larger_than_a_record_is_said() -> None:
+    record = plan_for(Privacy(epsilon=1.0, label_epsilon=1.0), ("bank", "shop", "phone")).certificate()
+    assert any("several parties together" in sentence for sentence in record.does_not_cover)
+    assert any("a row and its label together" in sentence for sentence in record.does_not_cover)
+    person = plan_for(Privacy(epsilon=1.0, label_epsilon=0.5, unit="person"), ("bank", "shop", "phone")).certificate()
+    assert not any("together" in sentence for sentence in person.does_not_cover)
