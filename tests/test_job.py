@@ -114,7 +114,8 @@ def test_every_key(tmp_path: Path) -> None:
             "[model]\nrho = 0" + PARTIES,
             'model.rho = 0 is not allowed: it must be a number above 0, or "auto"',
         ),
-        ('[job]\nsplit = "samples"' + PARTIES, 'not available yet: this version trains split = "features"'),
+        ('[job]\nsplit = "samples"' + PARTIES, 'party "phone" has no label: with split = "samples" each party has'),
+        ("[model]\npublished = true" + PARTIES, 'model.published is not used with split = "features"'),
         ('[job]\nsplit = "rows"' + PARTIES, 'job.split = "rows" is not allowed: it must be "features"'),
         ("privacy = 3" + PARTIES, "privacy = 3 is not allowed: it must be a section, [privacy]"),
         ("[privacy]\nepsilom = 1" + PARTIES, 'unknown key "privacy.epsilom" (did you mean "epsilon"?)'),
@@ -318,3 +319,15 @@ def test_round_trip(job: Job, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert (again.name, again.parties, again.model, again.privacy) == (job.name, job.parties, job.model, job.privacy)
     assert again.secure_aggregation is job.secure_aggregation
     assert again.to_toml() == job.to_toml()
+
+
+def test_sample_split_is_read_and_written_back(tmp_path: Path) -> None:
+    nodes = "".join(f'[[party]]\nname = "{name}"\ndata = "{name}.csv"\nlabel = "ill"\n' for name in "abc")
+    for graph in ('kind = "star"', 'edges = [["a", "b"], ["c", "b"]]'):
+        (tmp_path / "one.toml").write_text(f'[job]\nsplit = "samples"\n[graph]\n{graph}\n' + nodes)
+        job = read_job(tmp_path / "one.toml")
+        assert (job.rounds, job.tol) == (1000, 1e-12)  # as in HorizontalClassifier
+        assert job.make_graph().edges == (((0, 1), (0, 2)) if "star" in graph else ((0, 1), (1, 2)))
+        (tmp_path / "two.toml").write_text(job.to_toml())
+        again = read_job(tmp_path / "two.toml")
+        assert (again.graph, again.parties, again.model) == (job.graph, job.parties, job.model)

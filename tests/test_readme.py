@@ -37,8 +37,15 @@ def test_job_file_is_lawful(tmp_path: Path) -> None:
     assert job.model.alpha == 1e-4
 
 
+def test_job_file_of_the_sample_split_is_lawful(tmp_path: Path) -> None:
+    (tmp_path / "wards.toml").write_text(blocks("toml")[1])
+    job = read_job(tmp_path / "wards.toml")
+    assert job.split == "samples"
+    assert job.make_graph().edges == ((0, 1),)
+
+
 def test_privacy_section_is_lawful_and_can_be_planned(tmp_path: Path) -> None:
-    (tmp_path / "credit.toml").write_text(blocks("toml")[0] + blocks("toml")[1])
+    (tmp_path / "credit.toml").write_text(blocks("toml")[0] + blocks("toml")[2])
     job = read_job(tmp_path / "credit.toml")
     assert job.privacy == Privacy(epsilon=1.0, delta=1e-6, row_norm=1.0, label_epsilon=2.0)
     plan = plan_job(job, 50_000, (10, 20), 0)

@@ -151,6 +151,14 @@ def test_going_on_with_something_else_is_refused(tmp_path: Path, other: Begun, w
         directory.begin(other)
 
 
+def test_fingerprint_tells_label_epsilons_apart() -> None:
+    shards, values = [Shard("a", np.eye(2), ("x", "y"))], np.array([1.0, -1.0])
+    found = [
+        fingerprint(shards, Labels(values, ("no", "yes"), epsilons)) for epsilons in (None, values + 2, 2 - values)
+    ]
+    assert len({print_["labels"] for print_ in found}) == 3
+
+
 def test_fingerprint_tells_dense_from_sparse_and_shapes_apart() -> None:
     labels = Labels(np.ones(2))
     prints = {

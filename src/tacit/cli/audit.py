@@ -53,6 +53,7 @@ def run(options: argparse.Namespace) -> int:
     from tacit.audit.auditor import QUICK, Effort, audit
     from tacit.cli.train import prepare
     from tacit.job import read_job
+    from tacit.plan import Plan
 
     effort = QUICK if options.quick else Effort()
     for name, least in (("runs", 40), ("pairs", 1), ("seed", 0)):
@@ -62,10 +63,15 @@ def run(options: argparse.Namespace) -> int:
         effort = effort if value is None else replace(effort, **{name: value})
     effort = replace(effort, workers=min(4, os.cpu_count() or 1))
     out = _directory(options.out)
-    _, begun = prepare(read_job(options.job))
+    job = read_job(options.job)
+    if job.split != "features":
+        raise InputError(f'{job.name}: an audit of split = "{job.split}" is not available: it knows split = "features"')
+    _, begun = prepare(job)
+    plan = begun.plan
+    assert isinstance(plan, Plan)
     with _progress(visible=not options.quiet) as observe:
-        found = audit(begun.plan, effort, observe)
-    _print(begun.plan, found)
+        found = audit(plan, effort, observe)
+    _print(plan, found)
     if out is not None:
         _write(found, out)
     return HELD if found.holds else BROKEN_CLAIM

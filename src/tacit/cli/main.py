@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, design, plan, predict, train, verify
+from tacit.cli import audit, demo, design, plan, predict, randomize, train, verify
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 VERBS = {
     "demo": demo,
+    "randomize": randomize,
     "plan": plan,
     "train": train,
     "predict": predict,
@@ -27,7 +28,8 @@ VERBS = {
 
 DESCRIPTION = """\
 Train one model together with others who hold other columns about the same
-people, without showing each other the data."""
+people, or the same columns about other people, without showing each other the
+data."""
 EPILOG = """\
 start here:
   tacit demo                  see it work on data shipped with scikit-learn
@@ -35,6 +37,8 @@ start here:
   tacit train job.toml        train what a job file describes
   tacit predict RUN a.csv b.csv
                               predict new rows with what was trained
+  tacit randomize people.csv --label L --epsilon 1
+                              randomize labels before handing data over
   tacit audit job.toml        try to break the privacy of a job
   tacit verify RUN            recompute the privacy certificate of a run
   tacit design points.csv     balance loss and privacy of a round

@@ -22,7 +22,9 @@ the sizes say about its use. What cannot be proven is refused.
 
 It needs the number of rows and of each party's columns, which are public. They
 come from the options, or from the parties' files, of which then the header is
-read and the rows are counted."""
+read and the rows are counted. With split = "samples" --rows is what each party
+has, as in --rows a=100,b=200; and of labels that were randomized beforehand,
+the column with their epsilons is read."""
 EPILOG = """\
 examples:
   tacit plan credit.toml
@@ -54,7 +56,7 @@ class KnownSizes:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("job", metavar="JOB.toml", help="the job file")
-    parser.add_argument("--rows", metavar="N", help="number of common rows (default: count those of the files)")
+    parser.add_argument("--rows", metavar="N", help="number of rows (default: count those of the files)")
     parser.add_argument("--columns", metavar="PARTY=N,...", help="number of feature columns (default: see the files)")
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
@@ -66,6 +68,11 @@ def run(options: argparse.Namespace) -> int:
 
     job = read_job(options.job)
     check_engine(job.engine)
+    if job.split == "samples":
+        from tacit.cli.plan_samples import print_plan
+
+        print_plan(job, options)
+        return 0
     sizes = find_sizes(job, options.rows, options.columns)
     columns = tuple(sizes.columns[spec.name] for spec in job.parties)
     plan = plan_job(job, sizes.rows, columns, 8 * sizes.rows * sum(columns))
@@ -86,7 +93,7 @@ def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
     from tacit.data.wording import show
 
     known = {} if columns is None else parse_columns(columns, [spec.name for spec in job.parties])
-    given = None if rows is None else _whole("--rows", rows)
+    given = None if rows is None else whole("--rows", rows)
     needed = [spec for spec in job.parties if given is None or spec.name not in known]
     for spec in needed:
         path = job.folder / spec.data
@@ -107,7 +114,7 @@ def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
     return KnownSizes(min(lengths.values()), widths, at_most=matched, opened=tuple(found))
 
 
-def parse_columns(text: str, names: list[str]) -> dict[str, int]:
+def parse_columns(text: str, names: list[str], option: str = "--columns") -> dict[str, int]:
     """The numbers in 'bank=12,shop=30'."""
     from tacit.data.wording import listing, nearest, show
 
@@ -115,16 +122,17 @@ def parse_columns(text: str, names: list[str]) -> dict[str, int]:
     for part in text.split(","):
         name, equals, count = (piece.strip() for piece in part.partition("="))
         if not equals:
-            raise InputError(f"--columns {show(text)} is not allowed: write PARTY=N, separated by commas")
+            raise InputError(f"{option} {show(text)} is not allowed: write PARTY=N, separated by commas")
         if name not in names:
             raise InputError(f"there is no party {show(name)}{nearest(name, names)}: the parties are {listing(names)}")
         if name in found:
-            raise InputError(f"--columns gives party {show(name)} two numbers: give one")
-        found[name] = _whole(f"--columns {name}", count)
+            raise InputError(f"{option} gives party {show(name)} two numbers: give one")
+        found[name] = whole(f"{option} {name}", count)
     return found
 
 
-def _whole(option: str, text: str) -> int:
+def whole(option: str, text: str) -> int:
+    """A whole number of rows or columns."""
     from tacit.data.wording import show
 
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 13 else 0

@@ -21,13 +21,15 @@ DESCRIPTION = """\
 Predict new rows with the model of a finished run. Each party scores its own
 columns; only the scores are added up. Rows are matched by the id column where
 the job has one, else by position; labels are not needed and not looked at.
+Where the parties held other rows (split = "samples"), one file is enough.
 
 Writes CSV: id (or row, counted from 1), score, prediction and, for the logistic
 loss, the probability of the positive label."""
 EPILOG = """\
 examples:
   tacit predict runs/credit bank.csv shop.csv
-  tacit predict runs/credit shop=new/shop.csv bank=new/bank.csv --out scores.csv"""
+  tacit predict runs/credit shop=new/shop.csv bank=new/bank.csv --out scores.csv
+  tacit predict runs/hospitals new-patients.csv"""
 _CHUNK = 4096
 
 

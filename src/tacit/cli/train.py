@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli.wording import command, duration, tell, traffic, within
+from tacit.cli.wording import command, tell
 from tacit.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -18,13 +17,16 @@ if TYPE_CHECKING:
     from tacit.job import Job
     from tacit.plan import Plan
     from tacit.problem.losses import Loss
-    from tacit.runtime.result import RunResult
+    from tacit.runtime.graph.run import GraphResult, GraphRun
+    from tacit.runtime.result import Run, RunResult
     from tacit.runtime.store import Begun, Labels, RunDirectory
 
 HELP = "train what a job file describes"
 DESCRIPTION = """\
-Train a job: read the parties' files, match their rows, train, and write the
-model, the trace and the privacy certificate into a directory.
+Train a job: read the parties' files, train, and write the model, the trace and
+the privacy certificate into a directory. Rows are matched by id where the
+parties hold other columns (split = "features"); they are not where the parties
+hold other rows (split = "samples").
 
 A run that is stopped or killed goes on with --resume, to the same result."""
 EPILOG = """\
@@ -44,9 +46,14 @@ a job file:
   data = "shop.csv"
   id = "customer"
   [privacy]                # without it nothing is protected
-  epsilon = 1              # of the whole run, for each row of shop"""
+  epsilon = 1              # of the whole run, for each row of shop
+
+for parties with other rows and the same columns:
+  split = "samples"        # in [job]; then each party has a label, and
+  [graph]                  # talks to its neighbours only
+  kind = "ring"            # complete, star, grid, random; or
+                           # edges = [["bank", "shop"], ...]"""
 ENGINES = ("in-process",)
-WIDTH = 88  # of a long text in the summary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
+    from tacit.cli.samples import prepare_nodes
+    from tacit.cli.summary import is_finished, summary
     from tacit.job import read_job
     from tacit.runtime.store import RunDirectory
 
@@ -80,7 +89,11 @@ def run(options: argparse.Namespace) -> int:
             directory.check_job(job)
             directory.forget()
             return _already_finished(directory, options.quiet)
-        data, begun = prepare(job)
+        data: JobData | None = None
+        if job.split == "samples":
+            begun = prepare_nodes(job, Path(options.job).name)
+        else:
+            data, begun = prepare(job)
         directory.begin(begun)
         try:
             result = _train(directory, begun, options)
@@ -92,10 +105,10 @@ def run(options: argparse.Namespace) -> int:
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
         directory.finish(result, begun)
-    if not _is_finished(result):
+    if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
     if not options.quiet:
-        print("\n".join(summary(data, begun, result, directory.path)))
+        print("\n".join(summary(begun, result, directory.path, data)))
     return 0
 
 
@@ -193,12 +206,11 @@ def _check_interval(seconds: float | None) -> None:
 # --- the run -----------------------------------------------------------------------------------------
 
 
-def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult:
+def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult | GraphResult:
     from tacit.runtime.checkpoint import CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
     from tacit.runtime.progress import progress
-    from tacit.runtime.result import Run
 
-    the_run = Run(begun.plan, begun.shards, begun.labels.values)
+    the_run = _make_run(begun)
     if directory.restore(the_run) and not options.quiet:
         print(f"going on after round {the_run.state.rounds}")
     if begun.plan.private is not None and not directory.checkpoint.exists():
@@ -208,19 +220,25 @@ def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -
         return the_run.go(observe, Checkpoints(directory.checkpoint, seconds))
 
 
-def _refuse_diverged(directory: RunDirectory, result: RunResult) -> None:
+def _make_run(begun: Begun) -> Run | GraphRun:
+    from tacit.cli.samples import labels_by_node
+    from tacit.plan import GraphPlan
+    from tacit.runtime.graph.run import GraphRun
+    from tacit.runtime.result import Run
+
+    if isinstance(begun.plan, GraphPlan):
+        return GraphRun(begun.plan, begun.shards, labels_by_node(begun))
+    return Run(begun.plan, begun.shards, begun.labels.values)
+
+
+def _refuse_diverged(directory: RunDirectory, result: RunResult | GraphResult) -> None:
     """A run whose method gave up leaves its trace and no model."""
     if result.note and not result.converged:
         directory.write_trace(result.trace)
         raise RunError(f"{result.note} (stopped after round {len(result.trace)}; no model was written)")
 
 
-def _is_finished(result: RunResult) -> bool:
-    """Whether the run did what was planned: its stopping rule holds, or it went its fixed number of rounds."""
-    return result.converged or result.plan.fixed_rounds
-
-
-def _why_not(result: RunResult) -> str:
+def _why_not(result: RunResult | GraphResult) -> str:
     return (
         f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
         "the model is usable but not optimal: raise rounds or tol, or scale the columns to similar size"
@@ -232,80 +250,3 @@ def _already_finished(directory: RunDirectory, quiet: bool) -> int:
     if not quiet:
         print(f"the run in {directory.path} is finished ({record.get('rounds')} rounds): nothing to do")
     return 0
-
-
-# --- the summary -------------------------------------------------------------------------------------
-
-
-def summary(data: JobData, begun: Begun, result: RunResult, directory: Path) -> list[str]:
-    """How the run went, where everything is, and what to do next."""
-    from tacit.data.wording import plural
-    from tacit.runtime.store import result_record
-
-    record = result_record(result, begun)
-    rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
-    rows = [
-        ("job", begun.job.name),
-        ("rows", _rows(data, begun)),
-        *_classes(begun),
-        ("rounds", rounds if _is_finished(result) else f"{rounds}: NOT converged"),
-        *_objective(record),
-        ("traffic", traffic(record["traffic"])),
-        *_privacy(result),
-        ("written", f"{directory}: model, trace.jsonl, certificate.txt, result.json"),
-    ]
-    lines = [f"{title:<10} {text}".rstrip() for title, text in rows]
-    if result.plan.private is not None:  # of rows that were trained on, no certificate covers the scores
-        return [*lines, "", "next, with files of new rows such as these:", f"  {_next(begun, directory, 'new/')}"]
-    return [*lines, "", "next, with these files or with new rows:", f"  {_next(begun, directory)}"]
-
-
-def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """The objective of the model; nothing in a private run, where it is a function of every row."""
-    if not isinstance(record["objective"], float):
-        return []
-    gap = record["gap"] if isinstance(record["gap"], float) else math.inf
-    return [("objective", f"{record['objective']:.6g}, {within(gap)}")]
-
-
-def _privacy(result: RunResult) -> list[tuple[str, str]]:
-    """What is proven, by which mechanism, and whether it was worth it."""
-    said = [("privacy", str(result.certificate).splitlines()[1])]
-    if result.plan.private is None:
-        return said
-    from tacit.plan.describe import mechanism_words, strengths
-
-    said += _wrapped("protects", strengths(result.plan))
-    said += _wrapped("mechanism", mechanism_words(result.plan))
-    for number, text in enumerate(result.outlook):
-        said += _wrapped("" if number else "worth it?", text)
-    return said
-
-
-def _wrapped(title: str, text: str) -> list[tuple[str, str]]:
-    """One row of the summary for each line of a long text."""
-    return [("" if number else title, line) for number, line in enumerate(textwrap.wrap(text, WIDTH))]
-
-
-def _rows(data: JobData, begun: Begun) -> str:
-    if data.ids is None:
-        return f"{data.counts.kept}, matched by position"
-    parts = (f"{name} {data.counts.kept} kept, {count} dropped" for name, count in data.counts.dropped.items())
-    return f"{data.counts.kept} matched by id ({'; '.join(parts)})"
-
-
-def _classes(begun: Begun) -> list[tuple[str, str]]:
-    if not begun.labels.classes:
-        return []
-    negative, positive = begun.labels.classes
-    label = next(spec.label for spec in begun.job.parties if spec.label is not None)
-    return [("label", f"{label}: {positive} is positive, {negative} negative")]
-
-
-def _next(begun: Begun, directory: Path, new: str = "") -> str:
-    """The command that predicts, from the files of the job or from files of the same name elsewhere."""
-    files = (
-        f"{spec.name}={new}{Path(spec.data).name}" if new else f"{spec.name}={begun.job.folder / spec.data}"
-        for spec in begun.job.parties
-    )
-    return command("tacit", "predict", directory, *files)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tacit.data.align import Alignment, Counts, Rows, align
 from tacit.data.labels import check_labels
+from tacit.data.randomized import refuse_randomized
 from tacit.data.read import read_table
 from tacit.data.table import Table
 from tacit.data.wording import listing, plural, show
@@ -147,6 +148,7 @@ def load_prediction_data(party_specs: Sequence[PartySpec], paths: Sequence[str |
 
 def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:
     """Return the columns a party trains on: those it lists, or all but its id and label."""
+    refuse_randomized(table)
     table.require([name for name in (spec.id, spec.label) if name is not None])
     if spec.features is not None:
         table.require(spec.features)

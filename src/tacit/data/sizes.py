@@ -13,10 +13,13 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from tacit.data.load import PartySpec, feature_names
+from tacit.data.nodes import known_epsilons, node_columns
+from tacit.data.randomized import epsilon_columns, label_epsilons
 from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.data.table import Table
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
+from tacit.types import Vector
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,30 @@ def public_size(spec: PartySpec, specs: Sequence[PartySpec], folder: str | os.Pa
     label = next((other.label for other in specs if other.label is not None), "")
     table = _header(path, spec)
     return PublicSize(table.n_rows, len(feature_names(table, spec, label)))
+
+
+def public_nodes(
+    specs: Sequence[PartySpec], folder: str | os.PathLike[str] = "."
+) -> tuple[dict[str, int], int, dict[str, Vector]]:
+    """The sizes of the files of a sample split: rows by node, common columns, and the epsilons of randomized labels.
+
+    Where the labels were randomized beforehand, the column with their epsilons is read, which is public; no label is.
+
+    Raises
+    ------
+    InputError
+        For files or columns that cannot be used; the message names the party.
+    """
+    tables = [_header(Path(folder, spec.data), spec) for spec in specs]
+    pairs = list(zip(tables, specs, strict=True))
+    known = known_epsilons([_epsilons(table, Path(folder, spec.data), spec) for table, spec in pairs], specs)
+    return {spec.name: table.n_rows for table, spec in pairs}, len(node_columns(tables, specs)), known
+
+
+def _epsilons(header: Table, path: Path, spec: PartySpec) -> Vector | None:
+    if not epsilon_columns(header.columns):
+        return None
+    return label_epsilons(read_table(path, party=spec.name, id_column=spec.id), spec.label or "")
 
 
 def _header(path: Path, spec: PartySpec) -> Table:

@@ -4,6 +4,7 @@
 |---|---|
 | file.py | `Job`, its sections and keys, read and written |
 | privacy.py | the section [privacy] |
+| graph.py | the section [graph] |
 | values.py | the kinds of value |
 | parties.py | what the parties must be |
 | write.py | values as TOML |
@@ -12,15 +13,20 @@
 from __future__ import annotations
 
 from tacit.data.load import JobData, PartySpec, PredictionData, load_prediction_data
-from tacit.job.file import Job, Model, load_job_data, read_job
+from tacit.data.nodes import NodesData
+from tacit.job.file import Job, Model, load_job_data, load_job_nodes, read_job
+from tacit.job.graph import GraphSpec
 
 __all__ = [
+    "GraphSpec",
     "Job",
     "JobData",
     "Model",
+    "NodesData",
     "PartySpec",
     "PredictionData",
     "load_job_data",
+    "load_job_nodes",
     "load_prediction_data",
     "read_job",
 ]

@@ -1,7 +1,8 @@
 """The job file: its sections and keys, read and written.
 
 [job]      name, split, engine, rounds, tol, seed, secure_aggregation
-[model]    loss, penalty, alpha, fit_intercept, method, rho
+[model]    loss, penalty, alpha, fit_intercept, method, rho, published
+[graph]    kind or edges, with split = "samples"
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
            coef_norm, refit, label_norm, epsilon_by_party, honest, noise_seed; without the section nothing is protected,
            and the certificate says so
@@ -12,20 +13,27 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tacit.data.load import JobData, PartySpec, load_training_data
+from tacit.data.nodes import NodesData, load_nodes
 from tacit.data.wording import listing, nearest, one_line, show
 from tacit.errors import InputError
-from tacit.job.parties import check_parties, check_party
+from tacit.job.graph import KEYS as GRAPH_KEYS
+from tacit.job.graph import GraphSpec, make_spec
+from tacit.job.parties import check_nodes, check_parties, check_party
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
 from tacit.job.values import NAMES, NUMBER, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
 from tacit.job.write import assignment
 from tacit.privacy.request import Privacy
+from tacit.topologies import Graph
+
+SPLITS = ("features", "samples")
+OF_SAMPLES = {"rounds": 1000, "tol": 1e-12}  # where a job does not say: those of the estimators of the sample split
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class Model:
     fit_intercept: bool = True
     method: str = "auto"
     rho: float | str = "auto"
+    published: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,23 +58,26 @@ class Job:
     name : str
         The job's name; the stem of the file's name where the file gives none.
     parties : tuple of PartySpec
-        The parties, at least one; exactly one has the label.
+        The parties, at least one; exactly one has the label, or each where the rows are split.
     model : Model
         What is trained.
     split : str
-        "features": the parties hold different columns of the same rows.
+        "features": the parties hold different columns of the same rows. "samples": they hold different rows with the
+        same columns, and each is a node of the graph.
     engine : str
         Where it runs.
     rounds : int
-        The largest number of rounds.
+        The largest number of rounds; by default 1000 where the rows are split.
     tol : float
-        Tolerance of the stopping rule.
+        Tolerance of the stopping rule; by default 1e-12 where the rows are split.
     seed : int or None
         Seed of starts, never of private noise.
     privacy : Privacy or None
         What the whole run must guarantee; None where the file has no section [privacy].
     secure_aggregation : bool
         Whether the parties' numbers travel under masks, so that only their sum can be read.
+    graph : GraphSpec or None
+        Who talks to whom, where the rows are split.
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
     """
@@ -80,12 +92,23 @@ class Job:
     seed: int | None = None
     privacy: Privacy | None = None
     secure_aggregation: bool = False
+    graph: GraphSpec | None = None
     folder: Path = Path(".")
 
     @property
     def holder(self) -> str:
-        """The party that holds the labels."""
+        """The party that holds the labels, where the columns are split."""
         return next(party.name for party in self.parties if party.label is not None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parties' names."""
+        return tuple(party.name for party in self.parties)
+
+    def make_graph(self) -> Graph:
+        """The graph between the parties, where the rows are split."""
+        assert self.graph is not None
+        return self.graph.graph(self.names, self.seed or 0)
 
     def to_toml(self, folder: str | os.PathLike[str] | None = None) -> str:
         """Return the job as TOML, with the defaults spelled out.
@@ -105,6 +128,8 @@ class Job:
         lines += [assignment(key, getattr(self, key)) for key in _KEYS["job"]]
         lines += ["", "[model]"]
         lines += [assignment(key, getattr(self.model, key)) for key in _KEYS["model"]]
+        if self.graph is not None:
+            lines += ["", "[graph]", *(assignment(key, getattr(self.graph, key)) for key in GRAPH_KEYS)]
         if self.privacy is not None:
             lines += ["", "[privacy]"]
             lines += [assignment(key, value) for key, value in values_of(self.privacy).items()]
@@ -169,6 +194,11 @@ def load_job_data(job: Job) -> JobData:
     return load_training_data(job.parties, job.folder)
 
 
+def load_job_nodes(job: Job) -> NodesData:
+    """Read the data of a job with split = "samples"; as `load_job_data`."""
+    return load_nodes(job.parties, job.folder)
+
+
 # --- values -------------------------------------------------------------------------------------
 
 _KEYS: dict[str, dict[str, Kind]] = {
@@ -188,7 +218,9 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "fit_intercept": TRUTH,
         "method": TEXT,
         "rho": POSITIVE_OR_AUTO,
+        "published": TRUTH,
     },
+    "graph": GRAPH_KEYS,
     "privacy": PRIVACY_KEYS,
     "party": {
         "name": TEXT,
@@ -198,7 +230,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "features": NAMES,
     },
 }
-_SECTIONS = ("job", "model", "privacy", "party", "graph")
+_SECTIONS = tuple(_KEYS)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -225,13 +257,34 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
             allowed = listing(_SECTIONS)
             raise InputError(f"unknown section {show(name)}{nearest(name, _SECTIONS)}: allowed are {allowed}")
     top = _section(document.get("job", {}), "job")
-    _check_split(top.get("split", "features"))
-    if "graph" in document:
-        raise InputError('[graph] is not used with split = "features": remove it')
+    split = top.get("split", SPLITS[0])
+    if split not in SPLITS:
+        raise InputError(f'job.split = {show(split)} is not allowed: it must be "features" or "samples"')
+    if split == "samples":
+        top = OF_SAMPLES | top
     model = Model(**_section(document.get("model", {}), "model"))
-    parties = _parties(document.get("party", []))
-    privacy = _privacy(document, parties)
-    return Job(**{"name": path.stem, **top}, model=model, privacy=privacy, parties=parties, folder=path.parent)
+    if model.published and split == "features":
+        raise InputError('model.published is not used with split = "features": remove it')
+    parties = _parties(document.get("party", []), check_nodes if split == "samples" else check_parties)
+    return Job(
+        **{"name": path.stem, **top},
+        model=model,
+        privacy=_privacy(document, parties),
+        parties=parties,
+        graph=_graph(document, split, [party.name for party in parties], top.get("seed") or 0),
+        folder=path.parent,
+    )
+
+
+def _graph(document: Mapping[str, Any], split: str, names: Sequence[str], seed: int) -> GraphSpec | None:
+    """Read who talks to whom; None where the columns are split."""
+    if split == "features":
+        if "graph" in document:
+            raise InputError('[graph] is not used with split = "features": remove it, or write split = "samples"')
+        return None
+    if "graph" not in document:
+        raise InputError('split = "samples" needs [graph]: add it, with kind = "ring" or edges = [["a", "b"], ...]')
+    return make_spec(_section(document["graph"], "graph"), names, seed)
 
 
 def _privacy(document: Mapping[str, Any], parties: Sequence[PartySpec]) -> Privacy | None:
@@ -260,22 +313,14 @@ def _section(values: Any, section: str, number: int | None = None) -> dict[str, 
     return parsed
 
 
-def _check_split(split: str) -> None:
-    """Refuse the splits that this version does not train."""
-    if split == "samples":
-        raise InputError('job.split = "samples" is not available yet: this version trains split = "features"')
-    if split != "features":
-        raise InputError(f'job.split = {show(split)} is not allowed: it must be "features"')
-
-
-def _parties(values: Any) -> tuple[PartySpec, ...]:
+def _parties(values: Any, check: Callable[[Sequence[PartySpec]], None]) -> tuple[PartySpec, ...]:
     """Read the parties and check them against each other."""
     if isinstance(values, dict):
         raise InputError("[party] has single brackets: write [[party]] above each party")
     if not isinstance(values, list) or not values:
         raise InputError("there is no party: add a [[party]] section for each, with name and data")
     parties = tuple(_party(value, number) for number, value in enumerate(values, start=1))
-    check_parties(parties)
+    check(parties)
     return parties
 
 

@@ -26,9 +26,20 @@ def check_party(spec: PartySpec, number: int) -> None:
 
 
 def check_parties(parties: Sequence[PartySpec]) -> None:
-    """Check the parties against each other."""
+    """Check the parties of a feature split against each other."""
     _check_unique(parties)
     _check_label(parties)
+
+
+def check_nodes(parties: Sequence[PartySpec]) -> None:
+    """Check the parties of a sample split against each other: each holds rows with their labels."""
+    _check_unique(parties)
+    for party in parties:
+        if party.label is None:
+            raise InputError(
+                f'party {show(party.name)} has no label: with split = "samples" each party has the labels of its own '
+                "rows, so give label = its column"
+            )
 
 
 def _check_name(name: str, number: int) -> None:

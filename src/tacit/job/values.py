@@ -88,6 +88,12 @@ def _names(value: Any) -> tuple[str, ...]:
     return names
 
 
+def _edges(value: Any) -> tuple[tuple[str, str], ...]:
+    """Parse a list of pairs of names."""
+    _need(isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value))
+    return tuple((_text(a), _text(b)) for a, b in value)
+
+
 TEXT = Kind("text in quotes, not empty", _text)
 TRUTH = Kind("true or false", _truth)
 NUMBER = Kind("a number, 0 or above", _number)
@@ -98,3 +104,4 @@ POSITIVE_BY_NAME = Kind(
 )
 POSITIVE_OR_AUTO = Kind('a number above 0, or "auto"', lambda value: value if value == "auto" else _positive(value))
 NAMES = Kind("a list of column names in quotes, none twice, not empty", _names)
+EDGES = Kind('a list of pairs of parties, such as [["a", "b"], ["b", "c"]]', _edges)

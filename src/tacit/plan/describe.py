@@ -18,6 +18,7 @@ from tacit.privacy.wording import up
 if TYPE_CHECKING:
     from tacit.plan.make import Plan
     from tacit.plan.private import PrivatePlan
+    from tacit.privacy.certificate import Certificate
     from tacit.privacy.request import Privacy
 
 FORMAT = 1
@@ -61,7 +62,7 @@ def record(plan: Plan) -> dict[str, Any]:
         "secure_aggregation": plan.secure,
         "rounds": {"most": plan.most_rounds, "fixed": plan.fixed_rounds},
         "noise": [] if private is None else _noise(private),
-        "claims": [] if at is None else [_claim(claim, at) for claim in certificate.claims],
+        "claims": claims_of(certificate),
         "covers": list(certificate.covers),
         "does_not_cover": list(certificate.does_not_cover),
         "assumptions": list(certificate.assumptions),
@@ -98,18 +99,30 @@ def _form(privacy: Privacy, holder: str) -> list[str]:
 def _noise(private: PrivatePlan) -> list[dict[str, Any]]:
     """Every planned release with its noise."""
     return [
-        {"party": private.holder if party == "coordinator" else party, **_release(planned)}
+        {"party": private.holder if party == "coordinator" else party, **release(planned)}
         for party, releases in private.releases.items()
         for planned in releases
     ]
 
 
-def _release(planned: Planned) -> dict[str, Any]:
+def release(planned: Planned) -> dict[str, Any]:
+    """One planned release as plain values."""
     if isinstance(planned, Allowed):
         return {"release": planned.name, "times": planned.times, "deviation": planned.sd}
     if isinstance(planned, AllowedNormNoise):
         return {"release": planned.name, "times": planned.times, "rate": planned.rate}
     return {"release": planned.name, "times": planned.times, "epsilon": planned.epsilon, "symbols": planned.symbols}
+
+
+def claims_of(certificate: Certificate) -> list[dict[str, Any]]:
+    """What a certificate claims, at its own delta, as plain values."""
+    target = certificate.target
+    return [] if target is None else [_claim(claim, target.delta) for claim in certificate.claims]
+
+
+def proven(found: Mapping[str, Any]) -> list[str]:
+    """The claims of a record in words, without those that are infinite."""
+    return [claim_words(claim) for claim in found["claims"] if claim["epsilon"] != INFINITE]
 
 
 def _plain(value: float) -> float | str:
@@ -158,26 +171,28 @@ def _total(parties: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
 def lines(plan: Plan) -> list[str]:
     """The record in words."""
     found = record(plan)
-    said = [*_one("mechanism", found["in_words"]), *_one("rounds", _rounds(found))]
-    said += _one("traffic", _traffic(found["traffic"]))
+    said = [*one("mechanism", found["in_words"]), *one("rounds", _rounds(found))]
+    said += one("traffic", _traffic(found["traffic"]))
     if found["seconds"] is not None:
         guess = duration(float(f"{found['seconds']:.1g}"))
-        said += _one("time", f"about {guess}, roughly: it depends on the machine and on the data")
-    said += _many("noise", [*(_noise_words(item) for item in found["noise"]), *UNITS.get(found["mechanism"], ())])
-    said += _one("claim", _headline(found))
-    said += _many("proven", [claim_words(claim) for claim in found["claims"] if claim["epsilon"] != INFINITE])
-    said += _many("covered", found["covers"]) if found["claims"] else []
-    said += _many("not covered", found["does_not_cover"])
-    said += _many("assumed", found["assumptions"])
-    said += _many("worth it?", found["outlook"])
+        said += one("time", f"about {guess}, roughly: it depends on the machine and on the data")
+    said += many("noise", [*(noise_words(item) for item in found["noise"]), *UNITS.get(found["mechanism"], ())])
+    said += one("claim", headline(found))
+    said += many("proven", proven(found))
+    said += many("covered", found["covers"]) if found["claims"] else []
+    said += many("not covered", found["does_not_cover"])
+    said += many("assumed", found["assumptions"])
+    said += many("worth it?", found["outlook"])
     return said
 
 
-def _one(title: str, text: str) -> list[str]:
+def one(title: str, text: str) -> list[str]:
+    """A titled text, wrapped."""
     return textwrap.wrap(text, WIDTH, initial_indent=f"{title:<11} ", subsequent_indent=" " * 12)
 
 
-def _many(title: str, sentences: Sequence[str]) -> list[str]:
+def many(title: str, sentences: Sequence[str]) -> list[str]:
+    """A titled list of sentences, wrapped."""
     said: list[str] = []
     for sentence in sentences:
         said += textwrap.wrap(f"- {sentence}", WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 14)
@@ -202,7 +217,8 @@ def _traffic(found: Mapping[str, Any]) -> str:
     return f"{about}{'; '.join(parts)}; in {'the whole run' if found['of'] == 'run' else 'each round'}"
 
 
-def _noise_words(item: Mapping[str, Any]) -> str:
+def noise_words(item: Mapping[str, Any]) -> str:
+    """One planned release in words."""
     if "epsilon" in item:
         how = f"one of {item['symbols']} symbols for each row, randomized with epsilon {up(item['epsilon'])}"
         return f"{item['party']}: {item['release']}, {how}"
@@ -210,15 +226,16 @@ def _noise_words(item: Mapping[str, Any]) -> str:
     return f"{item['party']}: {item['release']}{times}, deviation {item['deviation']:.4g}"
 
 
-def _headline(found: Mapping[str, Any]) -> str:
+def headline(found: Mapping[str, Any]) -> str:
+    """What the whole run claims, in one sentence."""
     if not found["private"]:
         return "NOT differentially private: nothing is claimed, and epsilon is infinite"
     return f"differentially private, over the whole run: epsilon = {_epsilon(found)} at delta = {found['delta']:g}"
 
 
-def strengths(plan: Plan) -> str:
+def strengths(certificate: Certificate) -> str:
     """Whose data are protected, and how strongly, in one line; from whom is said by the certificate."""
-    claims = [claim for claim in record(plan)["claims"] if claim["epsilon"] != INFINITE]
+    claims = [claim for claim in claims_of(certificate) if claim["epsilon"] != INFINITE]
     return "; ".join(f"each {claim['unit']}{_of(claim)}, epsilon {_epsilon(claim)}" for claim in claims)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ from tacit.algorithms.base import Problem
 from tacit.algorithms.consensus import Consensus, Place, PrivateConsensus
 from tacit.algorithms.consensus.admm import ADMM
 from tacit.errors import InputError
+from tacit.plan import describe_graph
 from tacit.plan.make import check_number
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.releases import Planned
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss, get_loss, unbounded_reason
+from tacit.problem.losses.modified_rows import modified_rows
 from tacit.problem.regularizers import Regularizer, get_regularizer
 from tacit.topologies import Graph
 
@@ -134,6 +136,7 @@ class GraphPlan:
     columns: int
     max_rounds: int
     private: PrivateGraphPlan | None = None
+    label_epsilons: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def algorithm(self) -> Consensus | PrivateConsensus:
@@ -154,9 +157,28 @@ class GraphPlan:
         """A node's place among the others."""
         return Place(name, self.graph, self.sizes, self.columns)
 
+    def problem_of(self, name: str) -> Problem:
+        """What a node minimises its part of: with the unbiased loss where its labels came randomized."""
+        if self.private is not None or name not in self.label_epsilons:
+            return self.problem
+        return replace(self.problem, loss=modified_rows(self.problem.loss, np.array(self.label_epsilons[name])))
+
     def certificate(self) -> Certificate:
         """The claim of the whole run."""
-        return not_private_on_graph(self.graph, self.columns) if self.private is None else self.private.certificate
+        if self.private is not None:
+            return self.private.certificate
+        if self.label_epsilons:
+            from tacit.plan.graph_labels import given_certificate
+
+            return given_certificate(self.graph, self.columns, self.label_epsilons)
+        return not_private_on_graph(self.graph, self.columns)
+
+    def describe(self) -> dict[str, Any]:
+        """Rounds, noise, claims, traffic and outlook as plain values; `str` says the same in words."""
+        return describe_graph.record(self)
+
+    def __str__(self) -> str:
+        return "\n".join(describe_graph.lines(self))
 
     def record(self) -> dict[str, Any]:
         """The plan as plain values, for the run directory and for checking a resumed run."""
@@ -174,6 +196,7 @@ class GraphPlan:
             "rows": list(self.rows),
             "columns": self.columns,
             "graph": self.graph.record(),
+            "label_epsilons": {name: [min(own), max(own)] for name, own in self.label_epsilons.items()},
             "privacy": None if self.private is None else self.private.record(),
         }
 
@@ -196,11 +219,13 @@ def make_graph_plan(
     sizes: tuple[float, ...] | None = None,
     seed: int = 0,
     options: object = None,
+    label_epsilons: Mapping[str, Sequence[float]] | None = None,
     secure_aggregation: bool = False,
 ) -> GraphPlan:
     """Check every choice against every other and fill in what is left open.
 
     `sizes` are the sums of the row weights of each node, where there are weights; `options` are those of the method.
+    `label_epsilons` say, by node, at which epsilon each label was randomized before the data came to the nodes.
     With `secure_aggregation` what nodes send to the middle of a star travels under masks.
 
     Raises
@@ -234,6 +259,12 @@ def make_graph_plan(
         rho=_check_rho(rho),
         seed=seed,
     )
+    given: dict[str, tuple[float, ...]] = {}
+    if label_epsilons:
+        from tacit.plan.graph_labels import check_given, options_for_given  # these need the records above
+
+        given = check_given(graph, rows, label_epsilons, the_loss, regularizer, problem.alpha)
+        options = options if privacy is None else options_for_given(privacy, method, options, given)
     secure = bool(secure_aggregation)
     public = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), options, secure)
     private = _plan_privacy(privacy, method, problem, sizes, public)
@@ -243,7 +274,7 @@ def make_graph_plan(
     if reason:
         raise InputError(reason)
     real = tuple(float(count) for count in rows) if sizes is None else sizes
-    return GraphPlan(problem, graph, method, rows, real, columns, int(max_rounds), private)
+    return GraphPlan(problem, graph, method, rows, real, columns, int(max_rounds), private, given)
 
 
 def _plan_privacy(

@@ -40,6 +40,8 @@ class PaperOptions:
     label_epsilons : mapping of node to sequence of float, optional
         pdml: the epsilon that each contributor chose for their own label, one for each row of the node. Nodes that are
         not named take `Privacy.label_epsilon`.
+    randomized : bool, default False
+        pdml: the labels came randomized at `label_epsilons`; they are used as they are, and not randomized again.
     """
 
     alphas: Alphas | None = None
@@ -51,6 +53,7 @@ class PaperOptions:
     first_sd: float | None = None
     decay: float = 0.95
     label_epsilons: Mapping[str, Sequence[float]] | None = None
+    randomized: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in (("noise", ("gaussian", "norm")), ("last_round", ("dual", "primal"))):

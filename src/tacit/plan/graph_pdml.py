@@ -22,13 +22,15 @@ from tacit.algorithms.consensus.pdml import PDML, PdmlSettings, labels_at
 from tacit.errors import InputError
 from tacit.plan import graph_papers as papers
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
+from tacit.plan.graph_labels import ANYBODY, BEFORE, COVERED, label_claims
+from tacit.plan.graph_labels import THEOREM as LABEL_THEOREM
 from tacit.plan.graph_options import PaperOptions, check_positive
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import MESSAGES, OTHERS, STOPPED, paper_certificate
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
-from tacit.privacy.events import Event, NotPrivate, RandomizedResponse
+from tacit.privacy.events import Event, NotPrivate
 from tacit.privacy.fields import show
 from tacit.privacy.randomness import grid_sensitivity
 from tacit.privacy.releases import Allowed, AllowedResponse
@@ -37,12 +39,10 @@ from tacit.problem.losses.modified import modified
 
 ROUNDS = 20
 TYPICAL = 10.0
-ANYBODY = "anybody who gets the label after it was randomized, the node that collects the row among them"
 CONTRIBUTORS = (
     "each contributor randomizes their own label before the node gets it: in a run on labels that a node already "
     "holds, its software does so for them, and the node itself is not kept from the true ones"
 )
-LABEL_THEOREM = "randomized response (docs/proofs/labels.md, theorems 1 and 2)"
 THEOREM = "decaying noise on models (docs/proofs/pdml.md, theorem 2)"
 
 
@@ -50,7 +50,7 @@ def plan_pdml(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
     """Plan the method; refuse what no theorem covers."""
     papers.refuse("pdml", privacy, problem, sizes, labels=True)
     options = papers.options_of(sizes)
-    options.refuse("pdml", "objective_noise", "first_sd", "decay", "label_epsilons")
+    options.refuse("pdml", "objective_noise", "first_sd", "decay", "label_epsilons", "randomized")
     epsilons = _label_epsilons(privacy, options, sizes)
     weight = options.loss_weight or (1.0 if sizes.published else None)
     nodes = papers.bounds(privacy, problem, sizes, "pdml", weight)
@@ -74,6 +74,7 @@ def plan_pdml(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
         given,
         objective,
         perturbed,
+        options.randomized,
     )
     return PrivateGraphPlan(
         privacy=privacy,
@@ -81,7 +82,7 @@ def plan_pdml(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
         algorithm=PDML,
         settings=settings,
         releases={name: tuple(one.planned) for name, one in found.items()},
-        certificate=_certificate(privacy, sizes, rounds, events, epsilons, objective),
+        certificate=_certificate(privacy, sizes, rounds, events, epsilons, objective, options.randomized),
         rounds=rounds,
         noise={f"model of {name}: first deviation": one.spread for name, one in found.items()},
         outlook=(f"labels are flipped with probability up to {_most_flips(epsilons):.3g}",),
@@ -95,7 +96,8 @@ def _plan_node(
     perturbed = privacy.epsilon is not None or options.first_sd is not None
     first = _first_sd(node, privacy, options, rounds, objective) if perturbed else 0.0
     found = PlannedNode(_numbers(node, first, objective), first)
-    found.planned += [AllowedResponse(labels_at(epsilon), epsilon) for epsilon in sorted(set(epsilons))]
+    if not options.randomized:
+        found.planned += [AllowedResponse(labels_at(epsilon), epsilon) for epsilon in sorted(set(epsilons))]
     if not perturbed:
         found.events.append(_unprotected(node.name, privacy))
         return found
@@ -112,6 +114,8 @@ def _plan_node(
 def _label_epsilons(privacy: Privacy, options: PaperOptions, sizes: GraphSizes) -> dict[str, tuple[float, ...]]:
     """By node: the epsilon of each row's label, or one for all."""
     given = options.label_epsilons or {}
+    if options.randomized and set(given) != set(sizes.graph.names):
+        raise InputError("randomized=True needs label_epsilons of every node: give those at which they were randomized")
     for name, own in given.items():
         if name not in sizes.graph.names:
             raise InputError(f"label_epsilons name {show(name)}, which is no node: give one entry for each node")
@@ -181,16 +185,14 @@ def _certificate(
     events: Mapping[str, Sequence[Event]],
     epsilons: Mapping[str, Sequence[float]],
     objective: float,
+    before: bool,
 ) -> Certificate:
     records = privacy.epsilon is not None or not any(isinstance(e, NotPrivate) for own in events.values() for e in own)
-    claims = [
-        Claim("label", name, privacy.neighbours, ANYBODY, (_response(name, epsilon, privacy),), LABEL_THEOREM)
-        for name, own in epsilons.items()
-        for epsilon in sorted(set(own))
-    ]
+    claims = label_claims(epsilons, privacy.neighbours)
     others = MESSAGES if sizes.published else OTHERS
     if records:
         claims += [Claim("record", n, privacy.neighbours, others, tuple(own), THEOREM) for n, own in events.items()]
+    who = BEFORE if before else CONTRIBUTORS
     asked = privacy.epsilon is not None and records and not sizes.published
     return paper_certificate(
         privacy,
@@ -199,18 +201,12 @@ def _certificate(
         rounds=rounds,
         theorem=THEOREM if records else LABEL_THEOREM,
         said=_said(epsilons),
-        covers=_covers(records, rounds),
+        covers=_covers(records, rounds, before),
         missing=_missing(sizes.published, records, objective),
-        assumed=(CONTRIBUTORS, STOPPED) if records else (CONTRIBUTORS,),
+        assumed=(who, STOPPED) if records else (who,),
         asked=asked,
         adversary=others if records else ANYBODY,
         unit="record" if records else "label",
-    )
-
-
-def _response(name: str, epsilon: float, privacy: Privacy) -> RandomizedResponse:
-    return RandomizedResponse(
-        epsilon, released="the label, randomized once", party=name, unit="label", neighbours=privacy.neighbours
     )
 
 
@@ -223,8 +219,9 @@ def _said(epsilons: Mapping[str, Sequence[float]]) -> str:
     )
 
 
-def _covers(records: bool, rounds: int) -> list[str]:
-    covered = ["the labels, against everybody and for ever: each was randomized once, and the true ones were dropped"]
+def _covers(records: bool, rounds: int, before: bool) -> list[str]:
+    dropped = "the labels, against everybody and for ever: each was randomized once, and the true ones were dropped"
+    covered = [COVERED if before else dropped]
     if records:
         covered.append(
             f"the rows, against other nodes: {rounds} models left each node with noise; the epsilon is that of "

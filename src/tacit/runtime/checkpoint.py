@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.runtime.files import write_atomically
+from tacit.runtime.graph.run import GraphRun
 from tacit.runtime.loop import LoopState
 from tacit.runtime.result import Run
 from tacit.types import Arrays, Trace, TraceRow, Vector
@@ -38,7 +39,7 @@ class Checkpoints:
         self.path, self.every = path, every
         self.wait, self.last = every, time.perf_counter()
 
-    def __call__(self, run: Run) -> None:
+    def __call__(self, run: Run | GraphRun) -> None:
         """Save where it is time to."""
         began = time.perf_counter()
         if began - self.last < self.wait:
@@ -49,7 +50,7 @@ class Checkpoints:
             self.wait = max(self.every, (self.last - began) / CHECKPOINT_SHARE)
 
 
-def write_checkpoint(path: Path, run: Run) -> None:
+def write_checkpoint(path: Path, run: Run | GraphRun) -> None:
     """Save everything needed to go on: the state of every side and the loop's, arrays and JSON only.
 
     In a private run that includes the keys of its noise, with which the noise could be taken off: the file is secret.

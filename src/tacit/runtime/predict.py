@@ -19,8 +19,11 @@ from tacit.errors import InputError
 from tacit.problem.losses import LOSSES
 from tacit.runtime.files import damaged, read_json, show_path
 from tacit.runtime.model import PartyModel, joint_scores
-from tacit.runtime.store import FORMAT, JOINT, MODEL, PLAN, RESULT
+from tacit.runtime.saved import FORMAT, JOINT, MODEL, SAMPLES
+from tacit.runtime.store import PLAN, RESULT
 from tacit.types import Shard, Vector
+
+ROWS = "new rows"  # who holds the one file of a model of whole rows, in messages
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class SavedModel:
     constant : float
         Added to the sum of the parties' scores.
     parties : tuple of PartyModel
-        In the order of the job.
+        In the order of the job; a single one, with the consensus model, where the rows were split.
     ids : tuple of str or None
         Each party's id column.
     predictions_for : str or None
@@ -106,7 +109,8 @@ def load_model(path: str | Path) -> SavedModel:
     if loss not in LOSSES or LOSSES[loss].task != task:
         raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
     names = _texts(file, record, "parties")
-    pairs = [_party(run / MODEL, name, file) for name in names]
+    whole = record.get("split") == SAMPLES
+    pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in names]
     return SavedModel(
         loss=loss,
         task=task,
@@ -116,6 +120,11 @@ def load_model(path: str | Path) -> SavedModel:
         ids=tuple(id_ for _, id_ in pairs),
         predictions_for=_predictions_for(file, record, names),
     )
+
+
+def _consensus(file: Path, record: dict[str, Any]) -> tuple[PartyModel, str | None]:
+    """The model of whole rows: one file is enough to predict, and it needs no ids."""
+    return PartyModel(ROWS, *_coefficients(file, record), 0.0), None
 
 
 def _predictions_for(file: Path, record: dict[str, Any], names: Sequence[str]) -> str | None:
@@ -145,15 +154,19 @@ def _party(folder: Path, name: str, joint: Path) -> tuple[PartyModel, str | None
     record = _read(file)
     if record.get("party") != name:
         raise damaged(file, f"it is the part of {show(record.get('party'))}, not of {show(name)}")
+    columns, values = _coefficients(file, record)
+    id_ = None if record.get("id", 0) is None else _text(file, record, "id")
+    bend = _number(file, record.get("bend", 0.0), "bend")
+    offset = _number(file, record.get("offset"), "offset")
+    return PartyModel(name, columns, values, offset, _clip(file, record.get("clip"), len(columns)), bend), id_
+
+
+def _coefficients(file: Path, record: dict[str, Any]) -> tuple[tuple[str, ...], Vector]:
     columns, coef = _texts(file, record, "columns"), record.get("coef")
     if not isinstance(coef, list) or len(coef) != len(columns):
         found = len(coef) if isinstance(coef, list) else "no"
         raise damaged(file, f"it has {found} coefficients for {len(columns)} columns")
-    id_ = None if record.get("id", 0) is None else _text(file, record, "id")
-    values = np.array([_number(file, value, "coef") for value in coef], dtype=np.float64)
-    bend = _number(file, record.get("bend", 0.0), "bend")
-    offset = _number(file, record.get("offset"), "offset")
-    return PartyModel(name, columns, values, offset, _clip(file, record.get("clip"), len(columns)), bend), id_
+    return columns, np.array([_number(file, value, "coef") for value in coef], dtype=np.float64)
 
 
 def _clip(file: Path, record: Any, columns: int) -> RowClip | None:

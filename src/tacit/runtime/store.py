@@ -7,8 +7,8 @@
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round; infinities and NaN are "infinity", "-infinity" and "nan" |
-| model/PARTY.json | one party's columns and coefficients |
-| model/joint.json | what belongs to no single party: loss, classes, constant, parties, who may see predictions |
+| model/PARTY.json | one party's columns and coefficients, or a node's model where the rows are split |
+| model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
 | result.json | how the run went; written last, so a directory with it holds a finished run |
 """
@@ -30,13 +30,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from tacit.algorithms.rows import RowClip
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
+from tacit.job.graph import KEYS as GRAPH_KEYS
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
-from tacit.plan import Plan
-from tacit.problem.losses import Modified
+from tacit.plan import GraphPlan, Plan
 from tacit.runtime.checkpoint import read_checkpoint
 from tacit.runtime.files import (
     TEMPORARY,
@@ -47,23 +46,28 @@ from tacit.runtime.files import (
     write_json,
     write_text,
 )
+from tacit.runtime.graph.run import GraphResult, GraphRun
 from tacit.runtime.model import joint_scores
 from tacit.runtime.result import Run, RunResult
+from tacit.runtime.saved import FORMAT, JOINT, write_model
 from tacit.runtime.versions import versions
 from tacit.types import Shard, TraceRow, Vector
 
-FORMAT = 1
 JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
-MODEL, JOINT, LOCK, PRINT = "model", "joint", "run.lock", "data.json"
+LOCK, PRINT = "run.lock", "data.json"
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What the labels mean: their classes where there are two, the negative one first."""
+    """What the labels mean: their classes where there are two, the negative one first.
+
+    Where the rows are split, those of all nodes follow each other; `epsilons` say at which each was randomized before.
+    """
 
     values: Vector
     classes: tuple[Any, ...] = ()
+    epsilons: Vector | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Begun:
     """Everything that must be the same when a run goes on: the job, its plan and its data."""
 
     job: Job
-    plan: Plan
+    plan: Plan | GraphPlan
     shards: Sequence[Shard]
     labels: Labels
 
@@ -94,7 +98,8 @@ def fingerprint(shards: Sequence[Shard], labels: Labels) -> dict[str, Any]:
         }
         for shard in shards
     }
-    return {"parties": parties, "labels": _sha256([labels.values]), "classes": list(labels.classes)}
+    known = [labels.values] if labels.epsilons is None else [labels.values, labels.epsilons]
+    return {"parties": parties, "labels": _sha256(known), "classes": list(labels.classes)}
 
 
 class RunDirectory:
@@ -223,7 +228,7 @@ class RunDirectory:
             for name in (PLAN, JOB, PRINT):
                 (self.path / name).unlink(missing_ok=True)
 
-    def restore(self, run: Run) -> bool:
+    def restore(self, run: Run | GraphRun) -> bool:
         """Bring `run` to the last checkpoint; False where there is none."""
         path = self.path / CHECKPOINT
         if not path.exists():
@@ -242,9 +247,9 @@ class RunDirectory:
         lines = (json.dumps(_plain_row(row), allow_nan=False) + "\n" for row in trace)
         write_text(self.path / TRACE, "".join(lines))
 
-    def finish(self, result: RunResult, begun: Begun) -> None:
+    def finish(self, result: RunResult | GraphResult, begun: Begun) -> None:
         """Write the model, the trace, the certificate and, last, the result."""
-        self._write_model(result, begun)
+        write_model(self.path, result, {spec.name: spec.id for spec in begun.job.parties}, begun.labels.classes)
         self.write_trace(result.trace)
         write_text(self.path / CERTIFICATE, result.certificate.to_json() + "\n")
         write_text(self.path / CERTIFICATE_TEXT, str(result.certificate) + "\n")
@@ -256,45 +261,8 @@ class RunDirectory:
         for name in (CHECKPOINT, PRINT):
             (self.path / name).unlink(missing_ok=True)
 
-    def _write_model(self, result: RunResult, begun: Begun) -> None:
-        folder = self.path / MODEL
-        folder.mkdir(exist_ok=True)
-        ids = {spec.name: spec.id for spec in begun.job.parties}
-        for party in result.parties:
-            record = {
-                "format": FORMAT,
-                "party": party.name,
-                "id": ids[party.name],
-                "columns": list(party.columns),
-                "coef": party.coef.tolist(),
-                "offset": party.offset,
-                "bend": party.bend,
-                "clip": _clip_record(party.clip),
-            }
-            write_json(folder / f"{party.name}.json", record)
-        loss, private = result.plan.problem.loss, result.plan.private
-        loss = loss.inner if isinstance(loss, Modified) else loss  # a model of randomized labels serves the true ones
-        joint = {
-            "format": FORMAT,
-            "loss": loss.name,
-            "task": loss.task,
-            "classes": list(begun.labels.classes),
-            "constant": float(result.constant),
-            "parties": [party.name for party in result.parties],
-            "predictions_for": None if private is None else private.predictions_for,
-        }
-        write_json(folder / f"{JOINT}.json", joint)
 
-
-def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:
-    if clip is None:
-        return None
-    if clip.centre is None:
-        return {"norm": clip.norm, "centre": None, "radius": None}
-    return {"norm": clip.norm, "centre": clip.centre.tolist(), "radius": clip.radius}
-
-
-def result_record(result: RunResult, begun: Begun) -> dict[str, Any]:
+def result_record(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
     """How a run went, as plain values."""
     gaps = [row.gap for row in result.trace if math.isfinite(row.gap)]
     return {
@@ -310,8 +278,10 @@ def result_record(result: RunResult, begun: Begun) -> dict[str, Any]:
     }
 
 
-def model_objective(result: RunResult, begun: Begun) -> float:
+def model_objective(result: RunResult | GraphResult, begun: Begun) -> float:
     """Objective of the model itself: a method may end on coefficients of an earlier round than the last."""
+    if isinstance(result, GraphResult):
+        return result.trace[-1].objective  # that of the consensus model; NaN in a private run
     problem, labels = result.plan.problem, begun.labels.values
     if result.plan.private is not None:
         return math.nan  # it is a function of every row, and nobody may know it
@@ -332,6 +302,7 @@ def _job_values(job: Job) -> dict[str, Any]:
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
     keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
+    values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):

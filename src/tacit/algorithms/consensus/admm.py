@@ -48,6 +48,7 @@ MOST_SUMS = 5
 INNER = 0.05  # part of the first gradient that a local solve may leave
 ALONE = 1e-11  # the same for a node without neighbours, which has one round
 SMALLEST = 1e-9  # an objective below this part of that at zero counts as zero
+CROSSING = 1e-2  # the same for losses of randomized labels, which may be negative and so come near zero by chance
 
 
 class AdmmNode:
@@ -147,8 +148,9 @@ class AdmmNode:
         return np.concatenate([values, own_part(self.local, self.model, self.problem.seed)])
 
     def _objective(self) -> float:
-        """The last joint objective that all nodes know; 0 before."""
-        return max(float(self.summed[0]), SMALLEST * float(self.summed[1])) if self.summed.size else 0.0
+        """Size of the last joint objective that all nodes know; 0 before."""
+        least = SMALLEST if self.problem.loss.least_slope == 0 else CROSSING
+        return max(abs(float(self.summed[0])), least * float(self.summed[1])) if self.summed.size else 0.0
 
     def _take_metric(self, round_: int, total: Vector, models: Mapping[str, Vector]) -> None:
         """From now on in the new metric; the multiplier, a sum of gradients, stays as it is."""

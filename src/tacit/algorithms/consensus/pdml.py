@@ -37,12 +37,15 @@ class PdmlSettings(PaperSettings):
         R.
     perturbed : bool
         Whether models are released with noise; without it labels alone are protected.
+    randomized : bool
+        Whether the labels came randomized already, so that they are used as they are.
     """
 
     label_epsilon: float = 1.0
     label_epsilons: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     objective_noise: float = 0.0
     perturbed: bool = True
+    randomized: bool = False
 
 
 def labels_at(epsilon: float) -> str:
@@ -80,7 +83,14 @@ class PdmlNode(PaperNode):
         return {MODEL: self.released}
 
     def _begin(self) -> None:
-        """Randomize the labels, and draw the noise of the objective."""
+        """Randomize the labels, unless they came so, and draw the noise of the objective."""
+        self._use(self.data.labels if self.settings.randomized else self._randomized())
+        if self.settings.objective_noise:
+            spread = 2.0 * self.release.uniform(self.size) - 1.0
+            self.objective_noise = self.settings.objective_noise * spread
+
+    def _randomized(self) -> Vector:
+        """Each label, randomized once with its own epsilon."""
         own = self.settings.label_epsilons.get(self.place.name)
         epsilons = np.full(self.data.rows.n, self.settings.label_epsilon) if own is None else np.array(own)
         outcome = np.empty(self.data.rows.n)
@@ -88,10 +98,7 @@ class PdmlNode(PaperNode):
             group = epsilons == epsilon
             symbols = (self.data.labels[group] > 0).astype(np.int64)
             outcome[group] = 2.0 * self.release.respond(labels_at(float(epsilon)), symbols) - 1.0
-        self._use(outcome)
-        if self.settings.objective_noise:
-            spread = 2.0 * self.release.uniform(self.size) - 1.0
-            self.objective_noise = self.settings.objective_noise * spread
+        return outcome
 
     def _use(self, outcome: Vector) -> None:
         """Go on with randomized labels alone."""

@@ -26,7 +26,7 @@ class Node:
 
     def __init__(self, shard: Shard, labels: Vector, weights: Vector | None, plan: GraphPlan) -> None:
         self.name, self.columns, self.plan = shard.name, shard.columns, plan
-        self.place = plan.place(shard.name)
+        self.place, self.problem = plan.place(shard.name), plan.problem_of(shard.name)
         self.neighbours = self.place.neighbours
         self.data = NodeData(Block(shard.features), labels, weights)
         self.releaser: Releaser | None = None
@@ -38,10 +38,10 @@ class Node:
     def _make_side(self) -> NodeSide:
         algorithm, private = self.plan.algorithm, self.plan.private
         if isinstance(algorithm, Consensus):
-            return algorithm.node(self.plan.problem, self.place, self.data)
+            return algorithm.node(self.problem, self.place, self.data)
         assert private is not None
         self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
-        return algorithm.node(self.plan.problem, self.place, self.data, private.settings, self.releaser)
+        return algorithm.node(self.problem, self.place, self.data, private.settings, self.releaser)
 
     def answer(self, round_: int, inbox: Mapping[str, Message]) -> Outbox:
         """From the neighbours' messages of the last round to this round's, one for each neighbour."""
@@ -99,7 +99,7 @@ class Node:
     def objective(self, coef: Vector, intercept: float) -> float:
         """The node's part of the objective of some model: for who watches a simulation, never sent."""
         place = self.place
-        return objective_at(self.plan.problem, self.data, place.share, place.total, coef, intercept)
+        return objective_at(self.problem, self.data, place.share, place.total, coef, intercept)
 
     @property
     def coef(self) -> Vector:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tacit.runtime.loop import LoopState, Observer
 from tacit.runtime.model import PartyModel
 from tacit.runtime.result import QUIET
 from tacit.runtime.threads import fitting_threads
+from tacit.runtime.versions import versions
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
 
 
@@ -160,7 +161,7 @@ class GraphRun:
             coef=coef,
             intercept=intercept,
             trace=state.trace,
-            certificate=self.plan.certificate(),
+            certificate=_with_versions(self.plan.certificate()),
             converged=state.converged,
             note=state.note,
             seconds=state.seconds,
@@ -185,7 +186,12 @@ class GraphRun:
         self.state = state
 
 
+def _with_versions(planned: Certificate) -> Certificate:
+    """What was planned and was run, with the software that ran it."""
+    return planned if planned.versions else replace(planned, versions=versions())
+
+
 def _spent(plan: GraphPlan) -> float:
     """Epsilon of the planned run, whose noise is calibrated to the whole."""
-    target = plan.certificate().target if plan.private is not None else None
-    return math.inf if target is None else plan.certificate().epsilon(target.delta)
+    certificate = plan.certificate()
+    return math.inf if certificate.target is None else certificate.epsilon(certificate.target.delta)

@@ -1,0 +1,109 @@
+"""Jobs with split = "samples": from the job and its files to a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.job import Job
+    from tacit.plan import GraphPlan
+    from tacit.problem.losses import Loss
+    from tacit.runtime.store import Begun, Labels
+    from tacit.types import Vector
+
+METHODS = ("auto", "none", "gaussian", "dual", "primal", "pdml")
+
+
+def prepare_nodes(job: Job, file: str) -> Begun:
+    """Read the data of a job and plan its run; refusals name the job's file."""
+    from tacit.job import load_job_nodes
+    from tacit.problem.losses import get_loss
+    from tacit.runtime.store import Begun
+
+    try:
+        loss = get_loss(job.model.loss)  # before files that may be large are read
+        data = load_job_nodes(job)
+        labels = _encode(data.labels, data.epsilons, loss, job.names)
+        rows = tuple(shard.features.shape[0] for shard in data.shards)
+        plan = plan_nodes(job, rows, len(data.shards[0].columns), data.epsilons)
+        plan.problem.loss.check_labels(labels.values)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+    return Begun(job, plan, data.shards, labels)
+
+
+def plan_nodes(
+    job: Job, rows: tuple[int, ...], columns: int, epsilons: Mapping[str, Sequence[float] | Vector]
+) -> GraphPlan:
+    """The plan of a job, from its sizes and from the epsilons of labels that came randomized."""
+    from sklearn.utils import check_random_state
+
+    from tacit.plan import make_graph_plan
+
+    model = job.model
+    return make_graph_plan(
+        loss=model.loss,
+        penalty=model.penalty,
+        alpha=model.alpha,
+        fit_intercept=model.fit_intercept,
+        method=method_of(job, randomized=bool(epsilons)),
+        published=model.published,
+        rho=model.rho,
+        max_rounds=job.rounds,
+        tol=job.tol,
+        privacy=job.privacy,
+        graph=job.make_graph(),
+        rows=rows,
+        columns=columns,
+        seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),
+        secure_aggregation=job.secure_aggregation,
+        label_epsilons={name: [float(value) for value in own] for name, own in epsilons.items()},
+    )
+
+
+def method_of(job: Job, *, randomized: bool) -> str:
+    """The method that the job names, or the one that answers what it asks."""
+    from tacit.data.wording import nearest, show
+
+    method = job.model.method
+    if method not in METHODS:
+        raise InputError(
+            f'model.method = {show(method)} is not for split = "samples"{nearest(method, METHODS)}: '
+            f"choose one of {', '.join(METHODS)}"
+        )
+    if method != "auto":
+        return method
+    if job.privacy is None:
+        return "none"
+    return "pdml" if randomized or job.privacy.label_epsilon is not None else "gaussian"
+
+
+def labels_by_node(begun: Begun) -> list[Vector]:
+    """Each node's labels."""
+    import numpy as np
+
+    ends = np.cumsum([shard.features.shape[0] for shard in begun.shards])[:-1]
+    return list(np.split(begun.labels.values, ends))
+
+
+def _encode(labels: Sequence[Any], epsilons: Mapping[str, Vector], loss: Loss, names: Sequence[str]) -> Labels:
+    """Labels of all nodes, one after the other, as the loss wants them."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from tacit.cli.train import encode_labels
+    from tacit.data.wording import show
+
+    if loss.task != "classification":
+        parts = [encode_labels(own, loss, name).values for own, name in zip(labels, names, strict=True)]
+        return replace(encode_labels(labels[0], loss, names[0]), values=np.concatenate(parts))
+    kinds = {own.dtype.kind in "OUS" for own in labels}
+    if len(kinds) > 1:
+        text = next(name for own, name in zip(labels, names, strict=True) if own.dtype.kind in "OUS")
+        raise InputError(f"the labels of party {show(text)} are text, those of another are not: use the same for all")
+    encoded = encode_labels(np.concatenate(list(labels)), loss, "")
+    return encoded if not epsilons else replace(encoded, epsilons=np.concatenate([epsilons[name] for name in names]))

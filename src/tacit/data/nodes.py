@@ -1,0 +1,114 @@
+"""From the files of a sample split to one shard per node: different rows with the same columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from tacit.data.labels import check_labels
+from tacit.data.load import PartySpec
+from tacit.data.randomized import epsilon_column, label_epsilons
+from tacit.data.read import read_table
+from tacit.data.table import SparseTable, Table
+from tacit.data.wording import listing, show
+from tacit.errors import InputError
+from tacit.types import Shard, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class NodesData:
+    """What a sample split trains on.
+
+    Attributes
+    ----------
+    shards : list of Shard
+        One per node, in the order of the job; all have the same columns in the same order.
+    labels : list of arrays
+        Each node's labels as in its file.
+    epsilons : mapping of str to array
+        By node, the epsilon at which each label was randomized before; empty where labels are as they are.
+    """
+
+    shards: list[Shard]
+    labels: list[npt.NDArray[Any]]
+    epsilons: Mapping[str, Vector] = field(default_factory=dict)
+
+
+def load_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".") -> NodesData:
+    """Read and check what the nodes train on.
+
+    Parameters
+    ----------
+    specs : sequence of PartySpec
+        One per node, each with a label column. Id columns are left out.
+    folder : path
+        Folder that relative paths start from.
+
+    Raises
+    ------
+    InputError
+        For files or columns that cannot be used; the message names the party.
+    """
+    tables = [read_table(Path(folder, spec.data), party=spec.name, id_column=spec.id) for spec in specs]
+    pairs = list(zip(tables, specs, strict=True))
+    epsilons = known_epsilons([label_epsilons(table, spec.label or "") for table, spec in pairs], specs)
+    columns = node_columns(tables, specs)
+    wide = isinstance(tables[0], SparseTable)
+    labels = [check_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
+    shards = [Shard(table.party, table.features(columns, absent_as_zero=wide), columns) for table in tables]
+    return NodesData(shards, labels, epsilons)
+
+
+def known_epsilons(found: Sequence[Vector | None], specs: Sequence[PartySpec]) -> dict[str, Vector]:
+    """The label epsilons of all nodes by name, or nothing; refused where some labels are randomized and some not."""
+    known = {spec.name: own for own, spec in zip(found, specs, strict=True) if own is not None}
+    plain = [spec.name for spec in specs if spec.name not in known]
+    if known and plain:
+        raise InputError(
+            f"the labels of party {show(next(iter(known)))} were randomized beforehand, those of party "
+            f"{show(plain[0])} were not: let the contributors of all parties run tacit randomize, or of none"
+        )
+    return known
+
+
+def node_columns(tables: Sequence[Table], specs: Sequence[PartySpec]) -> tuple[str, ...]:
+    """The features that all nodes have, in the order of the first; LIBSVM files go up to the widest."""
+    own = [_features(table, spec) for table, spec in zip(tables, specs, strict=True)]
+    if all(isinstance(table, SparseTable) for table in tables):
+        return max(own, key=len) if all(spec.features is None for spec in specs) else _same(own, specs)
+    if any(isinstance(table, SparseTable) for table in tables):
+        raise InputError("some parties have LIBSVM files and some not: give all of them files of one kind")
+    return _same(own, specs)
+
+
+def _same(own: Sequence[tuple[str, ...]], specs: Sequence[PartySpec]) -> tuple[str, ...]:
+    """Refuse other columns than those of the first party; another order is allowed."""
+    first = specs[0]
+    for names, spec in zip(own, specs, strict=True):
+        missing = [name for name in own[0] if name not in set(names)]
+        more = [name for name in names if name not in set(own[0])]
+        if missing or more:
+            lack, has = (spec, first) if missing else (first, spec)
+            raise InputError(
+                f"party {show(lack.name)} has no feature column {listing(missing or more, 3)}, which party "
+                f"{show(has.name)} has: all parties need the same columns; add it, or list features in both"
+            )
+    return own[0]
+
+
+def _features(table: Table, spec: PartySpec) -> tuple[str, ...]:
+    """The columns that one node offers: those it lists, or all but its id, its label and the label's epsilon."""
+    apart = [name for name in (spec.id, spec.label) if name is not None]
+    table.require([*apart, *(spec.features or ())])
+    epsilon = epsilon_column(spec.label or "")
+    if epsilon in (spec.features or ()):
+        raise InputError(f"party {show(spec.name)}: {show(epsilon)} is no feature: remove it from features")
+    names = spec.features or table.default_features({*apart, epsilon})
+    if not names:
+        raise InputError(f"party {show(spec.name)} has no feature columns: add columns, or leave the party out")
+    return names

@@ -1,0 +1,80 @@
+"""The files of a saved model: one for each party, and one for what belongs to no single party."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tacit.algorithms.rows import RowClip
+from tacit.problem.losses import Loss, Modified
+from tacit.runtime.files import write_json
+from tacit.runtime.graph.run import GraphResult
+from tacit.runtime.model import PartyModel
+from tacit.runtime.result import RunResult
+
+FORMAT = 1
+MODEL, JOINT, SAMPLES = "model", "joint", "samples"
+
+
+def write_model(
+    run: Path, result: RunResult | GraphResult, ids: Mapping[str, str | None], classes: Sequence[Any]
+) -> None:
+    """Write the model of a run into its directory."""
+    folder = run / MODEL
+    folder.mkdir(exist_ok=True)
+    on_graph = isinstance(result, GraphResult)
+    parties = result.nodes if isinstance(result, GraphResult) else result.parties
+    for party in parties:
+        write_json(folder / f"{party.name}.json", _party_record(party, None if on_graph else ids[party.name]))
+    loss: Loss = result.plan.problem.loss
+    loss = loss.inner if isinstance(loss, Modified) else loss  # a model of randomized labels serves the true ones
+    joint = {
+        "format": FORMAT,
+        "loss": loss.name,
+        "task": loss.task,
+        "classes": list(classes),
+        "parties": [party.name for party in parties],
+        **(_consensus(result) if isinstance(result, GraphResult) else _sum(result)),
+    }
+    write_json(folder / f"{JOINT}.json", joint)
+
+
+def _party_record(party: PartyModel, id_: str | None) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "party": party.name,
+        "id": id_,
+        "columns": list(party.columns),
+        "coef": party.coef.tolist(),
+        "offset": party.offset,
+        "bend": party.bend,
+        "clip": _clip_record(party.clip),
+    }
+
+
+def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:
+    if clip is None:
+        return None
+    if clip.centre is None:
+        return {"norm": clip.norm, "centre": None, "radius": None}
+    return {"norm": clip.norm, "centre": clip.centre.tolist(), "radius": clip.radius}
+
+
+def _sum(result: RunResult) -> dict[str, Any]:
+    """What is added to the parties' scores, and who may see predictions."""
+    private = result.plan.private
+    return {
+        "constant": float(result.constant),
+        "predictions_for": None if private is None else private.predictions_for,
+    }
+
+
+def _consensus(result: GraphResult) -> dict[str, Any]:
+    """The model that all nodes share: the mean of theirs."""
+    return {
+        "split": SAMPLES,
+        "columns": list(result.nodes[0].columns),
+        "coef": result.coef.tolist(),
+        "constant": float(result.intercept),
+    }
