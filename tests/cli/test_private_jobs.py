@@ -19,6 +19,7 @@ from tacit.cli.train import prepare
 from tacit.job import read_job
 from tacit.privacy.certificate import Certificate
 from tacit.runtime.checkpoint import Checkpoints
+from tacit.runtime.engines.in_process import InProcess
 from tacit.runtime.model import joint_scores
 from tacit.runtime.result import Run
 from tacit.runtime.store import Begun, RunDirectory
@@ -261,6 +262,41 @@ def test_a_run_that_goes_on_repeats_its_noise_and_draws_no_new(files: Any, tacit
     np.testing.assert_allclose(json.loads(models[0][1])["coef"], fitted, rtol=1e-12)  # damping of one party is 1
     outlooks = [json.loads((out / "result.json").read_text())["outlook"] for out in (run, files.folder / "again")]
     assert outlooks[0] == outlooks[1]
+
+
+def sent(monkeypatch: pytest.MonkeyPatch, *, die: bool) -> list[Any]:
+    """What is sent from now on; with `die` the run is killed as soon as the first answers are."""
+    answers: list[Any] = []
+    exchange = InProcess.exchange
+
+    def watch(self: InProcess, message: Any) -> Any:
+        found = exchange(self, message)
+        answers.append([{name: np.array(value) for name, value in part.arrays.items()} for part in (message, *found)])
+        if die:
+            raise KilledError
+        return found
+
+    monkeypatch.setattr(InProcess, "exchange", watch)
+    return answers
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_run_killed_before_its_first_round_ended_says_the_same_again(
+    files: Any, tacit: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    files.privacy = FORMS[name]
+    job, run = files.write(), files.folder / "run"
+    with monkeypatch.context() as patch:
+        first = sent(patch, die=True)
+        assert tacit("train", job, "--out", run).code == 1
+    again = sent(monkeypatch, die=False)
+    answer = tacit("train", job, "--out", run, "--resume")
+    assert answer.code == 0
+    assert "going on" not in answer.out
+    assert len(first) == 1 < len(again)
+    for one, other in zip(first[0], again[0], strict=True):
+        assert one.keys() == other.keys()
+        assert all(np.array_equal(one[key], other[key]) for key in one)
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -199,7 +199,7 @@ def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -
     from tacit.runtime.result import Run
 
     the_run = Run(begun.plan, begun.shards, begun.labels.values)
-    if directory.restore(the_run) and not options.quiet:
+    if directory.restore(the_run) and the_run.state.rounds and not options.quiet:
         print(f"going on after round {the_run.state.rounds}")
     if begun.plan.private is not None and not directory.checkpoint.exists():
         write_checkpoint(directory.checkpoint, the_run)  # the keys of the noise, before anything is sent
