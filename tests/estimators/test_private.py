@@ -117,3 +117,18 @@ def test_entries_stored_twice_are_added_up_before_they_are_checked():
     )
     with pytest.raises(InputError, match="party 2, column 'x2': infinity in row 0"):
         VerticalClassifier(privacy=Privacy(epsilon=1)).fit([rng.normal(size=(40, 2)), twice], np.arange(40) % 2)
+
+
+def test_frames_with_the_same_rows_in_another_order_are_refused() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
+    left, right = table[["a", "b"]], table[["c", "d"]]
+    y = np.sign(left["a"] + rng.normal(size=60))
+    model = VerticalClassifier().fit([left, right], y)
+    with pytest.raises(InputError, match="party 2 has the rows of party 1 in another order"):
+        VerticalClassifier().fit([left, right.sample(frac=1.0, random_state=1)], y)
+    with pytest.raises(InputError, match="in another order"):
+        model.predict([left, right[::-1]])
+    other = right.set_axis(range(100, 160))  # other names for the rows say nothing about their order
+    assert model.predict([left, other]).shape == (60,)

@@ -57,6 +57,20 @@ def layout_of_blocks(blocks: Sequence[Any]) -> Layout:
     return Layout(tuple(columns), tuple(names), named=all(hasattr(block, "columns") for block in blocks))
 
 
+def _check_order(blocks: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse frames that hold the same rows in another order: rows are matched by position."""
+    indexes = [getattr(block, "index", None) for block in blocks]
+    first = indexes[0]
+    for name, index in zip(names[1:], indexes[1:], strict=True):
+        if first is None or index is None or index.equals(first):
+            continue
+        if len(index) == len(first) and index.sort_values().equals(first.sort_values()):
+            raise InputError(
+                f"{name} has the rows of {names[0]} in another order, as their indexes say: sort them alike "
+                "(frame.loc[other.index]), or drop the indexes (reset_index(drop=True)) to match by position"
+            )
+
+
 def layout_of_table(names: tuple[str, ...], parties: Any, *, named: bool = False) -> Layout:
     """One table, cut as `parties` says: a number, sizes, or lists of column numbers or names."""
     columns = split_columns(len(names), _by_number(parties, names))
@@ -75,6 +89,7 @@ def shards_of_blocks(blocks: Sequence[Any], layout: Layout) -> list[Shard]:
             _check_names(name, column_names(block), columns)
         shards.append(Shard(name, check_matrix(block, name, columns), columns))
     _check_rows(shards)
+    _check_order(blocks, layout.party_names)
     return shards
 
 

@@ -26,14 +26,40 @@ def private_lines(certificate: Certificate) -> list[str]:
     assert certificate.target is not None
     at = certificate.target.delta
     stated = certificate.epsilon(at)
-    lines = [TITLE, f"This run is differentially private: epsilon = {up(stated)} at delta = {at:g}.", ""]
-    lines += [f"Who is protected: {WHO[certificate.unit]}.", f"From whom: {certificate.adversary}."]
+    lines = [TITLE, f"{headline(certificate)}.", *_seeded(certificate), ""]
+    lines += [f"Who is protected: {WHO[certificate.unit]}{_of_whom(certificate)}."]
+    lines += [f"From whom: {certificate.adversary}."]
     lines += ["How strongly:"] + [f"  - {sentence}" for sentence in _strength(certificate, stated, at)]
     lines += _listed("Proven", _claims(certificate.claims, at))
     lines += _listed("Covered", certificate.covers)
     lines += _listed("Not covered", certificate.does_not_cover)
     lines += _listed("Assumed", certificate.assumptions or ("nothing beyond the theorems",))
     return lines + _rest(certificate)
+
+
+def headline(certificate: Certificate) -> str:
+    """What is proven, in one sentence: the unit that was asked for, and every other with its own epsilon."""
+    assert certificate.target is not None
+    at = certificate.target.delta
+    others: dict[str, float] = {}
+    for claim in certificate.claims:
+        if claim.unit != certificate.unit:
+            others[claim.unit] = max(others.get(claim.unit, 0.0), claim.epsilon(at))
+    said = f"This run is differentially private: epsilon = {up(certificate.epsilon(at))} at delta = {at:g}"
+    beside = ", ".join(f"{up(epsilon)} for each {unit}" for unit, epsilon in others.items())
+    return f"{said} for each {certificate.unit}, and {beside}" if beside else said
+
+
+def _of_whom(certificate: Certificate) -> str:
+    names = list(dict.fromkeys(claim.party for claim in certificate.main_claims if claim.party))
+    return f", held by {_names(names)}" if names else ""
+
+
+def _seeded(certificate: Certificate) -> list[str]:
+    """A warning beside the headline where the noise can be repeated."""
+    if not any("noise_seed" in sentence for sentence in certificate.assumptions):
+        return []
+    return ["BUT its noise was made from a seed: against anyone who knows the seed, nobody is protected."]
 
 
 def not_private_lines(certificate: Certificate) -> list[str]:
