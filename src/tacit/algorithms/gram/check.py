@@ -54,7 +54,7 @@ class Gain:
         joint, either = self.alone + self.change, SURE * self.sd
         if either >= self.alone and self.verdict == "cannot be told":
             return (
-                f"log loss on new rows: {holder} alone {self.alone:.4f}; that of the joint model is lost in the noise"
+                f"log loss on new rows: {holder} alone {self.alone:.4f}; the joint model's is lost in noise"
             )
         said = (
             f"log loss on new rows: {holder} alone {self.alone:.4f}, joint private model {joint:.4f} +/- {either:.4f}"
