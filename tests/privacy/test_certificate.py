@@ -41,7 +41,9 @@ def test_epsilon_is_the_largest_over_the_parties_of_the_main_unit() -> None:
 
 def test_a_private_certificate_reads_well(certificate: Certificate) -> None:
     text = str(certificate)
-    assert text.splitlines()[1] == "This run is differentially private: epsilon = 1 at delta = 1e-05."
+    assert text.splitlines()[1] == (
+        "This run is differentially private: epsilon = 1 at delta = 1e-05 for each record, and 1.5 for each label."
+    )
     for sentence in (
         "Who is protected: each record",
         "From whom: the bank and the coordinator.",

@@ -53,9 +53,7 @@ class Gain:
         """For people."""
         joint, either = self.alone + self.change, SURE * self.sd
         if either >= self.alone and self.verdict == "cannot be told":
-            return (
-                f"log loss on new rows: {holder} alone {self.alone:.4f}; the joint model's is lost in noise"
-            )
+            return f"log loss on new rows: {holder} alone {self.alone:.4f}; the joint model's is lost in noise"
         said = (
             f"log loss on new rows: {holder} alone {self.alone:.4f}, joint private model {joint:.4f} +/- {either:.4f}"
         )
