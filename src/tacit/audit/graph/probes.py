@@ -1,0 +1,198 @@
+"""Generated rows for one node of a plan, and transcripts that are likely, or chosen to be bad.
+
+The plan keeps its method, its noise and its numbers. A row of zeros adds nothing to what a node minimises where there is
+no intercept: a few rows with a smaller weight are then a node whose other rows are zeros. Columns are few for speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms.consensus.papers import MODEL, NOISE, PaperSettings, at_round
+from tacit.algorithms.consensus.pdml import PdmlSettings
+from tacit.audit.graph.scene import NodeScene
+from tacit.audit.scene import Held
+from tacit.errors import RunError, TacitError
+from tacit.plan.graph import GraphPlan
+from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
+from tacit.runtime import door
+from tacit.types import Message, Vector
+
+SCENE_ROWS = (1, 4, 12)
+OTHER_ROWS = 4
+COLUMNS = 2
+TRIES = 20
+
+
+def is_paper(plan: GraphPlan) -> bool:
+    """Whether it is one of the papers' methods, which all release models of the same kind of round."""
+    return plan.private is not None and isinstance(plan.private.settings, PaperSettings)
+
+
+def small(plan: GraphPlan, node: str, rows: int) -> GraphPlan:
+    """The plan with few rows and columns."""
+    private, columns = plan.private, min(plan.columns, COLUMNS)
+    assert private is not None
+    counts = tuple(_rows(plan, node, rows) if name == node else OTHER_ROWS for name in plan.graph.names)
+    settings: Any = private.settings
+    if isinstance(settings, PaperSettings):
+        by_name = dict(zip(plan.graph.names, counts, strict=True))
+        settings = replace(
+            settings,
+            nodes={
+                name: replace(n, weight=n.weight * by_name[name] / plan.rows[plan.graph.number(name)])
+                for name, n in settings.nodes.items()
+            },
+        )
+        if isinstance(settings, PdmlSettings):
+            # the least epsilon comes first: its label can move most, and the first row is the one that changes
+            given = {name: _stretched(own, by_name[name]) for name, own in settings.label_epsilons.items()}
+            settings = replace(settings, label_epsilons=given)
+    else:
+        settings = replace(settings, columns=columns)
+    sizes = tuple(float(count) for count in counts)
+    return replace(plan, rows=counts, sizes=sizes, columns=columns, private=replace(private, settings=settings))
+
+
+def _rows(plan: GraphPlan, node: str, rows: int) -> int:
+    whole = plan.rows[plan.graph.number(node)]
+    return whole if is_paper(plan) and plan.problem.fit_intercept else min(rows, whole) if is_paper(plan) else rows
+
+
+def _stretched(own: Sequence[float], count: int) -> tuple[float, ...]:
+    ordered = sorted(own)
+    return tuple((ordered * (count // len(ordered) + 1))[:count])
+
+
+def row_norm(plan: GraphPlan, node: str) -> float:
+    """The public norm of a node's rows."""
+    return 1.0 if plan.private is None else float(plan.private.settings.row_norm)
+
+
+# --- likely transcripts ------------------------------------------------------------------------------
+
+
+def node_scenes(
+    plan: GraphPlan,
+    node: str,
+    rows: tuple[int, ...] = SCENE_ROWS,
+    used: tuple[Planned, ...] | None = None,
+    *,
+    chosen: bool = True,
+) -> Callable[[np.random.Generator], NodeScene]:
+    """A maker of small scenes around one node; of papers' methods every other one has a chosen transcript."""
+
+    def make(rng: np.random.Generator) -> NodeScene:
+        for _ in range(TRIES):
+            few = small(plan, node, int(rng.choice(rows)))
+            data = {name: _held(few, name, rng, own=name == node) for name in few.graph.names}
+            try:
+                if chosen and is_paper(plan) and rng.random() < 0.5:
+                    transcript = (still if rng.random() < 0.5 else wild)(few, node, rng)
+                    if transcript.alone:
+                        data[node] = _alone(data[node])
+                    return transcript.scene(few, node, data[node], used)
+                return NodeScene(few, data, node, used, int(rng.integers(2**31)))
+            except TacitError as error:
+                reason = str(error)
+        raise RunError(f"no small run of this plan could be made to audit: {reason}")
+
+    return make
+
+
+def _held(plan: GraphPlan, name: str, rng: np.random.Generator, *, own: bool) -> Held:
+    count, norm = plan.rows[plan.graph.number(name)], row_norm(plan, name)
+    rows = rng.normal(size=(count, plan.columns)) * norm
+    if own and rng.random() < 0.5:
+        rows = 0.2 * rows + norm * rng.normal(size=plan.columns)
+    if rng.random() < 0.5:
+        rows[1:] = 0.0
+    return Held(rows, labels(plan, count, rng))
+
+
+def labels(plan: GraphPlan, count: int, rng: np.random.Generator) -> Vector:
+    """Fair coins, or numbers of about the public size."""
+    if plan.problem.loss.task != "classification":
+        return np.asarray(rng.normal(size=count) * getattr(getattr(plan.private, "settings", None), "label_norm", 1.0))
+    return np.where(rng.random(count) < 0.5, 1.0, -1.0)
+
+
+def _alone(held: Held) -> Held:
+    """One row along the first column, among zeros, all of one label."""
+    rows = np.zeros_like(held.rows)
+    rows[0, 0] = max(float(np.linalg.norm(held.rows[0])), 1e-3)
+    return Held(rows, np.abs(held.labels))
+
+
+# --- chosen transcripts ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What a node hears and releases.
+
+    Attributes
+    ----------
+    heard : tuple of array
+        The model that all neighbours send, from the second round on and at the end.
+    script : mapping of str to array
+        By release: what the node sends; None where it is drawn.
+    alone : bool
+        Whether it is bad for a row among zeros.
+    """
+
+    heard: tuple[Vector, ...]
+    script: Mapping[str, Vector]
+    alone: bool = False
+
+    def inboxes(self, plan: GraphPlan, node: str) -> list[Mapping[str, Message]]:
+        """As messages."""
+        names = plan.graph.neighbours(node)
+        return [{}, *({name: door.leave(name, t, {MODEL: model}) for name in names} for t, model in enumerate(self.heard, 1))]
+
+    def scene(self, plan: GraphPlan, node: str, held: Held, used: tuple[Planned, ...] | None = None) -> NodeScene:
+        """Where it is played."""
+        return NodeScene(plan, {node: held}, node, used, inboxes=self.inboxes(plan, node), script=self.script)
+
+
+def size_of(plan: GraphPlan) -> int:
+    """Entries of a model."""
+    return plan.columns + int(plan.problem.fit_intercept)
+
+
+def still(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
+    """Nothing moves, until a last round that ends far out: a node's own state, if it has one, runs away from it."""
+    rounds, zero, far = _rounds(plan), np.zeros(size_of(plan)), np.zeros(size_of(plan))
+    far[0] = 20.0 / row_norm(plan, node) * (1.0 if rng.random() < 0.5 else -1.0)
+    script = scripted(plan, node, [zero] * (rounds - 1) + [far])
+    return Transcript((zero,) * rounds, script, alone=True)
+
+
+def wild(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
+    """Anything, small or large."""
+    rounds, reach = _rounds(plan), 10 ** rng.uniform(-1, 1.3) / row_norm(plan, node)
+    models = [reach * rng.normal(size=size_of(plan)) for _ in range(2 * rounds)]
+    return Transcript(tuple(models[rounds:]), scripted(plan, node, models[:rounds]))
+
+
+def scripted(plan: GraphPlan, node: str, models: Sequence[Vector]) -> dict[str, Vector]:
+    """A script in which these models are released; the little noise that hides last digits is drawn."""
+    assert plan.private is not None
+    planned = {one.name: one for one in plan.private.releases[node]}
+    script = {}
+    for t, model in enumerate(models, 1):
+        noise, value = at_round(NOISE, t), at_round(MODEL, t)
+        if isinstance(planned.get(noise), AllowedNormNoise):
+            script[noise] = model
+        elif isinstance(planned.get(value), Allowed):
+            script[value] = model
+    return script
+
+
+def _rounds(plan: GraphPlan) -> int:
+    assert plan.private is not None
+    return plan.private.rounds
