@@ -10,4 +10,6 @@
 | auditor.py | `audit_graph`: which of these apply to a plan |
 """
 
+from tacit.audit.graph.auditor import audit_graph
 
+__all__ = ["audit_graph"]
