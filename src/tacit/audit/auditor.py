@@ -12,8 +12,8 @@ from tacit.audit.lower_bound import CONFIDENCE, SURE, Guesses, LowerBound, lower
 from tacit.audit.named_attacks import named_attacks, row_claims
 from tacit.audit.neighbours import Claimed, Worst, search
 from tacit.audit.probes import row_norm, scenes
-from tacit.audit.scene import Stage
 from tacit.audit.result import BROKEN, AttackResult, judged
+from tacit.audit.scene import Stage
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim

@@ -90,6 +90,8 @@ def directed(held: Held, norm: float, rng: np.random.Generator, *, labels: bool)
         yield "the other label, opposite", -norm * unit, other
         yield "the other label, zero", np.zeros_like(row), other
         yield "the other label, at a right angle", norm * turned / size, other
+    if row.size > 1:
+        yield "a mirror image", np.append(row[:-1], -row[-1]), own
 
 
 def search(

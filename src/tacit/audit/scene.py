@@ -199,6 +199,7 @@ class Listening:
 
 
 def copied(message: Message) -> Message:
+    """A message with arrays of its own."""
     return replace(message, arrays=cast("Arrays", {name: np.array(array) for name, array in message.arrays.items()}))
 
 
@@ -233,6 +234,7 @@ def apart(first: Arrays, second: Arrays) -> float:
 
 
 def distance(first: Vector, second: Vector) -> float:
+    """Largest difference between two arrays, relative to their size."""
     if not first.size:
         return 0.0
     size = max(float(np.abs(first).max()), float(np.abs(second).max()), 1e-300)

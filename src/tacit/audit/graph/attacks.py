@@ -84,7 +84,7 @@ def judge_model(plan: GraphPlan, claim: Claim, rng: np.random.Generator) -> Atta
     moves = 0.0
     for _ in range(PAIRS):
         scene = node_scenes(plan, claim.party)(rng)
-        other = scene.held.with_row(0, -scene.held.rows[0], -float(scene.held.labels[0]))
+        other = scene.held.with_row(0, -scene.held.rows[0])
         moves = max(moves, scene.compare(scene.held, other, int(rng.integers(2**31))).model_moves)
     covered = "model" in claim.adversary
     # published forms take their solves for exact, so that a model may differ by what a solve leaves

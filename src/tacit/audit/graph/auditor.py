@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.audit.auditor import Attacked, Audit, Effort, Measured, Observer, attack_rows, between, delta_of
 from tacit.audit.graph import attacks
-from tacit.audit.graph.probes import is_paper, node_scenes, row_norm
+from tacit.audit.graph.probes import is_paper, node_scenes, row_norm, told
 from tacit.audit.graph.rounds import density_ratios, drawn_rounds
 from tacit.audit.result import AttackResult
 from tacit.plan.graph import GraphPlan
@@ -61,26 +61,24 @@ def audit_graph(plan: GraphPlan, effort: Effort | None = None, observe: Observer
 
 def attacked_claims(plan: GraphPlan) -> Iterator[Claim]:
     """Claims on rows or labels of one node, one for each kind of node."""
-    seen: set[object] = set()
     if plan.private is None:
         return
-    for claim in plan.certificate().claims:
-        if claim.unit not in ("record", "label") or not claim.party:
-            continue
-        kind = _kind(plan, claim)
-        if kind not in seen and sum(1 for one in seen if one[0] == claim.unit) < MOST_NODES:  # type: ignore[index]
-            seen.add(kind)
-            yield claim
+    for unit in ("label", "record"):
+        kinds: dict[object, Claim] = {}
+        for claim in plan.certificate().claims:
+            if claim.unit == unit and claim.party:
+                kinds.setdefault(_kind(plan, claim), claim)
+        yield from list(kinds.values())[:MOST_NODES]
 
 
 def _kind(plan: GraphPlan, claim: Claim) -> tuple[object, ...]:
     """What makes nodes alike: their noise, their numbers, and how many neighbours they have."""
     assert plan.private is not None
     if claim.unit == "label":
-        return ("label", add_up(claim.events).pure)
+        return (add_up(claim.events).pure,)
     numbers = plan.private.settings.nodes[claim.party] if is_paper(plan) else None
     rows = plan.rows[plan.graph.number(claim.party)] if is_paper(plan) else 0
-    return ("record", plan.private.releases[claim.party], len(plan.graph.neighbours(claim.party)), numbers, rows)
+    return (plan.private.releases[claim.party], len(plan.graph.neighbours(claim.party)), numbers, rows)
 
 
 def _attack(
@@ -88,14 +86,12 @@ def _attack(
 ) -> tuple[list[AttackResult], Measured]:
     """Replay and game."""
     name = claim.party
-    game_scenes = node_scenes(plan, name, GAME_ROWS, chosen=False)
+    game_scenes = node_scenes(plan, name, GAME_ROWS, transcripts=(told,), part=1.0)
     attacked = Attacked(claim, row_norm(plan, name), node_scenes(plan, name), game_scenes, responds=False)
     return attack_rows(attacked, delta_of(plan.certificate()), effort, rng, tell)
 
 
-def _single_attacks(
-    plan: GraphPlan, claim: Claim, effort: Effort, rng: np.random.Generator
-) -> Iterator[AttackResult]:
+def _single_attacks(plan: GraphPlan, claim: Claim, effort: Effort, rng: np.random.Generator) -> Iterator[AttackResult]:
     """Whatever else applies to the rows of a node."""
     if drawn_rounds(plan, claim.party):
         found = density_ratios(plan, claim, effort.pairs // 4, rng)

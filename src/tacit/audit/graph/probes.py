@@ -1,7 +1,7 @@
 """Generated rows for one node of a plan, and transcripts that are likely, or chosen to be bad.
 
-The plan keeps its method, its noise and its numbers. A row of zeros adds nothing to what a node minimises where there is
-no intercept: a few rows with a smaller weight are then a node whose other rows are zeros. Columns are few for speed.
+The plan keeps its method, its noise and its numbers. Where there is no intercept, a row of zeros adds nothing to what a
+node minimises: a few rows with a smaller weight are then a node whose other rows are zeros. Columns are few for speed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ SCENE_ROWS = (1, 4, 12)
 OTHER_ROWS = 4
 COLUMNS = 2
 TRIES = 20
+Chooser = Callable[[GraphPlan, str, np.random.Generator], "Transcript"]
 
 
 def is_paper(plan: GraphPlan) -> bool:
@@ -82,20 +83,21 @@ def node_scenes(
     rows: tuple[int, ...] = SCENE_ROWS,
     used: tuple[Planned, ...] | None = None,
     *,
-    chosen: bool = True,
+    transcripts: Sequence[Chooser] | None = None,
+    part: float = 0.5,
 ) -> Callable[[np.random.Generator], NodeScene]:
-    """A maker of small scenes around one node; of papers' methods every other one has a chosen transcript."""
+    """A maker of small scenes around one node; of papers' methods a part of them has a chosen transcript."""
+    transcripts = (still, wild, told) if transcripts is None else transcripts
 
     def make(rng: np.random.Generator) -> NodeScene:
         for _ in range(TRIES):
             few = small(plan, node, int(rng.choice(rows)))
             data = {name: _held(few, name, rng, own=name == node) for name in few.graph.names}
             try:
-                if chosen and is_paper(plan) and rng.random() < 0.5:
-                    transcript = (still if rng.random() < 0.5 else wild)(few, node, rng)
-                    if transcript.alone:
-                        data[node] = _alone(data[node])
-                    return transcript.scene(few, node, data[node], used)
+                if transcripts and is_paper(plan) and rng.random() < part:
+                    made = transcripts[int(rng.integers(len(transcripts)))](few, node, rng)
+                    held = data[node] if made.row is None else _alone(data[node], made.row)
+                    return made.scene(few, node, held, used)
                 return NodeScene(few, data, node, used, int(rng.integers(2**31)))
             except TacitError as error:
                 reason = str(error)
@@ -121,10 +123,10 @@ def labels(plan: GraphPlan, count: int, rng: np.random.Generator) -> Vector:
     return np.where(rng.random(count) < 0.5, 1.0, -1.0)
 
 
-def _alone(held: Held) -> Held:
-    """One row along the first column, among zeros, all of one label."""
+def _alone(held: Held, row: Vector) -> Held:
+    """One row among zeros, all of one label."""
     rows = np.zeros_like(held.rows)
-    rows[0, 0] = max(float(np.linalg.norm(held.rows[0])), 1e-3)
+    rows[0] = row
     return Held(rows, np.abs(held.labels))
 
 
@@ -140,19 +142,20 @@ class Transcript:
     heard : tuple of array
         The model that all neighbours send, from the second round on and at the end.
     script : mapping of str to array
-        By release: what the node sends; None where it is drawn.
-    alone : bool
-        Whether it is bad for a row among zeros.
+        By release: what the node sends, where that is not drawn.
+    row : array or None
+        A row, among zeros, for which it is bad.
     """
 
     heard: tuple[Vector, ...]
     script: Mapping[str, Vector]
-    alone: bool = False
+    row: Vector | None = None
 
     def inboxes(self, plan: GraphPlan, node: str) -> list[Mapping[str, Message]]:
         """As messages."""
         names = plan.graph.neighbours(node)
-        return [{}, *({name: door.leave(name, t, {MODEL: model}) for name in names} for t, model in enumerate(self.heard, 1))]
+        rounds = enumerate(self.heard, 1)
+        return [{}, *({name: door.leave(name, t, {MODEL: model}) for name in names} for t, model in rounds)]
 
     def scene(self, plan: GraphPlan, node: str, held: Held, used: tuple[Planned, ...] | None = None) -> NodeScene:
         """Where it is played."""
@@ -169,7 +172,7 @@ def still(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
     rounds, zero, far = _rounds(plan), np.zeros(size_of(plan)), np.zeros(size_of(plan))
     far[0] = 20.0 / row_norm(plan, node) * (1.0 if rng.random() < 0.5 else -1.0)
     script = scripted(plan, node, [zero] * (rounds - 1) + [far])
-    return Transcript((zero,) * rounds, script, alone=True)
+    return Transcript((zero,) * rounds, script, lone_row(plan, node, 1.0))
 
 
 def wild(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
@@ -177,6 +180,20 @@ def wild(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
     rounds, reach = _rounds(plan), 10 ** rng.uniform(-1, 1.3) / row_norm(plan, node)
     models = [reach * rng.normal(size=size_of(plan)) for _ in range(2 * rounds)]
     return Transcript(tuple(models[rounds:]), scripted(plan, node, models[:rounds]))
+
+
+def told(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
+    """Neighbours far out, where the slopes of a row and of its mirror image are at their bound; releases are drawn."""
+    far = np.zeros(size_of(plan))
+    far[0] = 30.0 / row_norm(plan, node)
+    return Transcript((far,) * _rounds(plan), {}, lone_row(plan, node, -0.2))
+
+
+def lone_row(plan: GraphPlan, node: str, first: float) -> Vector:
+    """A row of the public norm with this part of it in the first column, and the rest in the second."""
+    row = np.zeros(plan.columns)
+    row[:2] = (first, (1 - first**2) ** 0.5)[: plan.columns]
+    return np.asarray(row * row_norm(plan, node))
 
 
 def scripted(plan: GraphPlan, node: str, models: Sequence[Vector]) -> dict[str, Vector]:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.consensus.base import NodeProgress, NodeSide, Sent
-from tacit.algorithms.consensus.papers import NodeNumbers, PaperNode
+from tacit.algorithms.consensus.papers import NOISE, NodeNumbers, PaperNode, at_round
 from tacit.audit.replay import Replay, Symbols
 from tacit.audit.scene import Held
 from tacit.errors import RunError
@@ -123,7 +123,7 @@ class NodeReplay(Replay):
     def begin(self, round_: int, inbox: Mapping[str, Arrays]) -> None:
         """A round begins: see where it would end without noise."""
         self._round, self._open = round_, None
-        if any(isinstance(one, AllowedNormNoise) for one in self._planned.values()):
+        if at_round(NOISE, round_) in self._planned:
             self._probe = _Probe.of(self._side, round_, inbox)
 
     def end(self) -> None:

@@ -7,8 +7,8 @@
 | L, c1, b | bounds on the derivatives of the loss, and on the norm of a row |
 | kappa | (B/C)(rho + 2 eta N + phi) |
 
-Theorem 1 of docs/proofs/dynamic.md needs alpha = 2 zeta L b + ln(1 + c1 b^2/kappa). The paper prints zeta = alpha_hat/(L b),
-so that it says zeta L b + 2 ln(1 + c1 b^2/kappa) of the same noise.
+Theorem 1 of docs/proofs/dynamic.md needs alpha = 2 zeta L b + ln(1 + c1 b^2/kappa). The paper prints zeta =
+alpha_hat/(L b), so that it says zeta L b + 2 ln(1 + c1 b^2/kappa) of the same noise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from tacit.algorithms.consensus.papers import NOISE, PaperSettings, at_round
 from tacit.algorithms.consensus.primal import PrimalSettings
-from tacit.audit.graph.probes import Transcript, node_scenes, row_norm, scripted, size_of, small, still
+from tacit.audit.graph.probes import Transcript, lone_row, node_scenes, row_norm, scripted, size_of, small, still
 from tacit.audit.graph.scene import NodeScene
 from tacit.audit.neighbours import directed
 from tacit.audit.scene import Held
@@ -119,7 +119,7 @@ def density_ratios(
         The noise whose densities are compared, where it is not as planned.
     """
     claimed = claimed_rounds(plan, claim)
-    worst = {t: (0.0, "none") for t in claimed}
+    worst = dict.fromkeys(claimed, (0.0, "none"))
     for kind, scene, first, second in _chosen(plan, claim.party, pairs, rng):
         if used is not None:
             scene.planned = scene.used = used
@@ -136,7 +136,7 @@ def _chosen(
     few = small(plan, node, 1)
     for _ in range(2):
         transcript = still(few, node, rng)
-        held = _lone(few, node, norm)
+        held = _lone(few, node, 1.0)
         scene = transcript.scene(few, node, held)
         yield "nothing moves", scene, held, held.with_row(0, -held.rows[0])
     if few.columns > 1 and few.graph.neighbours(node):
@@ -149,16 +149,15 @@ def _chosen(
             tried += 1
 
 
-def _lone(plan: GraphPlan, node: str, norm: float) -> Held:
+def _lone(plan: GraphPlan, node: str, first: float) -> Held:
     rows = np.zeros((plan.rows[plan.graph.number(node)], plan.columns))
-    rows[0, 0] = norm
+    rows[0] = lone_row(plan, node, first)
     return Held(rows, np.ones(len(rows)))
 
 
 def _aimed(plan: GraphPlan, node: str, norm: float) -> Iterator[tuple[str, NodeScene, Held, Held]]:
     """Rows whose slopes turn round completely, at a model far out, reached by noise along the change of the slope."""
-    first = _lone(plan, node, norm)
-    first.rows[0, :2] = norm * np.array([-ASIDE, math.sqrt(1 - ASIDE**2)])
+    first = _lone(plan, node, -ASIDE)
     second = first.with_row(0, first.rows[0] * np.where(np.arange(plan.columns) == 1, -1.0, 1.0))
     for sign in (1.0, -1.0):
         along = np.zeros(size_of(plan))
