@@ -13,7 +13,7 @@ from tacit.audit.auditor import Effort, refutes
 from tacit.audit.findings import lines, to_json
 from tacit.audit.game import Game
 from tacit.audit.graph import attacks, audit_graph
-from tacit.audit.graph.probes import node_scenes, row_norm, told
+from tacit.audit.graph.probes import node_scenes, row_norm
 from tacit.audit.graph.rounds import claimed_rounds, density_ratios, paper_alpha
 from tacit.audit.lower_bound import SURE, lower_bound
 from tacit.audit.neighbours import Claimed, Worst, search
@@ -43,9 +43,9 @@ def verdicts(made: GraphPlan, effort: Effort = SMALL) -> dict[str, str]:
 # --- replay ------------------------------------------------------------------------------------------
 
 SOUND = {
-    "gaussian": (gaussian, 0.85),
+    "gaussian": (lambda: gaussian(rounds=8), 0.85),
     "gaussian, gradients under masks": (lambda: gaussian(secure=True, rounds=20), 0.85),
-    "gaussian, squared": (lambda: gaussian(loss="squared"), 0.6),
+    "gaussian, squared": (lambda: gaussian(rounds=8, loss="squared"), 0.75),
     "dual": (lambda: plan(options={"rounds": 2}), 0.3),
     "primal": (lambda: plan("primal", options={"rounds": 4, "last_round": "primal"}), 0.85),
     "primal, last round dual": (lambda: plan("primal", options={"rounds": 3}), 0.6),
@@ -127,9 +127,9 @@ def _noise(scene: Any, seed: int) -> float:
 # --- guessing game -----------------------------------------------------------------------------------
 
 GAMES = {
-    "gaussian": lambda: gaussian(rounds=2, epsilon=8.0),
+    "gaussian": lambda: gaussian(rounds=6, epsilon=8.0),
     "gaussian, gradients under masks": lambda: gaussian(secure=True, rounds=5, epsilon=8.0),
-    "primal": lambda: plan("primal", options={"rounds": 2, "last_round": "primal"}, privacy={"epsilon": 8.0}),
+    "primal": lambda: plan("primal", options={"rounds": 5, "last_round": "primal"}, privacy={"epsilon": 8.0}),
 }
 
 
@@ -138,8 +138,8 @@ def test_the_game_bounds_sound_noise_from_below_and_catches_half_of_it(name: str
     made = GAMES[name]()
     claim, rng = record_claim(made), np.random.default_rng(2)
     claimed = Claimed(add_up(claim.events).mu, 0.0)
-    pair = search(node_scenes(made, NODE, (1, 12), transcripts=(told,), part=1.0), claimed, 60, rng, transcripts=2)
-    assert pair.ratio > 0.8
+    pair = search(node_scenes(made, NODE, (1, 12), far=True), claimed, 60, rng, transcripts=2)
+    assert pair.ratio > 0.7
     sound = Game(pair.scene, pair.first, pair.second).play(250, seed=1)
     assert not refutes(lower_bound(sound, 1e-5, SURE), claim)
     scene: Any = pair.scene

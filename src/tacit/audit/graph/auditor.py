@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.audit.auditor import Attacked, Audit, Effort, Measured, Observer, attack_rows, between, delta_of
 from tacit.audit.graph import attacks
-from tacit.audit.graph.probes import is_paper, node_scenes, row_norm, told
+from tacit.audit.graph.probes import is_paper, node_scenes, row_norm
 from tacit.audit.graph.rounds import density_ratios, drawn_rounds
 from tacit.audit.result import AttackResult
 from tacit.plan.graph import GraphPlan
@@ -86,7 +86,7 @@ def _attack(
 ) -> tuple[list[AttackResult], Measured]:
     """Replay and game."""
     name = claim.party
-    game_scenes = node_scenes(plan, name, GAME_ROWS, transcripts=(told,), part=1.0)
+    game_scenes = node_scenes(plan, name, GAME_ROWS, far=True)
     attacked = Attacked(claim, row_norm(plan, name), node_scenes(plan, name), game_scenes, responds=False)
     return attack_rows(attacked, delta_of(plan.certificate()), effort, rng, tell)
 

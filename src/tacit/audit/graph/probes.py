@@ -6,6 +6,7 @@ node minimises: a few rows with a smaller weight are then a node whose other row
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,8 @@ import numpy as np
 
 from tacit.algorithms.consensus.papers import MODEL, NOISE, PaperSettings, at_round
 from tacit.algorithms.consensus.pdml import PdmlSettings
-from tacit.audit.graph.scene import NodeScene
+from tacit.algorithms.consensus.tree import TreeSum
+from tacit.audit.graph.scene import Inboxes, NodeScene
 from tacit.audit.scene import Held
 from tacit.errors import RunError, TacitError
 from tacit.plan.graph import GraphPlan
@@ -26,6 +28,7 @@ SCENE_ROWS = (1, 4, 12)
 OTHER_ROWS = 4
 COLUMNS = 2
 TRIES = 20
+PUSHED = 30.0  # how far out a common model is pushed, in units of a row
 Chooser = Callable[[GraphPlan, str, np.random.Generator], "Transcript"]
 
 
@@ -83,27 +86,66 @@ def node_scenes(
     rows: tuple[int, ...] = SCENE_ROWS,
     used: tuple[Planned, ...] | None = None,
     *,
-    transcripts: Sequence[Chooser] | None = None,
-    part: float = 0.5,
+    far: bool = False,
 ) -> Callable[[np.random.Generator], NodeScene]:
-    """A maker of small scenes around one node; of papers' methods a part of them has a chosen transcript."""
-    transcripts = (still, wild, told) if transcripts is None else transcripts
+    """A maker of small scenes around one node, with recorded and chosen transcripts in turn.
+
+    With `far` all have neighbours far out, and releases that are drawn.
+    """
+    kinds: tuple[Chooser | None, ...] = (
+        (told,) if far else (told, None, still, wild) if is_paper(plan) else (told, None)
+    )
+    turns = itertools.cycle(kinds)
 
     def make(rng: np.random.Generator) -> NodeScene:
+        choose = next(turns)
         for _ in range(TRIES):
             few = small(plan, node, int(rng.choice(rows)))
             data = {name: _held(few, name, rng, own=name == node) for name in few.graph.names}
             try:
-                if transcripts and is_paper(plan) and rng.random() < part:
-                    made = transcripts[int(rng.integers(len(transcripts)))](few, node, rng)
-                    held = data[node] if made.row is None else _alone(data[node], made.row)
-                    return made.scene(few, node, held, used)
-                return NodeScene(few, data, node, used, int(rng.integers(2**31)))
+                return _scene(few, node, data, choose, used, rng)
             except TacitError as error:
                 reason = str(error)
         raise RunError(f"no small run of this plan could be made to audit: {reason}")
 
     return make
+
+
+def _scene(
+    plan: GraphPlan,
+    node: str,
+    data: dict[str, Held],
+    choose: Chooser | None,
+    used: tuple[Planned, ...] | None,
+    rng: np.random.Generator,
+) -> NodeScene:
+    if choose is None:
+        return NodeScene(plan, data, node, used, int(rng.integers(2**31)))
+    if is_paper(plan):
+        made = choose(plan, node, rng)
+        return made.scene(plan, node, data[node] if made.row is None else _alone(data[node], made.row), used)
+    data[node] = _alone(data[node], lone_row(plan, node, -0.2))
+    scene = NodeScene(plan, data, node, used, int(rng.integers(2**31)))
+    scene.inboxes = pushed(plan, node, scene.inboxes)
+    return scene
+
+
+def pushed(plan: GraphPlan, node: str, inboxes: Inboxes) -> Inboxes:
+    """What a node of the Gaussian method heard, changed so that the common model is far out from the second sum on."""
+    assert plan.private is not None
+    settings, tree = plan.private.settings, TreeSum(plan.graph, node)
+    push = np.zeros(plan.columns + 1)
+    push[0] = PUSHED * (settings.nodes if settings.form == "exact" else -settings.total)
+    first = 1 + tree.rounds if settings.centred else 0  # that of the centre comes before
+    found: list[Mapping[str, Message]] = []
+    for t, inbox in enumerate(inboxes, 1):
+        changed = dict(inbox)
+        told = [name for name, message in inbox.items() if message.arrays and t > first]
+        for name in told[:1]:  # one branch, or the whole sum: either moves it by as much
+            arrays = {key: np.asarray(array) + push for key, array in inbox[name].arrays.items()}
+            changed[name] = replace(inbox[name], arrays=arrays)
+        found.append(changed)
+    return found
 
 
 def _held(plan: GraphPlan, name: str, rng: np.random.Generator, *, own: bool) -> Held:
@@ -185,7 +227,7 @@ def wild(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
 def told(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
     """Neighbours far out, where the slopes of a row and of its mirror image are at their bound; releases are drawn."""
     far = np.zeros(size_of(plan))
-    far[0] = 30.0 / row_norm(plan, node)
+    far[0] = PUSHED / row_norm(plan, node)
     return Transcript((far,) * _rounds(plan), {}, lone_row(plan, node, -0.2))
 
 
