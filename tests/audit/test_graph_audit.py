@@ -140,11 +140,11 @@ def test_the_game_bounds_sound_noise_from_below_and_catches_half_of_it(name: str
     claimed = Claimed(add_up(claim.events).mu, 0.0)
     pair = search(node_scenes(made, NODE, (1, 12), far=True), claimed, 60, rng, transcripts=2)
     assert pair.ratio > 0.7
-    sound = Game(pair.scene, pair.first, pair.second).play(250, seed=1)
+    sound = Game(pair.scene, pair.first, pair.second).play(400, seed=1)
     assert not refutes(lower_bound(sound, 1e-5, SURE), claim)
     scene: Any = pair.scene
     scene.used = half(scene.used)
-    broken = Game(scene, pair.first, pair.second).play(250, seed=1)
+    broken = Game(scene, pair.first, pair.second).play(400, seed=1)
     assert refutes(lower_bound(broken, 1e-5, SURE), claim)
 
 

@@ -142,7 +142,7 @@ def pushed(plan: GraphPlan, node: str, inboxes: Inboxes) -> Inboxes:
         changed = dict(inbox)
         told = [name for name, message in inbox.items() if message.arrays and t > first]
         for name in told[:1]:  # one branch, or the whole sum: either moves it by as much
-            arrays = {key: np.asarray(array) + push for key, array in inbox[name].arrays.items()}
+            arrays = {key: np.array(array, np.float64) + push for key, array in inbox[name].arrays.items()}
             changed[name] = replace(inbox[name], arrays=arrays)
         found.append(changed)
     return found
