@@ -14,14 +14,17 @@ from tacit.audit.findings import lines, to_json
 from tacit.audit.game import Game
 from tacit.audit.graph import attacks, audit_graph
 from tacit.audit.graph.probes import node_scenes, row_norm
+from tacit.audit.graph.replay import Objective
 from tacit.audit.graph.rounds import claimed_rounds, density_ratios, paper_alpha
 from tacit.audit.lower_bound import SURE, lower_bound
 from tacit.audit.neighbours import Claimed, Worst, search
 from tacit.audit.result import AS_STATED, BROKEN, HOLDS
+from tacit.audit.scene import Held
 from tacit.cli.audit import audit_any
 from tacit.plan import GraphPlan
 from tacit.privacy.sums import add_up
-from tests.algorithms.paper_nodes import plan
+from tacit.topologies import make_graph
+from tests.algorithms.paper_nodes import Scripted, plan, side
 from tests.audit import graph_cases as cases
 from tests.audit.graph_cases import NODE, gaussian, half, record_claim
 
@@ -165,6 +168,36 @@ def test_dual_rounds_come_near_to_alpha_and_half_the_noise_is_caught(alpha: floa
     line = attacks.judge_rounds(halved, claim)
     assert line is not None
     assert line.verdict == BROKEN
+
+
+def test_noise_and_volume_belong_to_each_other() -> None:
+    made = plan(rows=(6, 6), columns=2, fit_intercept=True, options={"alphas": 0.5, "rounds": 2})
+    rng = np.random.default_rng(3)
+    held = Held(2 * rng.normal(size=(6, 2)), rng.choice([-1.0, 1.0], 6))
+    objective = Objective.of(side(made, held.rows, held.labels, Scripted()), held)
+    model, step = rng.normal(size=3), 1e-6
+    columns = [objective.noise(np.zeros(3), model + step * unit, 1) for unit in np.eye(3)]
+    jacobian = (np.array(columns) - objective.noise(np.zeros(3), model, 1)) / step
+    assert objective.log_volume(model, 1) == pytest.approx(np.linalg.slogdet(jacobian)[1], abs=1e-4)
+    np.testing.assert_array_equal(objective.noise(model, model, 1), np.zeros(3))
+
+
+ODD = {
+    "one node": lambda: plan(rows=(5,), graph=make_graph("complete", 1), options={"rounds": 2}),
+    "one column": lambda: plan("primal", columns=1, options={"rounds": 2}),
+    "zero-out": lambda: plan("primal", privacy={"neighbours": "zero-out"}, options={"rounds": 2}),
+    "labels of several epsilons": lambda: plan(
+        "pdml", rows=(4, 4), options={"rounds": 2, "label_epsilons": {NODE: [0.5, 1.0, 2.0, 0.5]}}
+    ),
+    "rows of another norm": lambda: plan("primal", privacy={"row_norm": 7.0}, options={"rounds": 2}),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_plans_can_be_audited(name: str) -> None:
+    found = audit_graph(ODD[name](), Effort(pairs=20, runs=40, seed=0))
+    assert found.holds
+    assert found.games
 
 
 def test_alphas_of_single_rounds_are_told_apart() -> None:
