@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_what_leaves_beside_the_releases_is_caught() -> None:
     assert not worst.holds
 
 
-def test_without_the_other_nodes_noise_a_node_under_masks_is_not_protected() -> None:
+def test_under_masks_the_noise_of_all_honest_nodes_is_counted_and_drawn() -> None:
     made = gaussian(secure=True, rounds=20)
     scene = node_scenes(made, NODE)(np.random.default_rng(0))
     assert made.private is not None
@@ -102,8 +103,7 @@ def test_without_the_other_nodes_noise_a_node_under_masks_is_not_protected() -> 
         assert one.sd == pytest.approx(math.sqrt(3) * own[one.name])  # type: ignore[union-attr]
     drawn: list[float] = []
     for seed in range(40):
-        game = scene.compare(scene.held, scene.held, seed)
-        assert game.cost.squares == 0
+        assert scene.compare(scene.held, scene.held, seed).cost.squares == 0
         drawn.append(_noise(scene, seed))
     assert np.std(drawn) == pytest.approx(math.sqrt(3) * own["gradient"], rel=0.3)
 
@@ -302,8 +302,6 @@ def test_published_forms_are_weak_as_their_certificates_state() -> None:
 
 
 def test_without_privacy_nothing_is_claimed_and_nothing_tried() -> None:
-    from dataclasses import replace
-
     made = replace(gaussian(), private=None, method="admm")
     assert audit_any(made, SMALL).findings == ()
 
