@@ -11,3 +11,7 @@ class InputError(TacitError, ValueError):
 
 class RunError(TacitError, RuntimeError):
     """A run that could not go on, though its input was right (exit code 1 on the command line)."""
+
+
+class UnsolvedError(RunError):
+    """A node's own problem could not be solved as exactly as its proof needs."""

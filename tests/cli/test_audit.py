@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tacit.audit.auditor import Audit
 from tacit.audit.picture import has_matplotlib
 from tacit.audit.result import AttackResult
 from tacit.privacy.certificate import not_private
+from tests.algorithms.paper_nodes import plan
 
 
 def test_a_job_without_privacy(tacit: Any, files: Any, tmp_path: Path) -> None:
@@ -79,4 +81,18 @@ def test_a_private_job(tacit: Any, files: Any, tmp_path: Path) -> None:
     assert "mechanism  gram" in answer.out
     assert "differentially private: epsilon = 2 at delta" in answer.out
     assert "rows of shop: guessing game" in " ".join(answer.out.split())
+    assert (tmp_path / "audit" / "audit.png").exists() == has_matplotlib()
+
+
+def test_a_plan_of_the_sample_split(tacit: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = plan("dual", published=True, alpha=1.0, options={"alphas": 0.5, "rounds": 2})
+    monkeypatch.setattr("tacit.cli.train.prepare", lambda job: (None, SimpleNamespace(plan=made)))
+    answer = tacit("audit", files.write(), "--pairs", 40, "--runs", 60, "--seed", 1, "--out", tmp_path / "audit")
+    assert answer.code == 0, answer
+    assert "mechanism  dual" in answer.out
+    assert "1 of 5 attacks succeed where the certificate says that nothing is covered" in answer.out
+    record = json.loads((tmp_path / "audit" / "audit.json").read_text())
+    assert record["verdicts"] == {"holds": 4, "as stated": 1, "broken": 0}
+    weak = [finding["attack"] for finding in record["findings"] if finding["verdict"] == "as stated"]
+    assert weak == ["rows of node 1: the paper's claim on a round"]
     assert (tmp_path / "audit" / "audit.png").exists() == has_matplotlib()

@@ -377,8 +377,13 @@ def test_a_graph_in_two_parts(nodes: Nodes, refused: Any) -> None:
     assert "graph.edges: the graph falls into 2 parts" in refused("plan", nodes.write())
 
 
-def test_audit_says_what_it_knows(nodes: Nodes, refused: Any) -> None:
-    assert 'audit of split = "samples" is not available' in refused("audit", nodes.write())
+def test_a_job_of_the_sample_split_is_audited(nodes: Nodes, tacit: Any) -> None:
+    nodes.privacy = "epsilon = 1"
+    answer = tacit("audit", nodes.write(), "--pairs", "20", "--runs", "60", "--seed", "1", "--quiet")
+    assert answer.code == 0
+    assert "replayed" in answer.out
+    assert "guessing game" in answer.out
+    assert "Nothing that is claimed was broken" in answer.out
 
 
 # --- plan --------------------------------------------------------------------------------------------

@@ -282,8 +282,8 @@ def test_killed_run_goes_on_to_the_same_result(files: Any, tacit: Any, method: s
 
 
 def test_interrupt_says_how_to_go_on(files: Any, tacit: Any) -> None:
-    files.model, _ = LONG["averaged"]
-    files.job = "rounds = 100000\ntol = 1e-15"
+    files.model = 'method = "sgd"\nalpha = 0.01'  # it does not reach tol, however long it takes until it is interrupted
+    files.job = "rounds = 1000000\ntol = 0"
     job, run = files.write(), files.folder / "run"
     process = start(job, run)
     try:
@@ -299,8 +299,8 @@ def test_interrupt_says_how_to_go_on(files: Any, tacit: Any) -> None:
 
 
 def test_two_processes_do_not_train_into_one_directory(files: Any, refused: Any) -> None:
-    files.model, _ = LONG["averaged"]
-    files.job = "rounds = 100000\ntol = 1e-15"
+    files.model = 'method = "sgd"\nalpha = 0.01'
+    files.job = "rounds = 1000000\ntol = 0"
     job, run = files.write(), files.folder / "run"
     process = start(job, run)
     try:

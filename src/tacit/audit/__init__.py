@@ -11,6 +11,7 @@
 | result.py, findings.py, picture.py | what was found, as a record, a table and a picture |
 | probes.py, scene.py | generated data, and one party of a run played again |
 | named_attacks.py, auditor.py | which of these apply to a plan |
+| graph/ | the same for plans of the sample split |
 
 An audit can show that a claim is false. It cannot show that one is true: that is what the proofs are for.
 """

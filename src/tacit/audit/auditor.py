@@ -13,6 +13,7 @@ from tacit.audit.named_attacks import named_attacks, row_claims
 from tacit.audit.neighbours import Claimed, Worst, search
 from tacit.audit.probes import row_norm, scenes
 from tacit.audit.result import BROKEN, AttackResult, judged
+from tacit.audit.scene import Stage
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
@@ -97,7 +98,10 @@ def audit(plan: Plan, effort: Effort | None = None, observe: Observer | None = N
     claims = list(row_claims(plan))
     for number, claim in enumerate(claims):
         low, high = (0.9 * (number + step) / len(claims) for step in (0, 1))
-        line, measured = _attack_rows(plan, claim, effort, rng, _between(tell, low, high))
+        attack = Attacked(
+            claim, row_norm(plan, claim.party), scenes(plan, claim.party), scenes(plan, claim.party, GAME_ROWS)
+        )
+        line, measured = attack_rows(attack, delta_of(plan.certificate()), effort, rng, between(tell, low, high))
         findings += line
         games.append(measured)
     tell("attacks", 0.9)
@@ -110,20 +114,42 @@ def audit(plan: Plan, effort: Effort | None = None, observe: Observer | None = N
 # --- rows: replay and game ----------------------------------------------------------------------------
 
 
-def _attack_rows(
-    plan: Plan, claim: Claim, effort: Effort, rng: np.random.Generator, tell: Observer
+@dataclass(frozen=True)
+class Attacked:
+    """A claim on the rows of one party or node, and where it is attacked.
+
+    Attributes
+    ----------
+    claim : Claim
+    row_norm : float
+    scenes, game_scenes : callable
+        Makers of scenes for the replay, and for the guessing game.
+    responds : bool
+        Whether discrete events of the claim are randomized responses; otherwise they are noise with a density.
+    """
+
+    claim: Claim
+    row_norm: float
+    scenes: Callable[[np.random.Generator], Stage]
+    game_scenes: Callable[[np.random.Generator], Stage]
+    responds: bool = True
+
+
+def attack_rows(
+    attacked: Attacked, delta: float, effort: Effort, rng: np.random.Generator, tell: Observer
 ) -> tuple[list[AttackResult], Measured]:
-    sums = add_up(claim.events)
-    claimed = Claimed(sums.mu, sums.pure, claim.neighbours, row_norm(plan, claim.party))
+    """Replay and guessing game of one claim."""
+    claim, sums = attacked.claim, add_up(attacked.claim.events)
+    response, pure = (sums.pure, 0.0) if attacked.responds else (0.0, sums.pure)
+    claimed = Claimed(sums.mu, response, claim.neighbours, attacked.row_norm, pure)
 
     def replayed(tried: int) -> None:
         tell(f"{claim.party}: {tried} neighbours", 0.4 * tried / effort.pairs)
 
-    worst = search(scenes(plan, claim.party), claimed, effort.pairs, rng, replayed)
+    worst = search(attacked.scenes, claimed, effort.pairs, rng, replayed)
     few = max(20, effort.pairs // 20)
-    pair = search(scenes(plan, claim.party, GAME_ROWS), claimed, few, rng, transcripts=6)
+    pair = search(attacked.game_scenes, claimed, few, rng, transcripts=6)
 
-    delta = _delta(plan)
     guesses = _play(Game(pair.scene, pair.first, pair.second), claim, delta, effort, rng, tell)
     measured = Measured(claim.party, claim, guesses, lower_bound(guesses, delta, CONFIDENCE), pair)
     return [judge_replay(worst, claim, claimed), judge_game(guesses, claim, delta, pair.ratio)], measured
@@ -135,7 +161,8 @@ def _play(game: Game, claim: Claim, delta: float, effort: Effort, rng: np.random
     for again in range(MOST_GAMES):
 
         def played(count: int, runs: int = runs, again: int = again) -> None:
-            tell(f"{claim.party}: {count} of {runs} runs", 0.5 + 0.5 * (again + count / runs) / (again + 1))
+            done = (2**again - 1 + 2**again * count / runs) / (2**MOST_GAMES - 1)  # each game has twice the runs
+            tell(f"{claim.party}: {count} of {runs} runs", 0.5 + 0.5 * done)
 
         seed = None if effort.seed is None else int(rng.integers(2**62))
         guesses = game.play(runs, seed, effort.workers, played)
@@ -151,7 +178,8 @@ def judge_replay(worst: Worst, claim: Claim, claimed: Claimed) -> AttackResult:
     said = f"at most {worst.ratio:.3f} of it, {worst.pairs} pairs"
     if worst.leaks > 0 and not worst.holds:
         said += f"; something else leaves (relative change {worst.leaks:.1e})"
-    numbers = [f"mu {claimed.mu:.4g}"] * (claimed.mu > 0) + [f"epsilon {claimed.response:.4g}"] * (claimed.response > 0)
+    discrete = claimed.response + claimed.pure
+    numbers = [f"mu {claimed.mu:.4g}"] * (claimed.mu > 0) + [f"epsilon {discrete:.4g}"] * (discrete > 0)
     return AttackResult(
         f"rows of {claim.party}: replayed neighbours",
         " and ".join(numbers),
@@ -165,6 +193,7 @@ def judge_replay(worst: Worst, claim: Claim, claimed: Claimed) -> AttackResult:
             "worst_pair": worst.kind,
             "claimed_mu": claimed.mu,
             "claimed_response": claimed.response,
+            "claimed_pure": claimed.pure,
         },
     )
 
@@ -197,10 +226,12 @@ def judge_game(guesses: Guesses, claim: Claim, delta: float, expected: float) ->
     )
 
 
-def _delta(plan: Plan) -> float:
-    target = plan.certificate().target
+def delta_of(certificate: Certificate) -> float:
+    """The delta at which a certificate states its epsilon."""
+    target = certificate.target
     return target.delta if target is not None else 0.0
 
 
-def _between(tell: Observer, low: float, high: float) -> Observer:
+def between(tell: Observer, low: float, high: float) -> Observer:
+    """An observer of a part of all."""
     return lambda text, part: tell(text, low + (high - low) * part)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tacit.audit.lower_bound import Guesses
-from tacit.audit.scene import Held, Scene
+from tacit.audit.scene import Held, Stage
 from tacit.types import Vector
 
 BATCH = 50
@@ -27,7 +27,7 @@ LARGEST_SEED = 2**62
 class Game:
     """Two neighbours in a scene."""
 
-    scene: Scene
+    scene: Stage
     first: Held
     second: Held
 

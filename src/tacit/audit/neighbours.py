@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.audit.replay import Cost
-from tacit.audit.scene import Held, Scene
+from tacit.audit.scene import Held, Stage
 from tacit.types import Vector
 
 ROUNDING = 1e-9  # a ratio may exceed 1 by this: the planned noise allows for the rounding of the sums
@@ -21,12 +21,13 @@ REPLACE, ZERO = "replace-one", "zero-out"
 
 @dataclass(frozen=True)
 class Claimed:
-    """What is claimed of one record: mu of the Gaussian releases, and epsilon of the responses."""
+    """What is claimed of one record: mu of the Gaussian releases, epsilon of the responses, and of other noise."""
 
     mu: float
     response: float
     neighbours: str = REPLACE
     row_norm: float = 1.0
+    pure: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Worst:
         The noise of its transcript.
     kind : str
         Where the pair came from.
-    scene : Scene
+    scene : Stage
         Where it was played.
     """
 
@@ -58,7 +59,7 @@ class Worst:
     second: Held
     seed: int
     kind: str
-    scene: Scene
+    scene: Stage
 
     @property
     def holds(self) -> bool:
@@ -89,10 +90,12 @@ def directed(held: Held, norm: float, rng: np.random.Generator, *, labels: bool)
         yield "the other label, opposite", -norm * unit, other
         yield "the other label, zero", np.zeros_like(row), other
         yield "the other label, at a right angle", norm * turned / size, other
+    if row.size > 1:
+        yield "a mirror image", np.append(row[:-1], -row[-1]), own
 
 
 def search(
-    scenes: Callable[[np.random.Generator], Scene],
+    scenes: Callable[[np.random.Generator], Stage],
     claimed: Claimed,
     pairs: int,
     rng: np.random.Generator,
@@ -139,7 +142,7 @@ def search(
     return replace(worst, pairs=tried, leaks=leaks)
 
 
-def _pairs(scene: Scene, claimed: Claimed, rng: np.random.Generator) -> Iterator[tuple[str, Held, Held]]:
+def _pairs(scene: Stage, claimed: Claimed, rng: np.random.Generator) -> Iterator[tuple[str, Held, Held]]:
     held = scene.held
     if claimed.neighbours == ZERO:
         gone = held.with_row(0, np.zeros_like(held.rows[0]))
@@ -151,12 +154,14 @@ def _pairs(scene: Scene, claimed: Claimed, rng: np.random.Generator) -> Iterator
         yield kind, held, held.with_row(0, row, label)
 
 
-def _try(scene: Scene, first: Held, second: Held, seed: int, claimed: Claimed, transcripts: int) -> tuple[float, float]:
+def _try(scene: Stage, first: Held, second: Held, seed: int, claimed: Claimed, transcripts: int) -> tuple[float, float]:
     """Ratio and leaks of one pair, its cost averaged over some transcripts."""
     found = [scene.compare(first, second, seed + number) for number in range(transcripts)]
     squares = float(np.mean([pair.cost.squares for pair in found]))
     response = float(np.mean([pair.cost.response for pair in found]))
-    return Cost(squares, response).ratio(claimed.mu, claimed.response), max(pair.leaks for pair in found)
+    pure = float(np.mean([sum(pair.cost.densities.values()) for pair in found]))
+    cost = Cost(squares, response, densities={"": pure})
+    return cost.ratio(claimed.mu, claimed.response, claimed.pure), max(pair.leaks for pair in found)
 
 
 def _climb(start: Worst, claimed: Claimed, pairs: int, rng: np.random.Generator, transcripts: int) -> Worst:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,24 +36,28 @@ class Cost:
         Sum of the epsilons of the randomized responses whose true symbol changed.
     evidence : float
         Log likelihood of the transcript on the second data set, less that on the first.
+    densities : dict of str to float
+        By name, for noise with a density that falls with its norm: how far the logarithms of densities are apart.
     """
 
     squares: float = 0.0
     response: float = 0.0
     evidence: float = 0.0
+    densities: dict[str, float] = field(default_factory=dict)
 
     @property
     def mu(self) -> float:
         """The mu that the Gaussian releases need for this pair and transcript."""
         return math.sqrt(self.squares)
 
-    def ratio(self, mu: float, response: float) -> float:
+    def ratio(self, mu: float, response: float, pure: float = 0.0) -> float:
         """Largest part of what was claimed that is used: at most 1 where the claim is true.
 
         A changed symbol always uses its whole epsilon, so that responses count only where they use more than that.
         """
         said = _part(self.response, response)
-        return max(_part(self.mu, mu), said) if said > 1 or mu == 0 else _part(self.mu, mu)
+        used = max(_part(self.mu, mu), _part(sum(self.densities.values()), pure))
+        return max(used, said) if said > 1 or mu == 0 else used
 
 
 class Replay:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -69,6 +69,16 @@ class Played:
 
     sent: tuple[Arrays, ...]
     coef: Vector
+
+
+class Stage(Protocol):
+    """Where a pair of neighbours can be played: one party of a feature split, or one node of a sample split."""
+
+    held: Held
+    holder: bool
+
+    def compare(self, first: Held, second: Held, seed: int | None = None) -> Pair:
+        """Run on the first data, then hand the same transcript to the second."""
 
 
 class Scene:
@@ -143,8 +153,8 @@ class Scene:
         after = self.play(second, seed, lambda _: kept[0])
         if not kept[0].complete:
             raise RunError(f"{self.party}: the neighbour makes fewer releases: how many depends on the data")
-        leaks = max((_apart(a, b) for a, b in zip(before.sent, after.sent, strict=True)), default=0.0)
-        return Pair(kept[0].cost, leaks, _distance(before.coef, after.coef))
+        leaks = max((apart(a, b) for a, b in zip(before.sent, after.sent, strict=True)), default=0.0)
+        return Pair(kept[0].cost, leaks, distance(before.coef, after.coef))
 
     def _listen(self, seed: int) -> tuple[tuple[Message, tuple[Message, ...]], ...]:
         """Run once and write down what is said and answered."""
@@ -178,9 +188,9 @@ class Listening:
 
     def exchange(self, message: Message) -> list[Message]:
         """Pass it on."""
-        said = _copy(message)
+        said = copied(message)
         answers: list[Message] = self.inner.exchange(message)
-        self.exchanges.append((said, tuple(_copy(answer) for answer in answers)))
+        self.exchanges.append((said, tuple(copied(answer) for answer in answers)))
         return answers
 
     def close(self) -> None:
@@ -188,7 +198,8 @@ class Listening:
         self.inner.close()
 
 
-def _copy(message: Message) -> Message:
+def copied(message: Message) -> Message:
+    """A message with arrays of its own."""
     return replace(message, arrays=cast("Arrays", {name: np.array(array) for name, array in message.arrays.items()}))
 
 
@@ -215,14 +226,15 @@ def _tapped(algorithm: PrivateAlgorithm, owner: str, swap: Swap) -> PrivateAlgor
     )
 
 
-def _apart(first: Arrays, second: Arrays) -> float:
+def apart(first: Arrays, second: Arrays) -> float:
     """Largest difference between two messages, relative to their size; infinite where they hold other things."""
     if {name: np.shape(a) for name, a in first.items()} != {name: np.shape(a) for name, a in second.items()}:
         return float("inf")
-    return max((_distance(first[name], second[name]) for name in first), default=0.0)
+    return max((distance(first[name], second[name]) for name in first), default=0.0)
 
 
-def _distance(first: Vector, second: Vector) -> float:
+def distance(first: Vector, second: Vector) -> float:
+    """Largest difference between two arrays, relative to their size."""
     if not first.size:
         return 0.0
     size = max(float(np.abs(first).max()), float(np.abs(second).max()), 1e-300)

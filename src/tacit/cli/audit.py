@@ -15,8 +15,8 @@ from tacit.cli.wording import tell
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.audit.auditor import Audit, Observer
-    from tacit.plan import Plan
+    from tacit.audit.auditor import Audit, Effort, Observer
+    from tacit.plan import GraphPlan, Plan
 
 HELP = "try to break the privacy of a job"
 DESCRIPTION = """\
@@ -50,10 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Audit, and say what was found."""
-    from tacit.audit.auditor import QUICK, Effort, audit
+    from tacit.audit.auditor import QUICK, Effort
     from tacit.cli.train import prepare
     from tacit.job import read_job
-    from tacit.plan import Plan
 
     effort = QUICK if options.quick else Effort()
     for name, least in (("runs", 40), ("pairs", 1), ("seed", 0)):
@@ -63,18 +62,22 @@ def run(options: argparse.Namespace) -> int:
         effort = effort if value is None else replace(effort, **{name: value})
     effort = replace(effort, workers=min(4, os.cpu_count() or 1))
     out = _directory(options.out)
-    job = read_job(options.job)
-    if job.split != "features":
-        raise InputError(f'{job.name}: an audit of split = "{job.split}" is not available: it knows split = "features"')
-    _, begun = prepare(job)
-    plan = begun.plan
-    assert isinstance(plan, Plan)
+    _, begun = prepare(read_job(options.job))
     with _progress(visible=not options.quiet) as observe:
-        found = audit(plan, effort, observe)
-    _print(plan, found)
+        found = audit_any(begun.plan, effort, observe)
+    _print(begun.plan, found)
     if out is not None:
         _write(found, out)
     return HELD if found.holds else BROKEN_CLAIM
+
+
+def audit_any(plan: Plan | GraphPlan, effort: Effort, observe: Observer | None = None) -> Audit:
+    """Audit a plan of either split."""
+    from tacit.audit.auditor import audit
+    from tacit.audit.graph import audit_graph
+    from tacit.plan import GraphPlan
+
+    return audit_graph(plan, effort, observe) if isinstance(plan, GraphPlan) else audit(plan, effort, observe)
 
 
 def _directory(name: str | None) -> Path | None:
@@ -119,7 +122,7 @@ def _progress(*, visible: bool) -> Iterator[Observer | None]:
         yield lambda text, part: bar.update(task, completed=part, description=text)
 
 
-def _print(plan: Plan, found: Audit) -> None:
+def _print(plan: Plan | GraphPlan, found: Audit) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -27,7 +27,7 @@ from tacit.algorithms.block import Block
 from tacit.algorithms.consensus.base import NodeData, NodeProgress, Place, split_model
 from tacit.algorithms.consensus.local import WIDE, LocalProblem, Solved
 from tacit.algorithms.rows import RowClip
-from tacit.errors import RunError
+from tacit.errors import UnsolvedError
 from tacit.types import Arrays, Vector
 
 MODEL, NOISE, LABELS = "model", "noise", "labels"
@@ -137,7 +137,7 @@ class PaperNode:
         found = self.local.solve(linear, pull, np.zeros(self.size), 0.05 * self.numbers.tolerance, self.model)
         self.model, left = self._polish(found, linear, pull)
         if not left <= 0.5 * self.numbers.tolerance:  # the other half is left to rounding
-            raise RunError(
+            raise UnsolvedError(
                 f"node {self.place.name!r}: round {round_} was solved to a gradient norm of {left:.3g}, "
                 f"and its proof needs {0.5 * self.numbers.tolerance:.3g}: raise alpha or rho"
             )

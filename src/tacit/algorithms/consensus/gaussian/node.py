@@ -30,7 +30,7 @@ from tacit.algorithms.consensus.gaussian.rows import CentredRows, UnitRows
 from tacit.algorithms.consensus.gaussian.settings import CONSTANT, LONGEST_STEP, GaussianSettings
 from tacit.algorithms.consensus.local import LocalProblem
 from tacit.algorithms.consensus.tree import TreeSum
-from tacit.errors import RunError
+from tacit.errors import UnsolvedError
 from tacit.types import Arrays, Vector
 
 CENTRE, MODEL, GRADIENT = "centre", "model", "gradient"
@@ -179,7 +179,7 @@ class ExactNode(GaussianNode):
             left = float(np.linalg.norm(local.gradient(point) + given.pull * (point - centre)))
             if left <= given.tolerance:
                 return point
-        raise RunError(
+        raise UnsolvedError(
             f"node {self.place.name!r}: its own problem could not be solved to a gradient norm of "
             f"{given.tolerance:.2g}: scale the columns to moderate size, and see that row_norm fits them"
         )
