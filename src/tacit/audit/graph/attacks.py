@@ -11,12 +11,12 @@ from tacit.algorithms.block import Block
 from tacit.algorithms.consensus.base import NodeData
 from tacit.algorithms.consensus.papers import MODEL, PaperSettings
 from tacit.algorithms.consensus.pdml import PdmlSettings, labels_at
-from tacit.audit.auditor import judge_game
+from tacit.audit.auditor import MOST_GAMES, judge_game, refutes
 from tacit.audit.extraction import SAME
 from tacit.audit.graph.probes import labels, node_scenes, small
 from tacit.audit.graph.replay import Objective
 from tacit.audit.graph.rounds import RoundFound, inside_last, paper_alpha
-from tacit.audit.lower_bound import Guesses
+from tacit.audit.lower_bound import CONFIDENCE, SURE, Guesses, lower_bound
 from tacit.audit.result import AttackResult, judged
 from tacit.audit.scene import Held
 from tacit.plan.graph import GraphPlan
@@ -114,10 +114,15 @@ def label_game(
         return None
     settings = replace(plan.private.settings, label_epsilon=sums.pure, label_epsilons={})
     few = replace(plan, columns=1, private=replace(plan.private, settings=settings))
-    held = Held(rng.normal(size=(rows, 1)), np.where(rng.random(rows) < 0.5, 1.0, -1.0))
-    side = _side(few, claim.party, held, Releaser(planned, claim.party, int(rng.integers(2**31))))
-    side.step(1, {})
-    guesses = Guesses(held.labels > 0, np.array(side.data.labels))
+    for _ in range(MOST_GAMES):  # where the outcome is in doubt it is left, and played anew with more rows
+        held = Held(rng.normal(size=(rows, 1)), np.where(rng.random(rows) < 0.5, 1.0, -1.0))
+        side = _side(few, claim.party, held, Releaser(planned, claim.party, int(rng.integers(2**31))))
+        side.step(1, {})
+        guesses = Guesses(held.labels > 0, np.array(side.data.labels))
+        sure, doubtful = (refutes(lower_bound(guesses, 0.0, part), claim) for part in (SURE, CONFIDENCE))
+        if sure or not doubtful:
+            break
+        rows *= 2
     return replace(judge_game(guesses, claim, 0.0, 1.0), name=f"labels of {claim.party}: randomized labels")
 
 
