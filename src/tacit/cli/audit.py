@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Audit, and say what was found."""
     from tacit.audit.auditor import QUICK, Effort
+    from tacit.cli.samples import prepare_nodes
     from tacit.cli.train import prepare
     from tacit.job import read_job
 
@@ -62,10 +63,11 @@ def run(options: argparse.Namespace) -> int:
         effort = effort if value is None else replace(effort, **{name: value})
     effort = replace(effort, workers=min(4, os.cpu_count() or 1))
     out = _directory(options.out)
-    _, begun = prepare(read_job(options.job))
+    job = read_job(options.job)
+    plan = prepare_nodes(job, Path(options.job).name).plan if job.split == "samples" else prepare(job)[1].plan
     with _progress(visible=not options.quiet) as observe:
-        found = audit_any(begun.plan, effort, observe)
-    _print(begun.plan, found)
+        found = audit_any(plan, effort, observe)
+    _print(plan, found)
     if out is not None:
         _write(found, out)
     return HELD if found.holds else BROKEN_CLAIM
