@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tacit import VerticalClassifier
+from tacit.cli.train import noted_interrupts
 
 COMMAND = [sys.executable, "-m", "tacit.cli.main"]
 
@@ -296,6 +297,20 @@ def test_interrupt_says_how_to_go_on(files: Any, tacit: Any) -> None:
             process.communicate(timeout=30)
     assert process.returncode == 130
     assert err == f"tacit: stopped; go on with: tacit train {job} --out {run} --resume\n"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_was_dropped_is_found_again() -> None:
+    class Dropping:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with noted_interrupts() as check:
+        Dropping()  # Python says "Exception ignored" and goes on
+        with pytest.raises(KeyboardInterrupt):
+            check()
+    with noted_interrupts() as check:
+        check()
 
 
 def test_two_processes_do_not_train_into_one_directory(files: Any, refused: Any) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -216,8 +220,37 @@ def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -
     if begun.plan.private is not None and not directory.checkpoint.exists():
         write_checkpoint(directory.checkpoint, the_run)  # the keys of the noise, before anything is sent
     seconds = CHECKPOINT_SECONDS if options.checkpoint_every is None else options.checkpoint_every
-    with progress(begun.plan, visible=not options.quiet) as observe:
-        return the_run.go(observe, Checkpoints(directory.checkpoint, seconds))
+    save = Checkpoints(directory.checkpoint, seconds)
+    with progress(begun.plan, visible=not options.quiet) as observe, noted_interrupts() as check:
+
+        def after_round(run: Any) -> None:
+            save(run)
+            check()
+
+        return the_run.go(observe, after_round)
+
+
+@contextmanager
+def noted_interrupts() -> Iterator[Callable[[], None]]:
+    """Yield a function that raises an interrupt which Python dropped, as it does in destructors (of files, say)."""
+    pressed: list[int] = []
+    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone
+        yield lambda: None
+        return
+
+    def note(number: int, frame: Any) -> None:
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if pressed:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _make_run(begun: Begun) -> Run | GraphRun:
