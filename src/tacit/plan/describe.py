@@ -62,11 +62,7 @@ def record(plan: Plan) -> dict[str, Any]:
         "secure_aggregation": plan.secure,
         "rounds": {"most": plan.most_rounds, "fixed": plan.fixed_rounds},
         "noise": [] if private is None else _noise(private),
-        "claims": claims_of(certificate),
-        "covers": list(certificate.covers),
-        "does_not_cover": list(certificate.does_not_cover),
-        "assumptions": list(certificate.assumptions),
-        "leaves": dict(certificate.per_party),
+        **certificate_record(certificate),
         "traffic": traffic(plan),
         "seconds": None if private is None else private.seconds,
         "outlook": [] if private is None else list(private.outlook),
@@ -112,6 +108,17 @@ def release(planned: Planned) -> dict[str, Any]:
     if isinstance(planned, AllowedNormNoise):
         return {"release": planned.name, "times": planned.times, "rate": planned.rate}
     return {"release": planned.name, "times": planned.times, "epsilon": planned.epsilon, "symbols": planned.symbols}
+
+
+def certificate_record(certificate: Certificate) -> dict[str, Any]:
+    """What a plan of either split says of its certificate."""
+    return {
+        "claims": claims_of(certificate),
+        "covers": list(certificate.covers),
+        "does_not_cover": list(certificate.does_not_cover),
+        "assumptions": list(certificate.assumptions),
+        "leaves": dict(certificate.per_party),
+    }
 
 
 def claims_of(certificate: Certificate) -> list[dict[str, Any]]:
