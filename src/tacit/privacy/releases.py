@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tacit.errors import RunError
+from tacit.errors import InputError, RunError
 from tacit.privacy.keystream import KEY_BYTES, derive_key
 from tacit.privacy.norm_noise import norm_noise
 from tacit.privacy.randomness import NoiseSource
@@ -38,6 +38,10 @@ class AllowedResponse:
     epsilon: float
     symbols: int = 2
     times: int = 1
+
+    def __post_init__(self) -> None:
+        if self.symbols < 2 or self.symbols & (self.symbols - 1):
+            raise InputError(f"symbols={self.symbols} is not allowed: a uniform draw is exact for a power of two alone")
 
     @property
     def redraw(self) -> float:
