@@ -22,7 +22,7 @@ class Figure:
     caption : str
         What is seen, which settings the paper does not state and what was taken instead.
     draw : callable
-        Draws on a `matplotlib.figure.Figure` that is given (import matplotlib nowhere else; `style.py` has the colours).
+        Draws on a `matplotlib.figure.Figure` that is given; `style.py` has the colours.
     size : tuple of float
         Inches.
     """
