@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.audit.graph.rounds import density_ratios, drawn_rounds, inside_last, paper_alpha
-from tacit.estimators import HorizontalClassifier
+from tacit.estimators.horizontal import HorizontalClassifier
 from tacit.papers.reproduction.dynamic.runs import make_plan
 from tacit.papers.reproduction.dynamic.settings import DELTA, DVP, PVP, Run, adult_rows
 from tacit.papers.reproduction.work import Outcome, Settings
