@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.papers.reproduction.dynamic.audits import add_up_rounds, audited, compare_densities, run_default
 from tacit.papers.reproduction.dynamic.runs import run_algorithm, run_pooled
-from tacit.papers.reproduction.dynamic.settings import ALPHAS, ETAS, NONE, PUBLISHED, RIDGES, SHOWN, TUNED, Run
+from tacit.papers.reproduction.dynamic.settings import ALPHAS, ETAS, NONE, PUBLISHED, RIDGES, SHOWN, TUNED, WEIGHTS, Run
 from tacit.papers.reproduction.work import Piece
 
 FILES = ("adult",)
@@ -19,6 +19,13 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "5 nodes": {"nodes": 5},
     "17 nodes": {"nodes": 17},
 }
+CHANGES: dict[str, dict[str, Any]] = {
+    **{f"eta/{eta:g}": {"eta": eta} for eta in ETAS},
+    **{f"rho/{ridge:.2e}": {"ridge": ridge} for ridge in RIDGES},
+    **{f"weight/{weight:g}": {"weight": weight} for weight in WEIGHTS},
+    **{f"network/{network}": change for network, change in NETWORKS.items()},
+}
+SEEDS = 2
 EPSILONS = (0.5, 1.0, 4.0)
 FEW = {"rows": 9000, "nodes": 5, "iterations": 15, "seeds": 1}  # C^R <= B_p = 1800 holds here, too
 LONG = 4  # times as many iterations, to see where Algorithm 1 goes
@@ -56,21 +63,24 @@ def runs() -> Iterator[tuple[str, Run]]:
     yield "run/none", NONE
     for name in MAIN:
         for alpha in ALPHAS:
-            yield f"run/{name}/{alpha}", replace(PUBLISHED[name], alpha=alpha, seeds=2)
+            yield f"run/{name}/{alpha}", replace(PUBLISHED[name], alpha=alpha, seeds=SEEDS if alpha in SHOWN else 1)
         for alpha in SHOWN:
             yield f"sound/{name}/{alpha}", replace(PUBLISHED[name], alpha=alpha, sound=True)
-    for alpha in sorted({*SHOWN, TUNED}):
+    for alpha in SHOWN:
         yield f"run/pvp-table/{alpha}", replace(PUBLISHED["pvp-table"], alpha=alpha)
     for name in ("none", *MAIN):
         base = replace(PUBLISHED[name], alpha=0.0 if name == "none" else TUNED)
-        for eta in ETAS:
-            yield f"eta/{eta:g}/{name}", replace(base, eta=eta)
-        for ridge in RIDGES:
-            yield f"rho/{ridge:.2e}/{name}", replace(base, ridge=ridge)
-        yield f"weight/146/{name}", replace(base, weight=146.0)
-        yield f"weight/1750/{name}", replace(base, weight=1750.0)
-        for network, change in NETWORKS.items():
-            yield f"network/{network}/{name}", replace(base, **change)
+        for label, change in CHANGES.items():
+            changed = replace(base, **change)
+            if changed != base:
+                yield f"{label}/{name}", changed
+
+
+def changed_name(label: str, name: str) -> str:
+    """The piece of an algorithm with one parameter changed; that of the published parameters where it is theirs."""
+    if replace(PUBLISHED[name], **CHANGES[label]) != PUBLISHED[name]:
+        return f"{label}/{name}"
+    return "run/none" if name == "none" else f"run/{name}/{TUNED}"
 
 
 def _sized(run: Run, quick: bool) -> Run:

@@ -27,6 +27,7 @@ SHOWN = (0.01, 0.1, 0.5, 1.0)  # Fig. 3(a) to (d)
 TUNED = 0.3  # the alpha at which the paper chose rho
 ETAS = (0.1, 1.0, 10.0, 100.0)
 RIDGES = (1e-10, 10**-2.5, 0.1, 1.0, 10.0)
+WEIGHTS = (146.0, 1750.0)
 DELTA = 1e-5
 NAMES = {"none": "Algorithm 1 (no privacy)", "dvp": "DVP", "pvp": "PVP, C^R 146", "pvp-table": "PVP, C^R 1750"}
 
