@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from tacit.papers.reproduction.claims import Expected, Item, Judged, judge_number, judge_words, leave_open
 from tacit.papers.reproduction.dynamic import claims_privacy as privacy
-from tacit.papers.reproduction.dynamic.readings import UTILITY, Readings, balance, inner_minimum, printed_curve
+from tacit.papers.reproduction.dynamic.readings import Readings, balance, inner_minimum, printed_curve, undercut
 from tacit.papers.reproduction.dynamic.settings import ALPHAS, PUBLISHED, RIDGES, SHOWN, WEIGHTS
 from tacit.papers.reproduction.work import Results
 
-Check = Callable[[Item, Readings], Judged]
+Check = Callable[[Item, Readings, Expected], Judged]
 SLACK = 0.001  # losses nearer than this are the same
 ZERO_MODEL = math.log(2)
 ON_ADULT = ("fig-3/", "table-2/", "table-3/", "fig-4/dvp", "fig-4/pvp", "fig-4/same", "fig-4/osc", "fig-5/pvp",
@@ -58,7 +58,7 @@ def _algorithm_1(item: Item, at: Readings, expected: Expected) -> Judged:
     return judge_words(item, f"loss above the pooled {pooled:.4f}: {_listed([q - pooled for q in quarters], 2)}", holds, reason)
 
 
-def _faster(name: str) -> Callable[[Item, Readings, Expected], Judged]:
+def _faster(name: str) -> Check:
     def check(item: Item, at: Readings, expected: Expected) -> Judged:
         means = [float(at.curve(f"run/{name}/{alpha}").mean()) for alpha in SHOWN]
         other = ""
@@ -70,7 +70,7 @@ def _faster(name: str) -> Callable[[Item, Readings, Expected], Judged]:
     return check
 
 
-def _converges(name: str) -> Callable[[Item, Readings, Expected], Judged]:
+def _converges(name: str) -> Check:
     def check(item: Item, at: Readings, expected: Expected) -> Judged:
         ends = at.values(name, "last", alphas=SHOWN)
         below = [alpha for alpha, end in zip(SHOWN, ends, strict=True) if end < ZERO_MODEL]
@@ -99,7 +99,7 @@ def _variance(item: Item, at: Readings, expected: Expected) -> Judged:
 # --- tables II and III -------------------------------------------------------------------------------
 
 
-def _best_of(name: str, kind: str, values: Sequence[float], form: str) -> Callable[[Item, Readings, Expected], Judged]:
+def _best_of(name: str, kind: str, values: Sequence[float], form: str) -> Check:
     def check(item: Item, at: Readings, expected: Expected) -> Judged:
         losses = {value: at.changed(f"{kind}/{value:{form}}", name) for value in values}
         assert isinstance(item.published, int | float)
@@ -121,7 +121,7 @@ def _two_weights(item: Item, at: Readings, expected: Expected) -> Judged:
 # --- the trade-off -----------------------------------------------------------------------------------
 
 
-def _fitted(name: str, place: int) -> Callable[[Item, Readings, Expected], Judged]:
+def _fitted(name: str, place: int) -> Check:
     def check(item: Item, at: Readings, expected: Expected) -> Judged:
         curve = at.fit(name, at.iterations)
         if curve is None:
@@ -160,20 +160,17 @@ def _increasing(item: Item, at: Readings, expected: Expected) -> Judged:
 
 
 def _optimum(item: Item, at: Readings, expected: Expected) -> Judged:
-    words, holds, near = [], True, 1e-12
+    words, bounded = [], True
     for name in ("dvp", "pvp"):
-        curve = printed_curve(name, 0.0)
-        inside = inner_minimum(curve)
-        least = math.inf if inside is None else balance(curve, inside)
-        # U_priv grows like ln(1/alpha): at most this alpha is needed to undercut the minimum inside
-        needed = math.exp(-(curve.height - least) / UTILITY.scale) * UTILITY.top / UTILITY.linear
-        holds = holds and inside is not None and balance(curve, max(needed, 1e-300)) >= least and needed > near
-        words.append(f"{LABELS[name]}: minimum inside at alpha {inside:.4g}" if inside else f"{LABELS[name]}: none inside")
+        inside, below = inner_minimum(printed_curve(name, 0.0)), undercut(printed_curve(name, 0.0))
+        bounded = bounded and below is None
+        said = "none inside" if inside is None else f"minimum inside at alpha {inside:.4g}"
+        words.append(f"{LABELS[name]}: {said}" + ("" if below is None else f", undercut from alpha 10^{below:.0f} down"))
     reason = "the objective falls without bound as alpha goes to 0, where U_priv is infinite: (28) needs c3 < c4 + c6"
-    return judge_words(item, "; ".join(words), holds, "" if holds else reason)
+    return judge_words(item, "; ".join(words), bounded, "" if bounded else reason)
 
 
-def _final(better: str, alphas: tuple[float, ...]) -> Callable[[Item, Readings, Expected], Judged]:
+def _final(better: str, alphas: tuple[float, ...]) -> Check:
     def check(item: Item, at: Readings, expected: Expected) -> Judged:
         found = {name: at.values(name, "final", alphas=alphas) for name in ("dvp", "pvp")}
         won = [(d < p) == (better == "dvp") for d, p in zip(*found.values(), strict=True)]
@@ -217,7 +214,7 @@ def _tradeoff(item: Item, at: Readings, expected: Expected) -> Judged:
     return judge_words(item, words, all(_falls(values) for values in found.values()))
 
 
-CHECKS: dict[str, Callable[[Item, Readings, Expected], Judged]] = {
+CHECKS: dict[str, Check] = {
     "sec-4/algorithm-1": _algorithm_1,
     **{f"fig-3/faster/{name}": _faster(name) for name in ("dvp", "pvp")},
     **{f"fig-3/converges/{name}": _converges(name) for name in ("dvp", "pvp")},

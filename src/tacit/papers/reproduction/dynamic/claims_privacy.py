@@ -9,6 +9,7 @@ from tacit.papers.reproduction.claims import Expected, Item, Judged, judge_numbe
 from tacit.papers.reproduction.dynamic.readings import Readings
 from tacit.papers.sample_sizes import Goal, rows_for_dual, rows_for_released_primal
 
+Check = Callable[[Item, Readings, Expected], Judged]
 ROUNDING = 1e-9
 CONSTANT = (
     "the bound has a constant that is only said to exist, and Delta(t) without any bound; its terms are in "
@@ -17,7 +18,7 @@ CONSTANT = (
 EXAMPLE = Goal(reference=10.0, accuracy=0.1, alpha=0.3, columns=105, weight=1750.0, pull=26.0)
 
 
-def _densities(name: str, *, last: bool | None = None) -> Callable[[Item, Readings, Expected], Judged]:
+def _densities(name: str, *, last: bool | None = None) -> Check:
     """Iterations of a run: all of them, or the last one, or all but it."""
 
     def check(item: Item, at: Readings, expected: Expected) -> Judged:
@@ -68,7 +69,7 @@ def _preferred(item: Item, at: Readings, expected: Expected) -> Judged:
     return judge_words(item, words, dual < primal, "of two upper bounds with unknown constants, which decide nothing at one |f0|")
 
 
-CHECKS: dict[str, Callable[[Item, Readings, Expected], Judged]] = {
+CHECKS: dict[str, Check] = {
     "theorem-1/printed": _densities("dvp"),
     "theorem-1/half": _densities("dvp-half"),
     "theorem-2/intermediate": _densities("pvp", last=False),

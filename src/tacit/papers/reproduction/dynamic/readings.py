@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,3 +91,16 @@ def inner_minimum(curve: LossCurve) -> float | None:
     values = np.array([balance(curve, float(alpha)) for alpha in grid])
     inside = np.flatnonzero((values[1:-1] < values[:-2]) & (values[1:-1] <= values[2:])) + 1
     return float(grid[inside[np.argmin(values[inside])]]) if inside.size else None
+
+
+def undercut(curve: LossCurve) -> float | None:
+    """log10 of an alpha from which down the balance is below its minimum inside; None where there is no such minimum.
+
+    L_acc <= c4 + c6, and U_priv >= w1 ln(w2/(w3 alpha)) - w1 w4 alpha/w3: with the logarithm there always is one.
+    """
+    inside = inner_minimum(curve)
+    if inside is None:
+        return None
+    room = curve.height + curve.floor - balance(curve, inside)
+    log = -room / UTILITY.scale - math.log(UTILITY.linear / UTILITY.top) - UTILITY.square / UTILITY.linear
+    return log / math.log(10)
