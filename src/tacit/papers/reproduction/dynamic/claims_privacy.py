@@ -60,13 +60,17 @@ def growth() -> tuple[float, float]:
 def _influence(item: Item, at: Readings, expected: Expected) -> Judged:
     dual, primal = growth()
     words = f"ten times |f0|: rows of DVP times {dual:.4g}, of PVP times {primal:.4g}"
-    return judge_words(item, words, dual > primal, "PVP has |f0|^3, DVP |f0|^2: the printed words are the wrong way round")
+    return judge_words(
+        item, words, dual > primal, "PVP has |f0|^3, DVP |f0|^2: the printed words are the wrong way round"
+    )
 
 
 def _preferred(item: Item, at: Readings, expected: Expected) -> Judged:
     dual, primal = growth()
     words = f"rows of DVP times {dual:.4g}, of PVP times {primal:.4g}"
-    return judge_words(item, words, dual < primal, "of two upper bounds with unknown constants, which decide nothing at one |f0|")
+    return judge_words(
+        item, words, dual < primal, "of two upper bounds with unknown constants, which decide nothing at one |f0|"
+    )
 
 
 CHECKS: dict[str, Check] = {

@@ -31,11 +31,12 @@ def convergence(at: Readings, alpha: float) -> Draw:
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         steps = np.arange(1, at.iterations + 1)
-        for name in ("pvp-table", "pvp", "dvp"):
-            axes.plot(steps, at.curve(f"run/{name}/{alpha}"), color=COLOURS[name], lw=1.4, label=NAMES[name])
+        axes.plot(steps, at.curve("run/none"), color="#aaaaaa", lw=3.2, label=NAMES["none"])
+        axes.plot(steps, at.curve(f"run/dvp/{alpha}"), color=BLUE, lw=1.3, label=NAMES["dvp"])
+        axes.plot(steps, at.curve(f"run/pvp/{alpha}"), color=RED, lw=1.3, label=NAMES["pvp"])
         released = at.curve(f"run/pvp/{alpha}", "released")
         axes.plot(steps, released, color=RED, lw=0.9, ls=(0, (3, 2)), label="PVP, C^R 146, as sent")
-        axes.plot(steps, at.curve("run/none"), color=GREY, lw=1.8, label=NAMES["none"])
+        axes.plot(steps, at.curve(f"run/pvp-table/{alpha}"), color=ORANGE, lw=1.3, label=NAMES["pvp-table"])
         axes.axhline(ZERO_MODEL, color="#222222", lw=0.8, ls=":", label="zero model (ln 2)")
         axes.set_yscale("log")
         axes.set_xlim(0, at.iterations)
@@ -53,9 +54,13 @@ def sound_forms(at: Readings) -> Draw:
         panels = figure.subplots(1, 2, sharey=True)
         steps = np.arange(1, at.iterations + 1)
         shades = (PURPLE, RED, ORANGE, GREEN)
-        for axes, name, title in zip(panels, ("dvp", "pvp"), ("DVP, zeta halved", "PVP, from released models"), strict=True):
+        for axes, name, title in zip(
+            panels, ("dvp", "pvp"), ("DVP, zeta halved", "PVP, from released models"), strict=True
+        ):
             for alpha, colour in zip(SHOWN, shades, strict=True):
-                axes.plot(steps, at.curve(f"sound/{name}/{alpha}", "released"), color=colour, lw=1.4, label=f"alpha {alpha:g}")
+                axes.plot(
+                    steps, at.curve(f"sound/{name}/{alpha}", "released"), color=colour, lw=1.4, label=f"alpha {alpha:g}"
+                )
                 axes.plot(steps, at.curve(f"run/{name}/{alpha}"), color=colour, lw=0.9, ls=(0, (3, 2)))
             axes.plot(steps, at.curve("run/none"), color=GREY, lw=1.8, label=NAMES["none"])
             axes.set_yscale("log")
@@ -86,14 +91,21 @@ def tradeoff(at: Readings, name: str, iteration: int) -> Draw:
             left.plot(grid, [curve(a) for a in grid], color=colour, lw=1.4, label=label)
             inside = inner_minimum(curve)
             best = "no minimum inside" if inside is None else f"minimum inside at {inside:.3g}"
-            right.plot(grid, [balance(curve, a) for a in grid], color=colour, lw=1.4, label=f"{label.split(':')[0].split(' c4')[0]}: {best}")
+            right.plot(
+                grid,
+                [balance(curve, a) for a in grid],
+                color=colour,
+                lw=1.4,
+                label=f"{label.split(':')[0].split(' c4')[0]}: {best}",
+            )
             if inside is not None:
                 right.plot([inside], [balance(curve, inside)], "D", color=colour, ms=6)
                 lowest = min(lowest, balance(curve, inside))
-        right.plot(grid, [UTILITY(a) for a in grid], color=GREY, lw=1.1, label="utility of privacy")
+        middle = lowest if np.isfinite(lowest) else floor
+        if middle < 2:  # otherwise the utility is too small to be seen beside it
+            right.plot(grid, [UTILITY(a) for a in grid], color=GREY, lw=1.1, label="utility of privacy")
+        right.set_ylim(*((-0.1, middle + 0.6) if middle < 2 else (middle - 0.3, middle + 1.5)))
         left.set_yscale("log")
-        top = lowest if np.isfinite(lowest) else floor
-        right.set_ylim(-0.1, top + max(0.6, 0.3 * abs(top)))
         for axes, what in ((left, LOSS), (right, "loss - utility")):
             axes.set_xscale("log")
             tidy(axes, ALPHA, what)

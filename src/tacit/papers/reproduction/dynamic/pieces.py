@@ -29,7 +29,7 @@ SEEDS = 2
 EPSILONS = (0.5, 1.0, 4.0)
 FEW = {"rows": 9000, "nodes": 5, "iterations": 15, "seeds": 1}  # C^R <= B_p = 1800 holds here, too
 LONG = 4  # times as many iterations, to see where Algorithm 1 goes
-LONG_ETA = 0.1
+LONG_ETA = 0.03
 
 
 def all_pieces(quick: bool) -> list[Piece]:

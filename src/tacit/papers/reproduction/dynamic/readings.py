@@ -62,10 +62,11 @@ class Readings:
         """Loss at an iteration, for all alphas."""
         return [float(self.curve(f"run/{name}/{alpha}")[iteration - 1]) for alpha in ALPHAS]
 
-    def fit(self, name: str, iteration: int) -> LossCurve | None:
-        """The fitted loss by alpha; None where losses do not fall with alpha."""
+    def fit(self, name: str, iteration: int, least: float = 0.0) -> LossCurve | None:
+        """The fitted loss by alpha, for those of at least `least`; None where losses do not fall with alpha."""
+        pairs = [pair for pair in zip(ALPHAS, self.points(name, iteration), strict=True) if pair[0] >= least]
         try:
-            return fit_loss_curve(ALPHAS, self.points(name, iteration))
+            return fit_loss_curve([alpha for alpha, _ in pairs], [loss for _, loss in pairs])
         except InputError:
             return None
 

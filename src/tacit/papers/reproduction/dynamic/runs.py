@@ -26,11 +26,14 @@ ENOUGH = 1e6  # an epsilon that refuses nothing: the alphas decide here
 def run_algorithm(settings: Settings) -> Outcome:
     """Loss at each iteration, and what came out at the end, for each seed.
 
-    Losses are means over rows: the paper's empirical loss divided by its factor C^R.
+    Losses are means over rows: the paper's empirical loss divided by its factor C^R. "loss" is that of f_p on the
+    node's own rows, in the mean over nodes, "released" that of what it sends, "joint" that of the mean model on all rows.
     """
     run = Run(**settings)
     rows = adult_rows(run.rows)
-    return {"seeds": [_one(run, rows, seed) for seed in range(run.seeds)]}
+    graph = make_graph(run.graph, run.nodes, 0)
+    found = {"nodes": run.nodes, "edges": sum(graph.degrees) // 2, "rows": len(rows.train), "eta": run.eta}
+    return {**found, "seeds": [_one(run, rows, seed) for seed in range(run.seeds)]}
 
 
 def make_plan(run: Run, sizes: tuple[int, ...], columns: int, seed: int) -> GraphPlan:
@@ -51,7 +54,7 @@ def _one(run: Run, rows: Rows, seed: int) -> dict[str, Any]:
     groups = deal_out(sparse.csr_matrix(rows.train), rows.labels, None, run.nodes, np.random.RandomState(seed))
     plan = make_plan(run, groups.sizes, rows.train.shape[1], seed)
     names = tuple(f"column {k + 1}" for k in range(plan.columns))
-    watched = _Watched(groups, rows, run.iterations)
+    watched = _Watched(groups, rows, run)
     GraphRun(plan, groups.shards(plan.graph.names, names), groups.labels).go(checkpoint=watched)
     return watched.record()
 
@@ -59,8 +62,10 @@ def _one(run: Run, rows: Rows, seed: int) -> dict[str, Any]:
 class _Watched:
     """What each iteration left behind; called after every round."""
 
-    def __init__(self, groups: Groups, rows: Rows, iterations: int) -> None:
-        self.groups, self.rows, self.iterations = groups, rows, iterations
+    def __init__(self, groups: Groups, rows: Rows, run: Run) -> None:
+        self.groups, self.rows, self.iterations = groups, rows, run.iterations
+        self.together = run.algorithm == "none"
+        self.joint: list[float] = []
         self.loss: list[float] = []
         self.released: list[float] = []
         self.at: dict[str, Any] = {}
@@ -71,6 +76,9 @@ class _Watched:
         if done <= self.iterations:
             self.loss.append(self._mean_loss([side.model for side in sides]))
             self.released.append(self._mean_loss([side.released for side in sides]))
+            if self.together:
+                mean = np.mean([side.model for side in sides], axis=0)
+                self.joint.append(_digits(mean_loss(self.rows.train @ mean, self.rows.labels)))
         if done >= self.iterations:
             when = "last" if done == self.iterations else "final"
             self.at[when] = self._measure(np.array([side.model for side in sides]))
@@ -95,7 +103,8 @@ class _Watched:
 
     def record(self) -> dict[str, Any]:
         """As JSON."""
-        return {"loss": self.loss, "released": self.released, **self.at}
+        joint = {"joint": self.joint} if self.together else {}
+        return {"loss": self.loss, "released": self.released, **joint, **self.at}
 
 
 def mean_loss(scores: Vector, labels: Vector) -> float:
@@ -106,7 +115,9 @@ def mean_loss(scores: Vector, labels: Vector) -> float:
 def _digits(value: Any) -> float:
     """Seven digits are enough for pictures, and keep stored outcomes small."""
     number = float(value)
-    return number if number == 0 or not math.isfinite(number) else round(number, 6 - math.floor(math.log10(abs(number))))
+    return (
+        number if number == 0 or not math.isfinite(number) else round(number, 6 - math.floor(math.log10(abs(number))))
+    )
 
 
 def run_pooled(settings: Settings) -> Outcome:

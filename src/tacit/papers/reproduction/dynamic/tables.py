@@ -44,11 +44,25 @@ def weights(at: Readings) -> Table:
 
 def networks(at: Readings) -> Table:
     """Beside Fig. 3: other networks."""
-    usual = ("as chosen: 10 nodes, 13 edges", "run/none", f"run/dvp/{TUNED}", f"run/pvp/{TUNED}")
+    run = at.outcome("run/none")
+    usual = (
+        f"as chosen: {run['nodes']} nodes, {run['edges']} edges",
+        "run/none",
+        f"run/dvp/{TUNED}",
+        f"run/pvp/{TUNED}",
+    )
     rows = [(usual[0], *(_number(at.value(name, "last")) for name in usual[1:]))]
     for label in NETWORKS:
-        rows.append((label, *(_number(at.changed(f"network/{label}", name)) for name in ALL)))
-    caption = f"Mean loss at the last iteration, alpha {TUNED}, eta 10, parameters of Fig. 3. Rows are dealt out evenly."
+        found = at.outcome(f"network/{label}/none")
+        named = (
+            f"{label} ({found['nodes']} nodes, {found['edges']} edges)"
+            if "nodes" not in label
+            else (f"{found['nodes']} nodes, {found['edges']} edges")
+        )
+        rows.append((named, *(_number(at.changed(f"network/{label}", name)) for name in ALL)))
+    caption = (
+        f"Mean loss at the last iteration, alpha {TUNED}, eta 10, parameters of Fig. 3. Rows are dealt out evenly."
+    )
     return Table("beside Fig. 3", "What the network changes, which is not printed", caption, ("network", *HEAD), rows)
 
 
@@ -56,7 +70,12 @@ def whole_runs(at: Readings) -> Table:
     """Beside Fig. 3: what the alphas add up to."""
     outcome = at.outcome("epsilon")
     rows = [
-        (f"{a:g}", f"{outcome['stated'][str(a)]:.3g}", f"{outcome['dvp_round'][str(a)]:.3g}", f"{outcome['dvp_proven'][str(a)]:.3g}")
+        (
+            f"{a:g}",
+            f"{outcome['stated'][str(a)]:.3g}",
+            f"{outcome['dvp_round'][str(a)]:.3g}",
+            f"{outcome['dvp_proven'][str(a)]:.3g}",
+        )
         for a in ALPHAS
     ]
     caption = (
@@ -65,7 +84,12 @@ def whole_runs(at: Readings) -> Table:
         "for its iterations before the last; its last one, as printed, has no epsilon at all (theorem 5 of "
         "docs/proofs/dynamic.md)."
     )
-    head = ("alpha (one iteration)", "whole run, if each had alpha", "DVP as printed: one iteration", "DVP as printed: whole run")
+    head = (
+        "alpha (one iteration)",
+        "whole run, if each had alpha",
+        "DVP as printed: one iteration",
+        "DVP as printed: whole run",
+    )
     return Table("beside Fig. 3", "The whole run, which is what a person is exposed to", caption, head, rows)
 
 
@@ -80,7 +104,16 @@ def final_outputs(at: Readings) -> Table:
     for asked, found in at.outcome("default")["epsilons"].items():
         rows.append(("default method", f"{float(asked):g}", f"{found['loss']:.4f} / {found['error']:.3f}", "", "", ""))
     none, pooled = "run/none", at.outcome("pooled")
-    rows.append(("Algorithm 1", "none", f"{_number(at.value(none, 'final'))} / {at.value(none, 'final', 'error'):.3f}", "", "", ""))
+    rows.append(
+        (
+            "Algorithm 1",
+            "none",
+            f"{_number(at.value(none, 'final'))} / {at.value(none, 'final', 'error'):.3f}",
+            "",
+            "",
+            "",
+        )
+    )
     rows.append(("all rows in one place", "none", f"{pooled['loss']:.4f} / {pooled['error']:.3f}", "", "", ""))
     caption = (
         "Mean loss on the nodes' own rows / part of the test rows with a wrong label, in the mean over nodes. Sound: DVP with "
