@@ -65,12 +65,13 @@ def compare_densities(settings: Settings) -> Outcome:
 
 def audited() -> dict[str, Run]:
     """What is audited: two rounds of DVP, printed and corrected; PVP for as long as its own state needs to run away."""
-    few = {"alpha": 0.5, "rows": 30162}
+    dual = replace(DVP, alpha=0.5, iterations=1)
+    primal = replace(PVP, alpha=0.5, iterations=29, eta=0.5, nodes=2, graph="complete")
     return {
-        "dvp": replace(DVP, iterations=1, **few),
-        "dvp-half": replace(DVP, iterations=1, sound=True, **few),
-        "pvp": replace(PVP, iterations=29, eta=0.5, nodes=2, graph="complete", **few),
-        "pvp-released": replace(PVP, iterations=29, eta=0.5, nodes=2, graph="complete", sound=True, **few),
+        "dvp": dual,
+        "dvp-half": replace(dual, sound=True),
+        "pvp": primal,
+        "pvp-released": replace(primal, sound=True),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from tacit.papers.reproduction.claims import Expected, Item, Judged, judge_number, judge_words, leave_open
 from tacit.papers.reproduction.dynamic import claims_privacy as privacy
@@ -36,7 +37,7 @@ def _listed(values: Sequence[float], digits: int = 3) -> str:
 
 
 def _falls(values: Sequence[float]) -> bool:
-    return all(after < before for before, after in zip(values, values[1:], strict=False))
+    return all(after < before for before, after in pairwise(values))
 
 
 def _most(better: Sequence[bool]) -> bool:
@@ -110,7 +111,8 @@ def _best_of(name: str, kind: str, values: Sequence[float], form: str) -> Check:
     def check(item: Item, at: Readings, expected: Expected) -> Judged:
         losses = {value: at.changed(f"{kind}/{value:{form}}", name) for value in values}
         assert isinstance(item.published, int | float)
-        own = losses[min(values, key=lambda value: abs(math.log(value / float(item.published))))]
+        printed = float(item.published)
+        own = losses[min(values, key=lambda value: abs(math.log(value / printed)))]
         best = min(losses, key=lambda value: losses[value])
         words = "; ".join(f"{value:.3g}: {loss:.4g}" for value, loss in losses.items())
         reason = f"best of those tried here: {best:.3g}; the printed one gives {own:.4g}"
@@ -138,8 +140,8 @@ def _fitted(name: str, place: int) -> Check:
         upper = at.fit(name, at.iterations, least=0.1)
         other = "" if upper is None else f"; to alphas from 0.1 up: {(upper.height, upper.rate)[place]:.3g}"
         reason = (
-            f"fitted to alphas {_listed(ALPHAS)}{other}; the paper prints neither its alphas nor its units (with its factor "
-            f"C^R the zero model has a loss of {PUBLISHED[name].weight * ZERO_MODEL:.0f}; ours are without it)"
+            f"fitted to alphas {_listed(ALPHAS)}{other}; the paper prints neither its alphas nor its units (with its "
+            f"factor C^R the zero model has a loss of {PUBLISHED[name].weight * ZERO_MODEL:.0f}; ours are without it)"
         )
         return judge_number(item, (curve.height, curve.rate)[place], reason)
 

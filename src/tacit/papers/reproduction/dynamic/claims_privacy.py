@@ -39,8 +39,8 @@ def _whole_run(item: Item, at: Readings, expected: Expected) -> Judged:
     outcome = at.outcome("epsilon")
     proven = outcome["dvp_proven"]["0.5"]
     reason = (
-        f"alpha is the epsilon of one message; {outcome['rounds']} of them add up to this, and with the printed noise of "
-        f"DVP to {proven:.1f}; at delta 0 they are {0.5 * outcome['rounds']:g}"
+        f"alpha is the epsilon of one message; {outcome['rounds']} of them add up to this, and with the printed "
+        f"noise of DVP to {proven:.1f}; at delta 0 they are {0.5 * outcome['rounds']:g}"
     )
     return judge_number(item, round(outcome["stated"]["0.5"], 2), reason)
 

@@ -27,7 +27,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 SEEDS = 2
 EPSILONS = (0.5, 1.0, 4.0)
-FEW = {"rows": 9000, "nodes": 5, "iterations": 15, "seeds": 1}  # C^R <= B_p = 1800 holds here, too
+FEW: dict[str, Any] = {"rows": 9000, "nodes": 5, "iterations": 15, "seeds": 1}  # C^R <= B_p = 1800 holds here, too
 LONG = 4  # times as many iterations, to see where Algorithm 1 goes
 LONG_ETA = 0.03
 

@@ -26,8 +26,8 @@ ENOUGH = 1e6  # an epsilon that refuses nothing: the alphas decide here
 def run_algorithm(settings: Settings) -> Outcome:
     """Loss at each iteration, and what came out at the end, for each seed.
 
-    Losses are means over rows: the paper's empirical loss divided by its factor C^R. "loss" is that of f_p on the
-    node's own rows, in the mean over nodes, "released" that of what it sends, "joint" that of the mean model on all rows.
+    Losses are means over rows: the paper's empirical loss without its factor C^R. "loss" is that of f_p on the
+    node's own rows, in the mean over nodes; "released" that of what it sends; "joint" that of the mean model on all.
     """
     run = Run(**settings)
     rows = adult_rows(run.rows)

@@ -11,9 +11,10 @@ from tacit.papers.reproduction.page_parts import Figure, Section
 from tacit.papers.reproduction.work import Results
 
 UNITS = (
-    "The paper's empirical loss has the factor C^R. All losses here are without it, so that different C^R can be compared, "
-    "and with it the printed c4 of 0.2 would be nothing: the zero model has 1213.",
-    "Losses of PVP are those of f_p(t), as the paper defines them, which no neighbour ever sees; what is sent is drawn too.",
+    "The paper's empirical loss has the factor C^R. All losses here are without it, so that different C^R can be "
+    "compared, and with it the printed c4 of 0.2 would be nothing: the zero model has 1213.",
+    "Losses of PVP are those of f_p(t), as the paper defines them, which no neighbour ever sees; what is sent is "
+    "drawn too.",
 )
 LETTERS = dict(zip(SHOWN, "abcd", strict=True))
 
@@ -32,12 +33,12 @@ def _chosen(at: Readings) -> str:
     run, pooled = at.outcome("run/none"), at.outcome("pooled")
     best = min(ETAS, key=lambda eta: at.changed(f"eta/{eta:g}", "dvp"))
     return (
-        "The paper prints neither the number of nodes, nor their graph, eta, the rows of a node, or how Adult became numbers. "
-        f"Chosen here: {run['rows']} train rows without missing values, as {pooled['columns']} columns (99 values of the "
-        f"categories, 6 numbers from 0 to 1) scaled to norm 1, dealt out evenly to {run['nodes']} nodes with {run['edges']} "
-        f"edges, and {at.iterations} iterations; errors are on the {pooled['test_rows']} test rows without missing values. eta "
-        f"is {run['eta']:g}, by the paper's own rule for rho applied to 0.1, 1, 10 and 100: the loss of DVP at alpha {TUNED} "
-        f"(in this run {best:g} is the best of them)."
+        "The paper prints neither the number of nodes, nor their graph, eta, the rows of a node, or how Adult became "
+        f"numbers. Chosen here: {run['rows']} train rows without missing values, as {pooled['columns']} columns (99 "
+        f"values of the categories, 6 numbers from 0 to 1) scaled to norm 1, dealt out evenly to {run['nodes']} "
+        f"nodes with {run['edges']} edges, and {at.iterations} iterations; errors are on the {pooled['test_rows']} "
+        f"test rows without missing values. eta is {run['eta']:g}, by the paper's own rule for rho applied to 0.1, "
+        f"1, 10 and 100: the loss of DVP at alpha {TUNED} (in this run {best:g} is the best of them)."
     )
 
 
@@ -73,8 +74,8 @@ def _convergence(at: Readings) -> Section:
 def _parameters(at: Readings) -> Section:
     figure = Figure(
         "beside-fig-3-eta", "beside Fig. 3", f"What eta changes, at alpha {TUNED}",
-        "Loss at the last iteration. A small eta lets Algorithm 1 converge, and DVP drown in its noise; a large one holds "
-        "both back. No eta of these brings PVP with the printed rho near the others.",
+        "Loss at the last iteration. A small eta lets Algorithm 1 converge, and DVP drown in its noise; a large one "
+        "holds both back. No eta of these brings PVP with the printed rho near the others.",
         figures.by_eta(at),
     )  # fmt: skip
     return Section("Parameters", (), [figure], [tables.ridges(at), tables.weights(at), tables.networks(at)])
@@ -86,8 +87,9 @@ def _tradeoff(at: Readings) -> Section:
     for letter, name, iteration in (("a", "dvp", early), ("b", "dvp", late), ("c", "pvp", early), ("d", "pvp", late)):
         title = f"{name.upper()} at iteration {iteration}"
         caption = (
-            "Left: loss by alpha and its least-squares curve. Right: L_acc - U_priv, omegas 0.02, 6, 9, 1. The paper does not "
-            "say which iterations it draws. Towards alpha 0 the balance falls without bound; diamonds are minima inside."
+            "Left: loss by alpha and its least-squares curve. Right: L_acc - U_priv, omegas 0.02, 6, 9, 1. The paper "
+            "does not say which iterations it draws. Towards alpha 0 the balance falls without bound; diamonds are "
+            "minima inside."
         )
         drawn.append(
             Figure(
@@ -114,14 +116,16 @@ def _outputs(at: Readings) -> Section:
 
 def _proofs(at: Readings) -> Section:
     figure = Figure(
-        "beside-theorems", "beside theorems 1 and 2", "Log ratio of the densities of one iteration on neighbouring rows",
-        "The exact ratio, on rows and transcripts that were searched for. DVP at the parameters of Fig. 3; PVP with two nodes "
-        "and eta 0.5, where its own state runs away within 30 iterations.",
+        "beside-theorems", "beside theorems 1 and 2", "Log ratio of the densities of one iteration on neighbouring "
+        "rows",
+        "The exact ratio, on rows and transcripts that were searched for. DVP at the parameters of Fig. 3; PVP with "
+        "two nodes and eta 0.5, where its own state runs away within 30 iterations.",
         figures.densities(at), (8.6, 4.0),
     )  # fmt: skip
     words = (
-        "Theorem 1 does not hold with the zeta that Algorithm 2 prints, and holds with the half that its proof uses. Theorem 2 "
-        "holds for the iterations before the last, which reads a model that was never released, and fails there.",
+        "Theorem 1 does not hold with the zeta that Algorithm 2 prints, and holds with the half that its proof uses. "
+        "Theorem 2 holds for the iterations before the last, which reads a model that was never released, and fails "
+        "there.",
         "Theorems 3 to 6 have a constant each that is only said to exist: they cannot be checked.",
     )
     return Section("What is proven", words, [figure])

@@ -26,8 +26,8 @@ def ridges(at: Readings) -> Table:
             cells.append(_number(at.changed(f"rho/{ridge:.2e}", name)) + mark)
         rows.append((f"{ridge:.3g}", *cells))
     caption = (
-        f"Mean loss at the last iteration, alpha {TUNED} (PVP with C^R 146). The paper chose rho by this loss from values "
-        "that it does not print. The noise of PVP falls as 1/rho: a larger rho would have served it far better."
+        f"Mean loss at the last iteration, alpha {TUNED} (PVP with C^R 146). The paper chose rho by this loss from "
+        "values that it does not print. The noise of PVP falls as 1/rho: a larger rho would have served it far better."
     )
     return Table("Table II", "rho, and the loss at others", caption, ("rho", *HEAD), rows)
 
@@ -36,8 +36,8 @@ def weights(at: Readings) -> Table:
     """Table III, with the loss at each value."""
     rows = [(f"{weight:g}", *(_number(at.changed(f"weight/{weight:g}", name)) for name in ALL)) for weight in WEIGHTS]
     caption = (
-        f"Mean loss at the last iteration, alpha {TUNED}. Table III prints 1750 for all three; the caption of Fig. 3 prints "
-        "146 for PVP."
+        f"Mean loss at the last iteration, alpha {TUNED}. Table III prints 1750 for all three; the caption of Fig. 3 "
+        "prints 146 for PVP."
     )
     return Table("Table III", "C^R, and the loss at both values that are printed", caption, ("C^R", *HEAD), rows)
 
@@ -79,10 +79,10 @@ def whole_runs(at: Readings) -> Table:
         for a in ALPHAS
     ]
     caption = (
-        f"Epsilon of {outcome['rounds']} iterations at delta {outcome['delta']:g}, by exact composition. DVP as printed has "
-        "about half of the noise that alpha needs: its own epsilon for one iteration, and for all. PVP has the second column "
-        "for its iterations before the last; its last one, as printed, has no epsilon at all (theorem 5 of "
-        "docs/proofs/dynamic.md)."
+        f"Epsilon of {outcome['rounds']} iterations at delta {outcome['delta']:g}, by exact composition. DVP as "
+        "printed has about half of the noise that alpha needs: its own epsilon for one iteration, and for all. PVP "
+        "has the second column for its iterations before the last; its last one, as printed, has no epsilon at all "
+        "(theorem 5 of docs/proofs/dynamic.md)."
     )
     head = (
         "alpha (one iteration)",
@@ -116,9 +116,10 @@ def final_outputs(at: Readings) -> Table:
     )
     rows.append(("all rows in one place", "none", f"{pooled['loss']:.4f} / {pooled['error']:.3f}", "", "", ""))
     caption = (
-        "Mean loss on the nodes' own rows / part of the test rows with a wrong label, in the mean over nodes. Sound: DVP with "
-        "half the zeta and Phi where it helps; PVP from released models alone, whose noise is smaller by rho/(rho + 2 eta N_p). "
-        "The epsilon of the forms as published is not proven for them; that of the default method is."
+        "Mean loss on the nodes' own rows / part of the test rows with a wrong label, in the mean over nodes. Sound: "
+        "DVP with half the zeta and Phi where it helps; PVP from released models alone, whose noise is smaller by "
+        "rho/(rho + 2 eta N_p). The epsilon of the forms as published is not proven for them; that of the default "
+        "method is."
     )
     head = ("", "epsilon of 100 iterations", "DVP", "DVP, sound", "PVP", "PVP, sound")
     return Table("beside Fig. 5", "Final outputs: published, sound, and the default method", caption, head, rows)
