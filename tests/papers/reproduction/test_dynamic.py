@@ -82,8 +82,9 @@ def test_every_item_is_judged_in_order() -> None:
 def test_losses_like_the_printed_curves_agree_with_them() -> None:
     found = verdicts(made_up())
     for id in ("fig-4/dvp/c4", "fig-4/dvp/c5", "fig-4/pvp/c4", "fig-4/pvp/c5", "fig-4/same", "fig-3/robust",
-               "fig-3/variance", "fig-3/faster/dvp", "fig-3/faster/pvp", "fig-5/error", "abstract/dvp", "sec-5/tradeoff",
-               "sec-4/algorithm-1", "fig-3/converges/dvp", "table-2/dvp", "table-2/pvp", "table-3/dvp"):  # fmt: skip
+               "fig-3/variance", "fig-3/faster/dvp", "fig-3/faster/pvp", "fig-5/error", "abstract/dvp",
+               "sec-5/tradeoff", "sec-4/algorithm-1", "fig-3/converges/dvp", "table-2/dvp", "table-2/pvp",
+               "table-3/dvp"):  # fmt: skip
         assert found[id].verdict == HOLDS, id
     assert found["fig-4/dvp/c5"].ours == pytest.approx(25, rel=0.1)
     for id in ("fig-5/pvp-better", "conclusion/pvp", "fig-3/converges/pvp", "fig-5/fits", "fig-3/weight/pvp",
