@@ -116,6 +116,17 @@ def test_a_lower_balance_of_primal_is_seen() -> None:
     assert verdicts(made_up(swapped))["conclusion/pvp"].verdict == HOLDS
 
 
+def test_an_order_that_hangs_on_eta_is_left_open() -> None:
+    def crossed(name: str, run: Run) -> float:
+        return usual(name, run) + (50.0 if name == "eta/0.1/dvp" else 0.0)
+
+    found = verdicts(made_up(crossed))
+    for id in ("fig-3/robust", "fig-5/pvp-better", "abstract/dvp", "conclusion/pvp"):
+        assert found[id].verdict == OPEN, id
+        assert "eta 0.1: DVP 50" in found[id].reason
+    assert found["fig-5/fits"].verdict == FAILS
+
+
 def test_algorithm_1_must_come_near_the_pooled_loss() -> None:
     results = made_up()
     results["pooled"] = results["pooled"] | {"loss": 0.31}

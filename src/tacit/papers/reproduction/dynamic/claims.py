@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from tacit.papers.reproduction.claims import Expected, Item, Judged, judge_number, judge_words, leave_open
+from tacit.papers.reproduction.claims import OPEN, Expected, Item, Judged, judge_number, judge_words, leave_open
 from tacit.papers.reproduction.dynamic import claims_privacy as privacy
 from tacit.papers.reproduction.dynamic.pieces import LONG_ETA
 from tacit.papers.reproduction.dynamic.readings import Readings, balance, inner_minimum, printed_curve, undercut
-from tacit.papers.reproduction.dynamic.settings import ALPHAS, PUBLISHED, RIDGES, SHOWN, WEIGHTS
+from tacit.papers.reproduction.dynamic.settings import ALPHAS, ETAS, PUBLISHED, RIDGES, SHOWN, TUNED, WEIGHTS
 from tacit.papers.reproduction.work import Results
 
 Check = Callable[[Item, Readings, Expected], Judged]
@@ -42,6 +42,21 @@ def _falls(values: Sequence[float]) -> bool:
 
 def _most(better: Sequence[bool]) -> bool:
     return sum(better) > len(better) / 2
+
+
+def _ranked(item: Item, at: Readings, found: tuple[str, bool, str], what: str = "loss") -> Judged:
+    """A verdict on which of DVP and PVP is lower; open where another eta, which is not printed, turns the order round."""
+    words, holds, reason = found
+    dvp, pvp = at.by_eta("dvp", what), at.by_eta("pvp", what)
+    lower = [eta for eta in ETAS if dvp[eta] < pvp[eta]]
+    if len(lower) in (0, len(ETAS)):
+        return judge_words(item, words, holds, reason)
+    pairs = "; ".join(f"eta {eta:g}: DVP {dvp[eta]:.3g}, PVP {pvp[eta]:.3g}" for eta in ETAS)
+    hangs = (
+        f"{'holds' if holds else 'does not hold'} at eta 10, and hangs on eta, which is not printed; {what} at alpha "
+        f"{TUNED}: {pairs}; each at its own best eta: DVP {min(dvp.values()):.3g}, PVP {min(pvp.values()):.3g}"
+    )
+    return Judged(item, words, OPEN, "; ".join(part for part in (hangs, reason) if part))
 
 
 # --- convergence -------------------------------------------------------------------------------------
@@ -95,13 +110,14 @@ def _robust(item: Item, at: Readings, expected: Expected) -> Judged:
     holds = all(d < min(p, t) for d, p, t in zip(*above.values(), strict=True))
     words = f"above Algorithm 1: DVP {_listed(above['dvp'], 2)}; PVP {_listed(above['pvp'], 2)}"
     reason = f"PVP with C^R 1750: {_listed(above['pvp-table'], 2)}; not slightly, but by far" if holds else ""
-    return judge_words(item, words, holds, reason)
+    return _ranked(item, at, (words, holds, reason))
 
 
 def _variance(item: Item, at: Readings, expected: Expected) -> Judged:
     found = {name: [at.variance(f"run/{name}/{alpha}") for alpha in SHOWN] for name in ("dvp", "pvp")}
     holds = all(d < p for d, p in zip(*found.values(), strict=True))
-    return judge_words(item, f"variance: DVP {_listed(found['dvp'], 2)}; PVP {_listed(found['pvp'], 2)}", holds)
+    words = f"variance: DVP {_listed(found['dvp'], 2)}; PVP {_listed(found['pvp'], 2)}"
+    return _ranked(item, at, (words, holds, ""), "variance")
 
 
 # --- tables II and III -------------------------------------------------------------------------------
@@ -191,7 +207,7 @@ def _final(better: str, alphas: tuple[float, ...]) -> Check:
         won = [(d < p) == (better == "dvp") for d, p in zip(*found.values(), strict=True)]
         words = f"{LABELS[better]} lower at {sum(won)} of {len(won)} alphas"
         reason = f"final loss at alpha {_listed(alphas)}: DVP {_listed(found['dvp'])}; PVP {_listed(found['pvp'])}"
-        return judge_words(item, words, _most(won), reason)
+        return _ranked(item, at, (words, _most(won), reason))
 
     return check
 
@@ -209,7 +225,7 @@ def _error(item: Item, at: Readings, expected: Expected) -> Judged:
     found = {name: at.values(name, "last", "error") for name in ("dvp", "pvp")}
     won = [d < p for d, p in zip(*found.values(), strict=True)]
     reason = f"error at alpha {_listed(ALPHAS)}: DVP {_listed(found['dvp'])}; PVP {_listed(found['pvp'])}"
-    return judge_words(item, f"DVP lower at {sum(won)} of {len(won)} alphas", _most(won), reason)
+    return _ranked(item, at, (f"DVP lower at {sum(won)} of {len(won)} alphas", _most(won), reason), "error")
 
 
 def _balanced(item: Item, at: Readings, expected: Expected) -> Judged:
@@ -220,7 +236,7 @@ def _balanced(item: Item, at: Readings, expected: Expected) -> Judged:
         least[name] = math.inf if curve is None or inside is None else balance(curve, inside)
     words = f"L_acc - U_priv at its minimum inside: DVP {least['dvp']:.3g}, PVP {least['pvp']:.3g}"
     reason = "inf: the balance has no minimum inside" if math.inf in least.values() else ""
-    return judge_words(item, words, least["pvp"] < least["dvp"], reason)
+    return _ranked(item, at, (words, least["pvp"] < least["dvp"], reason))
 
 
 def _tradeoff(item: Item, at: Readings, expected: Expected) -> Judged:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.errors import InputError
 from tacit.papers.reproduction.dynamic.pieces import changed_name
-from tacit.papers.reproduction.dynamic.settings import ALPHAS
+from tacit.papers.reproduction.dynamic.settings import ALPHAS, ETAS
 from tacit.papers.reproduction.work import Outcome, Results
 from tacit.papers.tradeoff import LossCurve, PrivacyUtility, fit_loss_curve
 from tacit.types import Vector
@@ -57,6 +57,13 @@ class Readings:
     def changed(self, label: str, name: str) -> float:
         """Loss at the last iteration with one parameter changed."""
         return self.value(changed_name(label, name), "last")
+
+    def by_eta(self, name: str, what: str = "loss") -> dict[float, float]:
+        """By eta, at alpha 0.3 and the last iteration: "loss" or "error"; or the "variance" of the loss."""
+        names = {eta: changed_name(f"eta/{eta:g}", name) for eta in ETAS}
+        if what == "variance":
+            return {eta: self.variance(one) for eta, one in names.items()}
+        return {eta: self.value(one, "last", what) for eta, one in names.items()}
 
     def points(self, name: str, iteration: int) -> list[float]:
         """Loss at an iteration, for all alphas."""
