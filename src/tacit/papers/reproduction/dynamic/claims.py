@@ -45,7 +45,7 @@ def _most(better: Sequence[bool]) -> bool:
 
 
 def _ranked(item: Item, at: Readings, found: tuple[str, bool, str], what: str = "loss") -> Judged:
-    """A verdict on which of DVP and PVP is lower; open where another eta, which is not printed, turns the order round."""
+    """A verdict on which of DVP and PVP is lower; open where another eta, which is not printed, turns it round."""
     words, holds, reason = found
     dvp, pvp = at.by_eta("dvp", what), at.by_eta("pvp", what)
     lower = [eta for eta in ETAS if dvp[eta] < pvp[eta]]
@@ -156,7 +156,7 @@ def _fitted(name: str, place: int) -> Check:
         upper = at.fit(name, at.iterations, least=0.1)
         other = "" if upper is None else f"; to alphas from 0.1 up: {(upper.height, upper.rate)[place]:.3g}"
         reason = (
-            f"fitted to alphas {_listed(ALPHAS)}{other}; the paper prints neither its alphas nor its units (with its "
+            f"fitted at eta 10 to alphas {_listed(ALPHAS)}{other}; the paper prints neither its alphas nor its units (with its "
             f"factor C^R the zero model has a loss of {PUBLISHED[name].weight * ZERO_MODEL:.0f}; ours are without it)"
         )
         return judge_number(item, (curve.height, curve.rate)[place], reason)

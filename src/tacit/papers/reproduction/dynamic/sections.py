@@ -74,8 +74,8 @@ def _convergence(at: Readings) -> Section:
 def _parameters(at: Readings) -> Section:
     figure = Figure(
         "beside-fig-3-eta", "beside Fig. 3", f"What eta changes, at alpha {TUNED}",
-        "Loss at the last iteration. The larger eta is, the slower Algorithm 1 goes and the less the noise of DVP moves a "
-        "model. Which of DVP and PVP is better can hang on it; claims that do are left open.",
+        "Loss at the last iteration. The larger eta is, the slower Algorithm 1 goes and the less the noise of DVP "
+        "moves a model. Which of DVP and PVP is better can hang on it; claims that do are left open.",
         figures.by_eta(at),
     )  # fmt: skip
     return Section("Parameters", (), [figure], [tables.ridges(at), tables.weights(at), tables.networks(at)])
