@@ -155,9 +155,10 @@ def _fitted(name: str, place: int) -> Check:
             return judge_words(item, "the losses do not fall with alpha: nothing can be fitted", False)
         upper = at.fit(name, at.iterations, least=0.1)
         other = "" if upper is None else f"; to alphas from 0.1 up: {(upper.height, upper.rate)[place]:.3g}"
+        zero = f"{PUBLISHED[name].weight * ZERO_MODEL:.0f}"
         reason = (
-            f"fitted at eta 10 to alphas {_listed(ALPHAS)}{other}; the paper prints neither its alphas nor its units (with its "
-            f"factor C^R the zero model has a loss of {PUBLISHED[name].weight * ZERO_MODEL:.0f}; ours are without it)"
+            f"fitted at eta 10 to alphas {_listed(ALPHAS)}{other}; the paper prints neither its alphas nor its units "
+            f"(with its factor C^R the zero model has a loss of {zero}; ours are without it)"
         )
         return judge_number(item, (curve.height, curve.rate)[place], reason)
 
