@@ -100,9 +100,7 @@ def options_of(sizes: GraphSizes) -> PaperOptions:
     if sizes.options is None:
         return PaperOptions()
     if not isinstance(sizes.options, PaperOptions):
-        raise InputError(
-            f"options={show(sizes.options)} is not allowed: give tacit.plan.graph_options.PaperOptions(...)"
-        )
+        raise InputError(f"options={show(sizes.options)} is not allowed: give tacit.PaperOptions(...)")
     return sizes.options
 
 

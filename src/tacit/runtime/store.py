@@ -34,6 +34,8 @@ from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
 from tacit.job.graph import KEYS as GRAPH_KEYS
+from tacit.job.options import KEYS as OPTION_KEYS
+from tacit.job.options import SECTION as OPTIONS
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.checkpoint import read_checkpoint
@@ -304,6 +306,7 @@ def _job_values(job: Job) -> dict[str, Any]:
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
+    values |= {f"{OPTIONS}.{key}": job.options and getattr(job.options, key) for key in OPTION_KEYS}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):
         values |= {f"party {number}.{key}": getattr(spec, key) for key in ("name", "id", "label", "features")}
