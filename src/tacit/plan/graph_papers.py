@@ -25,6 +25,7 @@ from tacit.errors import InputError
 from tacit.plan.graph import GraphSizes
 from tacit.plan.graph_options import PaperOptions
 from tacit.privacy import accountant
+from tacit.privacy.calibration import pure_for
 from tacit.privacy.events import Event, GaussianRelease, PureRelease
 from tacit.privacy.fields import show
 from tacit.privacy.randomness import grid_sensitivity, sd_for
@@ -189,6 +190,14 @@ def hiding_mu(privacy: Privacy, size: int, rounds: int) -> float:
     """GDP parameter of each release of the noise that hides last digits."""
     whole = accountant.gdp_mu(min(privacy.epsilon or 1.0, 10.0), privacy.delta)
     return max(HIDING * whole / math.sqrt(rounds), 8 * math.sqrt(size) * 2.0**-24)
+
+
+def alpha_for(method: str, privacy: Privacy, sizes: GraphSizes, rounds: int, mu: float) -> float:
+    """The alpha of every round with which the whole run stays within what was asked."""
+    asked = needed_epsilon(method, calm(privacy))
+    beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
+    # what is planned then adds up in another order: this much less absorbs the rounding
+    return pure_for(asked, privacy.delta, rounds, beside) * (1 - 1e-9)
 
 
 def hiding(distance: float, mu: float, size: int) -> tuple[float, float]:

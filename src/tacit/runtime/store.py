@@ -130,7 +130,7 @@ class RunDirectory:
                 f"cannot write into {show_path(self.path)} ({one_line(error)}): choose another --out"
             ) from error
         with lock:
-            self._take(lock)
+            take(lock, self.path)
             self._check_state(resume)
             yield
 
@@ -169,22 +169,6 @@ class RunDirectory:
             raise InputError(f"{show_path(self.path)} is not a directory: choose another --out") from error
         except (OSError, ValueError) as error:
             raise InputError(f"cannot open {show_path(self.path)} ({one_line(error)}): choose another --out") from error
-
-    def _take(self, lock: IO[bytes]) -> None:
-        """Lock the file; the lock ends with the process that holds it, however that ends."""
-        if sys.platform == "win32":
-            return
-        import fcntl
-
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"another process is training into {show_path(self.path)}: wait for it, or choose another --out"
-            ) from error
-        for name in os.listdir(self.path):  # now nobody else is writing
-            if name.startswith(TEMPORARY):
-                (self.path / name).unlink(missing_ok=True)
 
     # --- beginning and going on ------------------------------------------------------------------------
 
@@ -262,6 +246,23 @@ class RunDirectory:
         """Delete the state of a run that is finished: it holds what only an unfinished one needs."""
         for name in (CHECKPOINT, PRINT):
             (self.path / name).unlink(missing_ok=True)
+
+
+def take(lock: IO[bytes], folder: Path) -> None:
+    """Lock a folder by its open lock file; the lock ends with the process that holds it, however that ends."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise InputError(
+            f"another process is training into {show_path(folder)}: wait for it, or choose another --out"
+        ) from error
+    for name in os.listdir(folder):  # now nobody else is writing
+        if name.startswith(TEMPORARY):
+            (folder / name).unlink(missing_ok=True)
 
 
 def result_record(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
