@@ -246,12 +246,13 @@ class VerticalClassifier(BinaryFace, _Vertical):
         "auto" takes "memory" where the loss is smooth and convex and the penalty l2 or none. Else it takes
         "multipliers" for convex losses with kinks ("hinge", "absolute") and, from ten parties on, for every convex
         loss, unless a party has more columns than rows or more than 2000. Else it takes "averaged", which fits all.
-        "published" is the paper's own iteration, with a guard; "sgd" is a baseline.
+        "published" is the paper's own iteration, with a guard; "sgd" is a baseline. Leave it out with privacy, whose
+        mechanisms have methods of their own (only randomized labels alone do not).
     rho : float or "auto", default "auto"
         Penalty parameter of "averaged" and "published", and the first one of "multipliers"; "auto" chooses and
         adapts it.
     max_rounds : int, default 200
-        Most exchanges of one number per row.
+        Most exchanges of one number per row. With privacy by mechanism "gram" there are one or two, always.
     tol : float, default 1e-4
         Stops when the objective is certified to be within this part of its optimum.
     privacy : Privacy or None, default None
