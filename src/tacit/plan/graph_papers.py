@@ -108,7 +108,12 @@ def options_of(sizes: GraphSizes) -> PaperOptions:
 def refuse(method: str, privacy: Privacy, problem: Problem, sizes: GraphSizes, *, labels: bool = False) -> None:
     """Refuse what no theorem covers, in one line."""
     loss, penalty = problem.loss, problem.regularizer
+    instead = "'logistic'" if loss.task == "classification" else "'huber'"
     reasons = (
+        (
+            labels and loss.task != "classification",
+            f"loss={loss.name!r}: labels that are numbers are not randomized, so use method='primal' with loss='huber'",
+        ),
         (
             privacy.mechanism != "auto",
             f"mechanism={privacy.mechanism!r}: it belongs to the feature split, so leave it out",
@@ -117,12 +122,15 @@ def refuse(method: str, privacy: Privacy, problem: Problem, sizes: GraphSizes, *
         (privacy.epsilon_by_party is not None, "epsilon_by_party: it belongs to method='gaussian', so leave it out"),
         (privacy.honest is not None, "honest: it belongs to method='gaussian' on a star, so leave it out"),
         (privacy.unit != "record", f"unit={privacy.unit!r}: a row is one record here, so use unit='record'"),
-        (not loss.convex or not loss.smooth, f"loss={loss.name!r}: it must be convex and smooth, so use 'logistic'"),
+        (not loss.convex or not loss.smooth, f"loss={loss.name!r}: it must be convex and smooth, so use {instead}"),
         (
             not math.isfinite(loss.lipschitz) or not math.isfinite(loss.curvature),
-            f"loss={loss.name!r}: its slope has no bound, and a row's influence has none either, so use 'logistic'",
+            f"loss={loss.name!r}: its slope has no bound, and a row's influence has none either, so use {instead}",
         ),
-        (penalty.form != "quadratic", f"penalty={penalty.name!r}: it must have a second derivative, so use 'l2'"),
+        (
+            penalty.form != "quadratic",
+            f"penalty={penalty.name!r}: it must have a second derivative, so use 'l2' or 'none'",
+        ),
         (
             not labels and privacy.label_epsilon is not None,
             "label_epsilon: it does not randomize labels, so use method='pdml', or leave it out",
