@@ -20,7 +20,7 @@ from tacit.papers.reproduction.pdml.runs import accuracy, make_plan, optimum, ri
 from tacit.papers.reproduction.work import Outcome, Piece, Settings, seeds
 
 REFERENCE = "adult/reference"
-SEEDS, QUICK_ROWS, QUICK_ROUNDS = 3, 4500, 60
+SEEDS, QUICK_ROWS, QUICK_ROUNDS = 3, 4500, 40
 OTHERS: dict[str, dict[str, float]] = {  # one thing other than chosen at a time
     "a = 0.1": {"weight": 0.1},
     "a = 10": {"weight": 10.0},

@@ -1,4 +1,4 @@
-"""The rows of the experiments: Adult dealt out to ten servers, and the seven benchmarks in the readings of the paper."""
+"""The rows of the experiments: Adult dealt out to ten servers, and the seven benchmarks in readings of the paper."""
 
 from __future__ import annotations
 
