@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit.papers.reproduction.claims import Expected, Item, Judged, judge_number, judge_words, leave_open
 from tacit.papers.reproduction.pdml import adult, table
-from tacit.papers.reproduction.pdml import measured as seen
+from tacit.papers.reproduction.pdml import claims_measured as seen
 from tacit.papers.reproduction.pdml.chosen import BOUNDS, COLUMNS, DECAYS, EPSILONS, LABELS_ONLY, SETS, USUAL
 from tacit.papers.reproduction.pdml.claims_beside import JUDGES as BESIDE
 from tacit.papers.reproduction.runner import MISSING

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tacit.papers.reproduction.claims import Item, Judged, judge_words, leave_open
 from tacit.papers.reproduction.pdml import adult, beside, table
-from tacit.papers.reproduction.pdml import measured as seen
+from tacit.papers.reproduction.pdml import claims_measured as seen
 from tacit.papers.reproduction.pdml.chosen import COLUMNS, DELTA, NODES, USUAL
 from tacit.papers.reproduction.runner import MISSING
 from tacit.papers.reproduction.work import Results

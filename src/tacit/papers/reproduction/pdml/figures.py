@@ -1,0 +1,137 @@
+"""The figures of pdml, and our own beside them; every function draws on a figure that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tacit.papers.reproduction.claims import Expected
+from tacit.papers.reproduction.pdml import beside, table
+from tacit.papers.reproduction.pdml import claims_measured as seen
+from tacit.papers.reproduction.pdml.chosen import BOUNDS, COLUMNS, DECAYS, EPSILONS, LABELS_ONLY, USUAL, Setup
+from tacit.papers.reproduction.pdml.claims import published
+from tacit.papers.reproduction.pdml.rows import Array
+from tacit.papers.reproduction.style import BLUE, CYCLE, GREEN, GREY, ORANGE, PURPLE, RED, legend, tidy
+from tacit.papers.reproduction.work import Results
+
+RISK = "Empirical risk (objective (1), nats)"
+ROUND = "Iteration"
+
+
+def _band(axes: Any, curves: Array, colour: str, label: str, **options: Any) -> None:
+    """Mean over seeds, and from the least to the largest."""
+    rounds = np.arange(1, curves.shape[1] + 1)
+    axes.plot(rounds, curves.mean(axis=0), color=colour, label=label, **({"linewidth": 1.6} | options))
+    if len(curves) > 1:
+        axes.fill_between(rounds, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.15, linewidth=0)
+
+
+def draw_distances(results: Results, figure: Any) -> None:
+    """Fig. 3(a)."""
+    axes = figure.subplots()
+    for setup, colour, label in ((USUAL, BLUE, "with Phase 2 (R = 1, decay 0.8)"), (LABELS_ONLY, ORANGE, "without")):
+        marks = {} if setup is USUAL else {"marker": "o", "markersize": 3, "markevery": 5}
+        _band(axes, seen.curve(results, setup, "distance"), colour, label, **marks)
+    axes.set_yscale("log")
+    tidy(axes, ROUND, "Largest distance of two servers' models")
+    legend(axes, loc="upper right")
+
+
+def draw_risks(results: Results, figure: Any) -> None:
+    """Fig. 3(b): everything, and the lower part once more, where two of the curves are."""
+    left, right = figure.subplots(1, 2)
+    for axes in (left, right):
+        _band(axes, seen.curve(results, USUAL), BLUE, "with Phase 2")
+        marks = {"marker": "o", "markersize": 3, "markevery": 5}
+        _band(axes, seen.curve(results, LABELS_ONLY), ORANGE, "without Phase 2", **marks)
+        axes.axhline(seen.reference(results), color=GREEN, linestyle="--", linewidth=1.4, label="reference")
+    tidy(left, ROUND, RISK, "all curves")
+    mark = seen.reference(results)
+    low = seen.curve(results, LABELS_ONLY).mean(axis=0)[len(seen.curve(results, LABELS_ONLY)[0]) // 5 :]
+    width = max(float(low.max()) - mark, 1e-6)
+    right.set_ylim(mark - 0.25 * width, mark + 1.5 * width)
+    right.ticklabel_format(axis="y", useOffset=False)
+    tidy(right, ROUND, "", "around the reference")
+    legend(left, loc="center right")
+    figure.tight_layout()
+
+
+def _family(results: Results, figure: Any, setups: Sequence[Setup], labels: Sequence[str]) -> Any:
+    axes = figure.subplots()
+    for setup, label, colour in zip(setups, labels, CYCLE, strict=False):
+        _band(axes, seen.curve(results, setup), colour, label)
+    axes.axhline(seen.reference(results), color=GREY, linestyle="--", linewidth=1.4, label="reference")
+    return axes
+
+
+def draw_bounds(results: Results, figure: Any) -> None:
+    """Fig. 4(a)."""
+    setups = [USUAL.with_(bound=bound) for bound in BOUNDS]
+    axes = _family(results, figure, setups, [f"R = {bound:g}" for bound in BOUNDS])
+    axes.set_yscale("log")
+    axes.set_yticks([5, 10, 20, 50, 100, 200], labels=["5", "10", "20", "50", "100", "200"])
+    axes.minorticks_off()
+    tidy(axes, ROUND, RISK + ", log scale")
+    legend(axes, loc="center right")
+
+
+def draw_decays(results: Results, figure: Any) -> None:
+    """Fig. 4(b)."""
+    setups = [USUAL.with_(decay=decay) for decay in DECAYS]
+    axes = _family(results, figure, setups, [f"decay {decay:g}" for decay in DECAYS])
+    tidy(axes, ROUND, RISK)
+    legend(axes, loc="lower right", bbox_to_anchor=(1.0, 0.12), ncols=2)
+
+
+def draw_epsilons(results: Results, figure: Any) -> None:
+    """Fig. 4(c): gaps to the reference, since the two curves are far apart."""
+    axes = figure.subplots()
+    mark = seen.reference(results)
+    for setup, colour, label in ((USUAL, BLUE, "with Phase 2 (R = 1)"), (LABELS_ONLY, ORANGE, "without Phase 2")):
+        gaps = np.array([seen.curve(results, setup.with_(epsilon=e))[:, -1] - mark for e in EPSILONS])
+        axes.plot(EPSILONS, gaps.mean(axis=1), color=colour, marker="o", markersize=4, label=label)
+        if gaps.shape[1] > 1:
+            axes.fill_between(EPSILONS, gaps.min(axis=1), gaps.max(axis=1), color=colour, alpha=0.15, linewidth=0)
+    axes.axhline(0.01 * mark, color=GREY, linestyle=":", linewidth=1.2, label="1 % of the reference")
+    axes.set_yscale("log")
+    axes.set_xticks(EPSILONS)
+    tidy(axes, "Label epsilon (PPD)", "Final risk minus the reference (nats)")
+    legend(axes, loc="center right")
+
+
+def draw_table(results: Results, expected: Expected, figure: Any) -> None:
+    """Beside Table I: ours with its spread, and the published numbers."""
+    names = seen.present(results)
+    all_axes = np.ravel(figure.subplots(1, max(len(names), 1), sharey=True))
+    short = [column.replace("none", "no privacy").replace("eps=", "ε=").replace(",", ", ") for column in COLUMNS]
+    places = np.arange(len(COLUMNS))[::-1]
+    for axes, name in zip(all_axes, names, strict=False):
+        outcome, row = results[table.name_of(name)], published(expected, name)
+        means, spreads = zip(*((seen.cell(outcome, column)[:2]) for column in COLUMNS), strict=True)
+        axes.errorbar(
+            means, places, xerr=spreads, fmt="o", color=BLUE, markersize=4, capsize=2, linewidth=1,
+            label="ours, mean and deviation over splits",
+        )  # fmt: skip
+        axes.plot(list(row.values()), places, "D", color=RED, markersize=4, fillstyle="none", label="published")
+        axes.axvline(outcome["share"], color=GREY, linestyle=":", linewidth=1, label="always the larger class")
+        tidy(axes, "", "", name + (" (drawn)" if outcome["drawn"] else ""))
+        axes.set_yticks(places, labels=short, fontsize=8)
+        axes.tick_params(axis="x", labelsize=8)
+    figure.supxlabel("Test accuracy (%)", fontsize=10, y=0.1)
+    handles, labels = all_axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=3, fontsize=8, frameon=False)
+    figure.subplots_adjust(left=0.1, right=0.99, top=0.92, bottom=0.24, wspace=0.12)
+
+
+def draw_cancelling(results: Results, figure: Any) -> None:
+    """How much of the noise is left in what neighbours compute."""
+    outcome, axes = results[beside.CANCELS], figure.subplots()
+    rounds = np.arange(1, len(outcome["one_round"]) + 1)
+    axes.plot(rounds, outcome["one_round"], color=PURPLE, label="gradient of one round")
+    axes.plot(rounds[1:], outcome["difference"], color=RED, label="difference of two rounds")
+    axes.axhline(outcome["gradient"], color=GREY, linestyle=":", label="the last gradient itself")
+    axes.set_yscale("log")
+    tidy(axes, ROUND, "Norm of the error of what neighbours compute")
+    legend(axes, loc="lower left")
