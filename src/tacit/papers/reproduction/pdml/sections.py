@@ -67,8 +67,8 @@ def summary(results: Results, expected: Expected) -> list[str]:
         mark, gap = seen.reference(results), seen.last_risk(results, USUAL) - seen.reference(results)
         labels = seen.last_risk(results, LABELS_ONLY) - mark
         words.append(
-            f"Adult: randomized labels at ε = 1 cost {labels / mark:.2%} of the reference risk; the noise of Phase 2 at "
-            f"R = 1 costs {gap / mark:.1%}."
+            f"Adult: randomized labels at ε = 1 cost {labels / mark:.2%} of the reference risk; the noise of Phase 2 "
+            f"at R = 1 costs {gap / mark:.1%}."
         )
         spent, rounds = results[adult.name_of(USUAL)]["run_epsilon"], results[adult.name_of(USUAL)]["rounds"]
         words.append(
@@ -161,24 +161,20 @@ def _privacy(results: Results, expected: Expected) -> list[Section]:
     words = [
         "Labels: randomized once, so that their ε is a theorem, and holds whatever is done afterwards "
         "(docs/proofs/labels.md).",
-        "Decaying noise on models: each release is a Gaussian mechanism. The paper states the privacy of single rounds; "
-        "composed over a run, the last rounds, which have next to no noise, decide (docs/proofs/pdml.md, theorem 2).",
+        "Decaying noise on models: each release is a Gaussian mechanism. The paper states the privacy of single "
+        "rounds; composed over a run, the last rounds, which have next to no noise, decide "
+        "(docs/proofs/pdml.md, theorem 2).",
         "Noise in the objective: drawn once, of any bounded law. What a server releases in two rounds gives its "
         "neighbours the difference of two gradients of its rows without that noise. No certificate counts on it.",
     ]
     pictures = []
     if seen.at_hand(results, beside.CANCELS):
-        pictures.append(
-            Figure(
-                "noise-cancels",
-                "beside Sec. IV-B",
-                "The noise in the objective, as neighbours see it",
-                "Adult, R = 1, decay 0.8, server 1. From released models neighbours compute its gradient: in one round "
-                "the noise of the objective stays; in the difference of two it is gone, and only the decaying noise is "
-                "left.",
-                partial(figures.draw_cancelling, results),
-            )  # fmt: skip
+        caption = (
+            "Adult, R = 1, decay 0.8, server 1. From released models neighbours compute its gradient: in one round the "
+            "noise of the objective stays; in the difference of two it is gone, and only the decaying noise is left."
         )
+        title, draw = "The noise in the objective, as neighbours see it", partial(figures.draw_cancelling, results)
+        pictures.append(Figure("noise-cancels", "beside Sec. IV-B", title, caption, draw))
     shown = [tables.privacy_table(results)]
     if MISSING not in results[beside.SOUND]:
         shown.append(tables.sound_table(results, expected))

@@ -12,6 +12,7 @@ from tacit.papers.reproduction.pdml import adult, beside, table
 from tacit.papers.reproduction.pdml import claims_measured as seen
 from tacit.papers.reproduction.pdml.chosen import COLUMNS, DELTA, SETS, USUAL
 from tacit.papers.reproduction.pdml.claims import published
+from tacit.papers.reproduction.pdml.rows import CHOSEN
 from tacit.papers.reproduction.runner import MISSING
 from tacit.papers.reproduction.work import Results
 
@@ -58,8 +59,8 @@ def readings_table(results: Results, expected: Expected) -> Table:
     caption = (
         "Ours minus published, in points: no privacy, modified loss at ε = 0.4, and at ε = 1; at the exact optimum, "
         "means over splits. A column of ones is an intercept (scaled and penalised like the others). The first row is "
-        "the reading that was chosen, the same for all sets; the last three rows change one thing of it. Where a column "
-        "is within 3 points in one row and not in the others, that row is what the paper may have done with this set."
+        "the reading that was chosen, the same for all sets; the last three rows change one thing of it. Where a "
+        "column is within 3 points in one row and not in the others, that row is what the paper may have done with it."
     )
     head = ("Reading", *SETS, "within 3 points")
     return Table("beside Table I", "What other readings of the preprocessing give", caption, head, rows)
@@ -69,7 +70,7 @@ def perturbed_readings(results: Results, expected: Expected) -> Table:
     """The same for the noisy columns, where the law of the noise is open."""
     noisy = [column for column, (_, bound) in COLUMNS.items() if bound]
     rows = []
-    for reading in (table.CHOSEN, "as in the files", "a = 10", table.EUCLIDEAN):
+    for reading in (CHOSEN, "as in the files", "a = 10", table.EUCLIDEAN):
         cells = []
         for name in SETS:
             if MISSING in results[table.readings_name(name)]:
@@ -184,7 +185,8 @@ def bounds_table(results: Results) -> Table:
     caption = (
         "Error above the best regularized risk, where it is known exactly: rows drawn with replacement from the 45,222 "
         f"complete rows, which are then the distribution. The best regularized risk is {own['lowest']:.4f}. Proven: "
-        f"with the constants of docs/proofs/pdml.md. A model of zeros has an error of {math.log(2) - own['lowest']:.3g}."
+        "with the constants of docs/proofs/pdml.md. "
+        f"A model of zeros has an error of {math.log(2) - own['lowest']:.3g}."
     )
     head = ("Statement", "Setting", "Measured", "Bound as printed", "Bound that is proven")
     return Table("beside Theorem 1, Corollaries 1 and 2", "Bounds and what was measured", caption, head, rows)
