@@ -3,7 +3,7 @@
 | symbol | here | meaning |
 |---|---|---|
 | n, E | NODES, EDGES | servers and links, as printed |
-| a, beta, V, t | WEIGHT, PENALTY, FIRST_SD, ROUNDS | not printed: chosen here, before anything was compared |
+| a, beta, V, t | WEIGHT, PENALTY, FIRST_SD, ROUNDS | not printed: chosen here, not fitted to the printed results |
 | rho, R, eps | DECAY, BOUND, EPSILON | decay of the variance, bound of the noise in the objective, label epsilon |
 
 The paper refers to "experiments under the synthetic dataset" for what it does not print; it has none.

@@ -14,7 +14,7 @@ from tacit.papers.reproduction.pdml.rows import Array
 from tacit.papers.reproduction.runner import MISSING
 from tacit.papers.reproduction.work import Outcome, Results
 
-CLOSE = 0.01  # part of the last risk within which a run has converged
+CLOSE = 0.001  # part of the last risk within which a run has converged
 
 
 def at_hand(results: Results, *names: str) -> bool:
@@ -38,7 +38,7 @@ def reference(results: Results) -> float:
 
 
 def settled(risks: Array, target: Sequence[float] | None = None) -> float:
-    """Rounds until a risk stays within 1 % of its last value, or of a target by seed; mean over seeds."""
+    """Rounds until a risk stays within 0.1 % of its last value, or of a target by seed; mean over seeds."""
     found = []
     for seed, own in enumerate(risks):
         goal = own[-1] if target is None else target[seed]
@@ -115,6 +115,18 @@ def nearest_reading(results: Results, name: str, column: str, published: float) 
     found = {reading: reading_mean(results, name, reading, column) for reading in table.ALL_READINGS}
     best = min(found, key=lambda reading: abs(found[reading] - published))
     return best, found[best]
+
+
+def nearest_row(results: Results, name: str, row: Mapping[str, float]) -> tuple[str, list[float], list[float]]:
+    """The reading nearest to a printed row: its differences in the columns without noise, deviations of single runs."""
+    plain = [column for column, (_, bound) in COLUMNS.items() if not bound]
+    away = {
+        reading: [reading_mean(results, name, reading, column) - row[column] for column in plain]
+        for reading in table.ALL_READINGS
+    }
+    best = min(away, key=lambda reading: max(abs(one) for one in away[reading]))
+    found = results[table.readings_name(name)]["accuracy"][best]
+    return best, away[best], [deviation(found[column]) for column in plain]
 
 
 def best_plain(results: Results, name: str) -> tuple[str, float]:

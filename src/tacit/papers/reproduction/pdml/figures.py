@@ -71,10 +71,10 @@ def draw_bounds(results: Results, figure: Any) -> None:
     setups = [USUAL.with_(bound=bound) for bound in BOUNDS]
     axes = _family(results, figure, setups, [f"R = {bound:g}" for bound in BOUNDS])
     axes.set_yscale("log")
-    axes.set_yticks([5, 10, 20, 50, 100, 200], labels=["5", "10", "20", "50", "100", "200"])
-    axes.minorticks_off()
+    axes.set_ylim(top=4 * max(float(seen.curve(results, setup).max()) for setup in setups))  # room for the legend
     tidy(axes, ROUND, RISK + ", log scale")
-    legend(axes, loc="center right")
+    axes.yaxis.set_major_formatter("{x:g}")
+    legend(axes, loc="upper center", ncols=4)
 
 
 def draw_decays(results: Results, figure: Any) -> None:
@@ -98,7 +98,7 @@ def draw_epsilons(results: Results, figure: Any) -> None:
     axes.set_yscale("log")
     axes.set_xticks(EPSILONS)
     tidy(axes, "Label epsilon (PPD)", "Final risk minus the reference (nats)")
-    legend(axes, loc="center right")
+    legend(axes, loc="upper right", bbox_to_anchor=(1.0, 0.88))
 
 
 def draw_table(results: Results, expected: Expected, figure: Any) -> None:

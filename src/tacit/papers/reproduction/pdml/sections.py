@@ -20,7 +20,7 @@ PAPER = "pdml"
 OPEN = "Adult is not at hand: Fig. 3 and 4 cannot be rerun."
 CHOICES = (
     f"The paper does not print a, β, V, the number of iterations, or the ε of Fig. 3, 4(a) and 4(b); it refers to a "
-    f"synthetic experiment that it does not have. Chosen before anything was compared: a = {USUAL.weight:g}, β = "
+    f"synthetic experiment that it does not have. Chosen, and not fitted to what is printed: a = {USUAL.weight:g}, β = "
     f"{USUAL.penalty:g} (= a/n), V = {USUAL.first_sd:g} (first noise of about norm 1), {USUAL.rounds} iterations, "
     f"ε = {USUAL.epsilon:g}. The noise in the objective is uniform in [-R, R]."
 )
@@ -152,6 +152,7 @@ def _table_section(results: Results, expected: Expected) -> Section:
     shown = [
         tables.main_table(results, expected),
         tables.readings_table(results, expected),
+        tables.nearest_table(results, expected),
         tables.perturbed_readings(results, expected),
     ]
     return Section("Table I", words, [picture] if seen.present(results) else [], shown)
