@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, design, plan, predict, randomize, train, verify
+from tacit.cli import audit, demo, design, plan, predict, randomize, reproduce, train, verify
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -24,6 +24,7 @@ VERBS = {
     "audit": audit,
     "verify": verify,
     "design": design,
+    "reproduce": reproduce,
 }
 
 DESCRIPTION = """\
@@ -42,6 +43,7 @@ start here:
   tacit audit job.toml        try to break the privacy of a job
   tacit verify RUN            recompute the privacy certificate of a run
   tacit design points.csv     balance loss and privacy of a round
+  tacit reproduce all         rerun the papers and judge their claims
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
 With TACIT_DEBUG=1 in the environment errors come with their traceback."""
