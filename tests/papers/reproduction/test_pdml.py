@@ -77,7 +77,8 @@ def test_noise_in_the_objective_moves_the_optimum_as_in_the_run() -> None:
     X, y = np.vstack(split.tables), np.concatenate(split.labels)
     push = np.array([0.0, 0.0, 3.0, -3.0])
     moved = optimum(X, y, 1.0, None, push) - optimum(X, y, 1.0)
-    assert moved[2] < -0.5 and moved[3] > 0.5
+    assert moved[2] < -0.5
+    assert moved[3] > 0.5
     gradient = -(y / (1 + np.exp(y * (X @ (optimum(X, y, 1.0, None, push)))))) @ X / len(y)
     assert gradient + 0.1 * optimum(X, y, 1.0, None, push) + push / NODES == pytest.approx(np.zeros(4), abs=1e-8)
 
@@ -122,7 +123,7 @@ def test_sets_without_a_file_are_drawn_or_stay_open(tmp_path: Any) -> None:
     judged = {one.item.id: one for one in PAPER.judge(results, EXPECTED)}
     assert judged["table-1/splice/none"].verdict == judged["table-1/order"].verdict == OPEN
     assert judged["table-1/twonorm/none"].verdict == HOLDS
-    cells = [t for section in PAPER.sections(results) for t in section.tables if t.number == "Table I"][0].rows
+    cells = next(t for section in PAPER.sections(results) for t in section.tables if t.number == "Table I").rows
     assert cells[0][1] == "cannot be checked: data not at hand"
 
 
@@ -187,8 +188,10 @@ def test_quick_page_can_be_drawn(quick: dict[str, Any]) -> None:
         for part in section.figures:
             figure = matplotlib.Figure(figsize=part.size)
             part.draw(figure)
-            assert figure.axes and all(axes.has_data() for axes in figure.axes)
+            assert figure.axes
+            assert all(axes.has_data() for axes in figure.axes)
             slugs.append(part.slug)
         for shown in section.tables:
-            assert shown.rows and all(len(row) == len(shown.head) for row in shown.rows)
+            assert shown.rows
+            assert all(len(row) == len(shown.head) for row in shown.rows)
     assert len(slugs) == len(set(slugs)) == 7

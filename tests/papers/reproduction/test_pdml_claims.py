@@ -97,9 +97,9 @@ def _shift(setup: Any, by: float) -> Spoil:
 
 
 SPOILT: dict[str, Spoil] = {
-    "fig-3a/distances": lambda r: _last(r, USUAL, "distance", 1e9),
+    "fig-3a/distances": lambda r: _last(r, USUAL, "distance", 1e13),
     "fig-3b/converges": lambda r: _last(r, USUAL, "risk", 1.02),
-    "fig-3b/longer": lambda r: r.update({adult.name_of(USUAL): r[adult.name_of(LABELS_ONLY)]}),
+    "fig-3b/longer": lambda r: r[adult.name_of(USUAL)].update(risk=r[adult.name_of(LABELS_ONLY)]["risk"]),
     "fig-3b/reference": _shift(LABELS_ONLY, -1.0),
     "fig-4a/gap": _shift(USUAL.with_(bound=BOUNDS[-1]), -10.0),
     "fig-4b/rounds": lambda r: r.update({adult.name_of(USUAL.with_(decay=0.9)): r[adult.name_of(LABELS_ONLY)]}),
