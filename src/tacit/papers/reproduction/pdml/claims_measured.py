@@ -37,12 +37,12 @@ def reference(results: Results) -> float:
     return float(np.mean([one["risk"] for one in results[adult.REFERENCE]["seeds"]]))
 
 
-def settled(risks: Array, target: Sequence[float] | None = None) -> float:
+def settled(risks: Array, target: Sequence[float] | None = None, close: float = CLOSE) -> float:
     """Rounds until a risk stays within 0.1 % of its last value, or of a target by seed; mean over seeds."""
     found = []
     for seed, own in enumerate(risks):
         goal = own[-1] if target is None else target[seed]
-        away = np.flatnonzero(np.abs(own - goal) > CLOSE * goal)
+        away = np.flatnonzero(np.abs(own - goal) > close * goal)
         found.append(min(len(own), int(away[-1]) + 2 if len(away) else 1))
     return float(np.mean(found))
 
