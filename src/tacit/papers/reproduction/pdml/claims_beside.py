@@ -93,7 +93,8 @@ def _corollary(results: Results, item: Item) -> Judged:
         for e, r, measured, printed, _ in rows
     )
     holds = all(measured <= printed for _, _, measured, printed, _ in rows)
-    return judge_words(item, words, holds, "no constant of it is tight; its noise term is printed for Euclidean norms")
+    reason = "its noise term takes R for a bound of the Euclidean norm, and ours bounds each entry" if noisy else ""
+    return judge_words(item, words, holds, reason)
 
 
 JUDGES: Mapping[str, Callable[[Results, Item], Judged]] = {
