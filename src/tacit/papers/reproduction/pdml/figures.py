@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from tacit.papers.reproduction.claims import Expected
 from tacit.papers.reproduction.pdml import beside, table
 from tacit.papers.reproduction.pdml import claims_measured as seen
-from tacit.papers.reproduction.pdml.chosen import BOUNDS, COLUMNS, DECAYS, EPSILONS, LABELS_ONLY, USUAL, Setup
+from tacit.papers.reproduction.pdml.chosen import BOUNDS, COLUMNS, DECAYS, EPSILONS, LABELS_ONLY, USUAL
 from tacit.papers.reproduction.pdml.claims import published
 from tacit.papers.reproduction.pdml.rows import Array
 from tacit.papers.reproduction.style import BLUE, CYCLE, GREEN, GREY, ORANGE, PURPLE, RED, legend, tidy
@@ -58,18 +57,13 @@ def draw_risks(results: Results, figure: Any) -> None:
     figure.tight_layout()
 
 
-def _family(results: Results, figure: Any, setups: Sequence[Setup], labels: Sequence[str]) -> Any:
-    axes = figure.subplots()
-    for setup, label, colour in zip(setups, labels, CYCLE, strict=False):
-        _band(axes, seen.curve(results, setup), colour, label)
-    axes.axhline(seen.reference(results), color=GREY, linestyle="--", linewidth=1.4, label="reference")
-    return axes
-
-
 def draw_bounds(results: Results, figure: Any) -> None:
     """Fig. 4(a)."""
     setups = [USUAL.with_(bound=bound) for bound in BOUNDS]
-    axes = _family(results, figure, setups, [f"R = {bound:g}" for bound in BOUNDS])
+    axes = figure.subplots()
+    for setup, colour in zip(setups, CYCLE, strict=False):
+        _band(axes, seen.curve(results, setup), colour, f"R = {setup.bound:g}")
+    axes.axhline(seen.reference(results), color=GREY, linestyle="--", linewidth=1.4, label="reference")
     axes.set_yscale("log")
     axes.set_ylim(top=4 * max(float(seen.curve(results, setup).max()) for setup in setups))  # room for the legend
     tidy(axes, ROUND, RISK + ", log scale")
@@ -78,11 +72,22 @@ def draw_bounds(results: Results, figure: Any) -> None:
 
 
 def draw_decays(results: Results, figure: Any) -> None:
-    """Fig. 4(b)."""
-    setups = [USUAL.with_(decay=decay) for decay in DECAYS]
-    axes = _family(results, figure, setups, [f"decay {decay:g}" for decay in DECAYS])
-    tidy(axes, ROUND, RISK)
-    legend(axes, loc="lower right", bbox_to_anchor=(1.0, 0.12), ncols=2)
+    """Fig. 4(b): the risks, and how far they still are from where they end; means over seeds."""
+    left, right = figure.subplots(1, 2)
+    goal = seen.curve(results, USUAL.with_(decay=DECAYS[0]))[:, -1:]
+    for decay, colour in zip(DECAYS, CYCLE, strict=False):
+        risks = seen.curve(results, USUAL.with_(decay=decay))
+        rounds = np.arange(1, risks.shape[1] + 1)
+        left.plot(rounds, risks.mean(axis=0), color=colour, label=f"decay {decay:g}", linewidth=1.5)
+        away = 100 * np.mean(np.abs(risks - goal) / goal, axis=0)
+        right.plot(rounds[:-1], away[:-1], color=colour, linewidth=1.5)
+    left.axhline(seen.reference(results), color=GREY, linestyle="--", linewidth=1.4, label="reference")
+    right.axhline(100 * seen.CLOSE, color=GREY, linestyle=":", linewidth=1.2)
+    right.set_yscale("log")
+    tidy(left, ROUND, RISK, "risk")
+    tidy(right, ROUND, "Distance from the last risk at decay 0.7 (%)", "dotted: 0.1 %")
+    legend(left, loc="center right", bbox_to_anchor=(1.0, 0.35))
+    figure.tight_layout()
 
 
 def draw_epsilons(results: Results, figure: Any) -> None:

@@ -105,7 +105,7 @@ def _on_adult(results: Results) -> list[Section]:
         ),
         Figure(
             "fig-4b", "Fig. 4(b)", "Empirical risk for different decays", "R = 1, ε = 1; decay of the variance from "
-            "one iteration to the next.", partial(figures.draw_decays, results),
+            "one iteration to the next. Means over seeds.", partial(figures.draw_decays, results), (8.6, 4.0),
         ),
         Figure(
             "fig-4c", "Fig. 4(c)", "Final risk above the reference, by label epsilon",
