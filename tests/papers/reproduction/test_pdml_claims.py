@@ -135,6 +135,15 @@ def test_every_kind_of_claim_was_spoilt() -> None:
     assert all(id.startswith("table-1/") and id.split("/")[1] in SETS for id in rest)
 
 
+def test_a_noise_term_that_is_too_small_is_said() -> None:
+    results = made_up(EXPECTED)
+    results[beside.BOUNDS]["optima"] = [[1.0, 9.0, 9.0, 20.0, 90.0], [1.0, 1.0, 0.09, 20.0, 90.0]]
+    judged = next(one for one in PAPER.judge(results, EXPECTED) if one.item.id == "corollary-1")
+    assert judged.verdict == HOLDS
+    assert "R 9: 9 of 8.1" in judged.reason
+    assert "R 1" not in judged.reason
+
+
 def test_comparable_accuracy_can_hold() -> None:
     results = made_up(EXPECTED)
     for name in SETS:

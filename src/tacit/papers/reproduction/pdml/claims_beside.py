@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tacit.papers.reproduction.claims import Item, Judged, judge_words, leave_open
 from tacit.papers.reproduction.pdml import adult, beside, table
 from tacit.papers.reproduction.pdml import claims_measured as seen
-from tacit.papers.reproduction.pdml.chosen import COLUMNS, DELTA, NODES, USUAL
+from tacit.papers.reproduction.pdml.chosen import COLUMNS, DELTA, NODES, USUAL, WEIGHT
 from tacit.papers.reproduction.runner import MISSING
 from tacit.papers.reproduction.work import Results
 
@@ -93,8 +93,17 @@ def _corollary(results: Results, item: Item) -> Judged:
         for e, r, measured, printed, _ in rows
     )
     holds = all(measured <= printed for _, _, measured, printed, _ in rows)
-    reason = "its noise term takes R for a bound of the Euclidean norm, and ours bounds each entry" if noisy else ""
+    reason = _noise_term(rows) if noisy else ""
     return judge_words(item, words, holds, reason)
+
+
+def _noise_term(rows: Sequence[Sequence[float]]) -> str:
+    """Whether the term of (35) that stands for the noise covers what was measured by itself."""
+    parts = [(r, measured, r**2 / (NODES * WEIGHT)) for _, r, measured, _, _ in rows]
+    short = [f"R {r:g}: {measured:.2g} of {term:.2g}" for r, measured, term in parts if measured > term]
+    if not short:
+        return ""
+    return f"the term of the noise alone, R^2/(n a), is too small ({'; '.join(short)}): the data term makes up for it"
 
 
 JUDGES: Mapping[str, Callable[[Results, Item], Judged]] = {
