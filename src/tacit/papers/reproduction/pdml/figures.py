@@ -40,6 +40,7 @@ def draw_distances(results: Results, figure: Any) -> None:
 
 def draw_risks(results: Results, figure: Any) -> None:
     """Fig. 3(b): everything, and the lower part once more, where two of the curves are."""
+    figure.set_layout_engine("constrained")
     left, right = figure.subplots(1, 2)
     for axes in (left, right):
         _band(axes, seen.curve(results, USUAL), BLUE, "with Phase 2")
@@ -54,7 +55,6 @@ def draw_risks(results: Results, figure: Any) -> None:
     right.ticklabel_format(axis="y", useOffset=False)
     tidy(right, ROUND, "", "around the reference")
     legend(left, loc="center right")
-    figure.tight_layout()
 
 
 def draw_bounds(results: Results, figure: Any) -> None:
@@ -73,6 +73,7 @@ def draw_bounds(results: Results, figure: Any) -> None:
 
 def draw_decays(results: Results, figure: Any) -> None:
     """Fig. 4(b): the risks, and how far they still are from where they end; means over seeds."""
+    figure.set_layout_engine("constrained")
     left, right = figure.subplots(1, 2)
     goal = seen.curve(results, USUAL.with_(decay=DECAYS[0]))[:, -1:]
     for decay, colour in zip(DECAYS, CYCLE, strict=False):
@@ -87,7 +88,6 @@ def draw_decays(results: Results, figure: Any) -> None:
     tidy(left, ROUND, RISK, "risk")
     tidy(right, ROUND, "Distance from the last risk at decay 0.7 (%)", "dotted: 0.1 %")
     legend(left, loc="center right", bbox_to_anchor=(1.0, 0.35))
-    figure.tight_layout()
 
 
 def draw_epsilons(results: Results, figure: Any) -> None:
@@ -109,6 +109,7 @@ def draw_epsilons(results: Results, figure: Any) -> None:
 def draw_table(results: Results, expected: Expected, figure: Any) -> None:
     """Beside Table I: ours with its spread, and the published numbers."""
     names = seen.present(results)
+    figure.set_layout_engine("constrained")
     all_axes = np.ravel(figure.subplots(1, max(len(names), 1), sharey=True))
     short = [column.replace("none", "no privacy").replace("eps=", "ε=").replace(",", ", ") for column in COLUMNS]
     places = np.arange(len(COLUMNS))[::-1]
@@ -124,10 +125,9 @@ def draw_table(results: Results, expected: Expected, figure: Any) -> None:
         tidy(axes, "", "", name + (" (drawn)" if outcome["drawn"] else ""))
         axes.set_yticks(places, labels=short, fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
-    figure.supxlabel("Test accuracy (%)", fontsize=10, y=0.1)
+    figure.supxlabel("Test accuracy (%)", fontsize=10)
     handles, labels = all_axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=3, fontsize=8, frameon=False)
-    figure.subplots_adjust(left=0.1, right=0.99, top=0.92, bottom=0.24, wspace=0.12)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
 
 
 def draw_cancelling(results: Results, figure: Any) -> None:
