@@ -191,7 +191,9 @@ def _order(results: Results, expected: Expected, item: Item) -> Judged:
         + (f" ({', '.join(f'{p} against {q}' for p, q in turned)})" if turned else "")
         for name, (decisive, turned) in found.items()
     )
-    return judge_words(item, f"kept for {len(kept)} of {len(SETS)} sets", len(kept) >= KEEP, reason)
+    decisive, turned = (sum(counts) for counts in zip(*((n, len(pairs)) for n, pairs in found.values()), strict=True))
+    words = f"kept for {len(kept)} of {len(SETS)} sets; {decisive - turned} of {decisive} decisive pairs in order"
+    return judge_words(item, words, len(kept) >= KEEP, reason)
 
 
 def _better(results: Results, expected: Expected, item: Item) -> Judged:

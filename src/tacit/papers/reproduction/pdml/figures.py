@@ -122,10 +122,10 @@ def draw_table(results: Results, expected: Expected, figure: Any) -> None:
         )  # fmt: skip
         axes.plot(list(row.values()), places, "D", color=RED, markersize=4, fillstyle="none", label="published")
         axes.axvline(outcome["share"], color=GREY, linestyle=":", linewidth=1, label="always the larger class")
-        tidy(axes, "", "", name + (" (drawn)" if outcome["drawn"] else ""))
+        tidy(axes, "Test accuracy (%)", "", name + (" (drawn)" if outcome["drawn"] else ""))
         axes.set_yticks(places, labels=short, fontsize=8)
         axes.tick_params(axis="x", labelsize=8)
-    figure.supxlabel("Test accuracy (%)", fontsize=10)
+        axes.xaxis.label.set_fontsize(8)
     handles, labels = all_axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
 
