@@ -20,7 +20,7 @@ from tacit.papers.reproduction.pdml.runs import accuracy, make_plan, optimum, ru
 from tacit.papers.reproduction.work import Outcome, Piece, Settings, seeds
 from tacit.types import Vector
 
-SPLITS, READING_SPLITS, QUICK_SPLITS, QUICK_ROUNDS = 8, 20, 2, 20
+SPLITS, READING_SPLITS, QUICK_SPLITS, QUICK_ROUNDS = 8, 20, 2, 12
 EUCLIDEAN = "noise of Euclidean norm R"
 WEIGHTS = {"a = 0.1": 0.1, "a = 10": 10.0}
 WITH_ONES = ", column of ones"
