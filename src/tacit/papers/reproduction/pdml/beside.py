@@ -24,7 +24,16 @@ from tacit.papers.reproduction.pdml.chosen import (
     WEIGHT,
     Setup,
 )
-from tacit.papers.reproduction.pdml.rows import Array, Split, adult, adult_split, benchmark, benchmark_split, prepare
+from tacit.papers.reproduction.pdml.rows import (
+    SHORTENED,
+    Array,
+    Split,
+    adult,
+    adult_split,
+    benchmark,
+    benchmark_split,
+    prepare,
+)
 from tacit.papers.reproduction.pdml.runs import make_plan, optimum, risk, servers, watch
 from tacit.papers.reproduction.work import Outcome, Piece, Settings, seeds
 from tacit.privacy.request import Privacy
@@ -147,7 +156,7 @@ def run_sound(settings: Settings) -> Outcome:
         except InputError:
             continue
         for method in METHODS:
-            rows = prepare(X) if method == "pdml" else X
+            rows = prepare(X, SHORTENED) if method == "pdml" else X
             splits = [benchmark_split(rows, y, seed) for seed in settings["seeds"]]
             found["accuracy"].setdefault(name, {})[method] = [
                 _score(method, split, seed, settings["epsilon"]) for seed, split in enumerate(splits)

@@ -17,8 +17,9 @@ from tacit.types import Vector
 Array = npt.NDArray[np.float64]
 SIZES = {"twonorm": 7400, "ringnorm": 7400, "waveform": 5000}
 DRAWN = 20
-CHOSEN = "norm at most 1"
-READINGS = (CHOSEN, "over the largest norm", "as in the files", "standardised")
+SHORTENED = "norm at most 1"
+CHOSEN = "as in the files"
+READINGS = (CHOSEN, SHORTENED, "over the largest norm", "standardised")
 NOT_AT_HAND = "data not at hand"
 TRAIN = 0.7
 
@@ -90,7 +91,7 @@ def prepare(X: Array, reading: str = CHOSEN, constant: bool = False) -> Array:
         X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
     if constant:
         X = np.column_stack([X, np.ones(len(X))])
-    if reading == CHOSEN:
+    if reading == SHORTENED:
         return shorten(X)
     return X / np.linalg.norm(X, axis=1).max() if reading == "over the largest norm" else X
 

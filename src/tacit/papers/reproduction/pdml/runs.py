@@ -40,7 +40,9 @@ def make_plan(setup: Setup, split: Split, seed: int) -> GraphPlan:
     """The plan of a run in the paper's form; ordinary consensus ADMM where labels are not randomized."""
     privacy = options = None
     if setup.epsilon is not None:
-        privacy = Privacy(epsilon=None, delta=DELTA, label_epsilon=setup.epsilon, noise_seed=seed)
+        # the paper scales nothing here: the largest norm leaves every row as it is
+        longest = max(1.0, *(float(np.linalg.norm(table, axis=1).max()) for table in split.tables))
+        privacy = Privacy(epsilon=None, delta=DELTA, label_epsilon=setup.epsilon, row_norm=longest, noise_seed=seed)
         options = PaperOptions(
             rounds=setup.rounds,
             objective_noise=setup.bound,
