@@ -45,6 +45,13 @@ class Measured:
         return float(self.scores[:, which].mean())
 
 
+@dataclass(frozen=True)
+class Judged(Row):
+    """A row with what it says of log loss and of accuracy."""
+
+    verdicts: tuple[str, str] = (SAME, SAME)
+
+
 def run(quick: bool = False) -> list[Row]:
     """Every set in an even split at every epsilon; skewed labels and unequal sizes at epsilon 1."""
     rows: list[Row] = []
@@ -64,7 +71,7 @@ def _sets(quick: bool) -> Iterator[Set]:
         yield raetsch(name)
 
 
-def _rows(found: Set, epsilon: float, seeds: int, quick: bool) -> Iterator[Row]:
+def _rows(found: Set, epsilon: float, seeds: int, quick: bool) -> Iterator[Judged]:
     say(f"{found.name}, epsilon {epsilon:g}, the rival")
     rival, how = _tuned(found, epsilon, seeds, STEPS[:2] if quick else STEPS)
     for spread in SPREADS if epsilon == 1.0 else SPREADS[:1]:
@@ -73,13 +80,13 @@ def _rows(found: Set, epsilon: float, seeds: int, quick: bool) -> Iterator[Row]:
         yield _row(f"{found.name}, {spread}, epsilon {epsilon:g}", own, rival, how)
 
 
-def _row(name: str, own: Measured, rival: Measured, how: str) -> Row:
+def _row(name: str, own: Measured, rival: Measured, how: str) -> Judged:
     loss, accuracy = verdict(own, rival, 0), verdict(own, rival, 1)
     shown = (
         f"log loss {own.mean(0):.4f} against {rival.mean(0):.4f} (ratio {own.mean(0) / rival.mean(0):.3f}): {loss}; "
         f"accuracy {own.mean(1):.4f} against {rival.mean(1):.4f} ({own.mean(1) - rival.mean(1):+.4f}): {accuracy}; {how}"
     )
-    return Row(name, shown, own.mean(0))
+    return Judged(name, shown, own.mean(0), verdicts=(loss, accuracy))
 
 
 def verdict(own: Measured, rival: Measured, which: int) -> str:
@@ -92,12 +99,15 @@ def verdict(own: Measured, rival: Measured, which: int) -> str:
 
 
 def _count(rows: list[Row]) -> Row:
-    """How often each was better, and where ours was not as good."""
-    judged = [row for row in rows if row.value is not None]
-    worse = [row.name for row in judged if WORSE in row.measured]
-    both = [sum(f": {word};" in f"{row.measured};" for row in judged) for word in (BETTER, SAME)]
-    where = f"not as good in loss or accuracy: {'; '.join(worse)}" if worse else "nowhere worse"
-    return Row("all of these", f"{len(judged)} settings; better in {both[0]}, level in {both[1]}; {where}")
+    """How often ours was better, and where it was not as good."""
+    judged = [row for row in rows if isinstance(row, Judged)]
+    told = []
+    for which, name in enumerate(("log loss", "accuracy")):
+        found = [row.verdicts[which] for row in judged]
+        worse = [row.name for row in judged if row.verdicts[which] == WORSE]
+        counts = ", ".join(f"{word} in {found.count(word)}" for word in (BETTER, SAME, WORSE))
+        told.append(f"{name}: {counts}" + (f" ({'; '.join(worse)})" if worse else ""))
+    return Row(f"all {len(judged)} settings", "; ".join(told))
 
 
 # --- both methods --------------------------------------------------------------------------------------
