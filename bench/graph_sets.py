@@ -1,10 +1,10 @@
 """Private learning over ten nodes on five sets, nothing tuned, against noisy gradient descent tuned on the data.
 
-Both spend (epsilon, 1e-5) on a row over the whole run (replace-one), every node adds its own noise, and both scale rows
-down to the same public norm. The rival is given what nobody has in earnest: for each set and epsilon the steps, the rate
-and the kind of averaging with the least mean loss on the *test* rows, and the choice is not paid for. Its figures do not
-depend on who holds which rows. Adult has its published test part; of the other sets 70 % of all rows are for training,
-drawn anew with every seed, the same rows for both.
+Both spend (epsilon, 1e-5) on a row over the whole run (replace-one), every node adds its own noise, and both scale
+rows down to the same public norm. The rival is given what nobody has in earnest: for each set and epsilon the steps,
+the rate and the kind of averaging with the least mean loss on the *test* rows, and the choice is not paid for. Its
+figures do not depend on who holds which rows. Adult has its published test part; of the other sets 70 % of all rows
+are for training, drawn anew with every seed, the same rows for both.
 """
 
 from __future__ import annotations
@@ -82,9 +82,10 @@ def _rows(found: Set, epsilon: float, seeds: int, quick: bool) -> Iterator[Judge
 
 def _row(name: str, own: Measured, rival: Measured, how: str) -> Judged:
     loss, accuracy = verdict(own, rival, 0), verdict(own, rival, 1)
+    ratio, more = own.mean(0) / rival.mean(0), own.mean(1) - rival.mean(1)
     shown = (
-        f"log loss {own.mean(0):.4f} against {rival.mean(0):.4f} (ratio {own.mean(0) / rival.mean(0):.3f}): {loss}; "
-        f"accuracy {own.mean(1):.4f} against {rival.mean(1):.4f} ({own.mean(1) - rival.mean(1):+.4f}): {accuracy}; {how}"
+        f"log loss {own.mean(0):.4f} against {rival.mean(0):.4f} (ratio {ratio:.3f}): {loss}; "
+        f"accuracy {own.mean(1):.4f} against {rival.mean(1):.4f} ({more:+.4f}): {accuracy}; {how}"
     )
     return Judged(name, shown, own.mean(0), verdicts=(loss, accuracy))
 

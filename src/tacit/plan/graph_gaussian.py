@@ -23,8 +23,8 @@ from tacit.algorithms.consensus.gaussian.settings import (
     averaged_noise,
     exact_rounds,
     gradient_rounds,
-    gradients_fit,
     gradient_sensitivity,
+    gradients_fit,
     model_sensitivity,
     sum_rounding,
 )
