@@ -1,10 +1,10 @@
 """Private learning over ten nodes on five sets, nothing tuned, against noisy gradient descent tuned on the data.
 
 Both spend (epsilon, 1e-5) on a row over the whole run (replace-one), every node adds its own noise, and both scale
-rows down to the same public norm, in training and when asked. The rival is given what nobody has in earnest: for each set and epsilon the steps,
-the rate and the kind of averaging with the least mean loss on the *test* rows, and the choice is not paid for. Its
-figures do not depend on who holds which rows. Adult has its published test part; of the other sets 70 % of all rows
-are for training, drawn anew with every seed, the same rows for both.
+rows down to the same public norm, in training and when asked. The rival is given what nobody has in earnest: for each
+set and epsilon the steps, the rate and the kind of averaging with the least mean loss on the *test* rows, and the
+choice is not paid for. Its figures do not depend on who holds which rows. Adult has its published test part; of the
+other sets 70 % of all rows are for training, drawn anew with every seed, the same rows for both.
 """
 
 from __future__ import annotations
