@@ -11,6 +11,7 @@ from bench import (
     graph,
     graph_methods,
     graph_private,
+    graph_sets,
     growth,
     paper_prototype,
     private,
@@ -29,5 +30,6 @@ PARTS: dict[str, ModuleType] = {
     "private_rounds": private_rounds,
     "graph": graph,
     "graph-private": graph_private,
+    "graph-sets": graph_sets,
     "graph-methods": graph_methods,
 }

@@ -49,8 +49,15 @@ class Watch:
 
 @lru_cache
 def plan_for(
-    rows: tuple[int, ...], columns: int, *, secure: bool, loss: object = "logistic", **asked: object
+    rows: tuple[int, ...],
+    columns: int,
+    *,
+    secure: bool,
+    loss: object = "logistic",
+    gradients: bool = False,
+    **asked: object,
 ) -> GraphPlan:
+    """Without masks: exact solves, as where few rounds are allowed, or gradients."""
     return make_graph_plan(
         loss=loss,  # type: ignore[arg-type]
         penalty="l2",
@@ -59,7 +66,7 @@ def plan_for(
         method="gaussian",
         published=False,
         rho="auto",
-        max_rounds=1000,
+        max_rounds=1000 if secure or gradients else 25,
         tol=1e-4,
         privacy=Privacy(**asked),  # type: ignore[arg-type]
         graph=make_graph("star" if secure else "ring", len(rows)),
@@ -119,9 +126,10 @@ def ratios(secure: bool, what: str, pairs: int, seed: int) -> Vector:
     rng, found = np.random.default_rng(seed), []
     for k in range(pairs):
         rows, columns = int(rng.choice([1, 3, 12])), int(rng.choice([1, 2, 5]))
-        loss = list(LOSSES)[k % 3]
-        total = (rows, 40, 500)
-        plan = plan_for(total, columns, secure=secure, loss=loss, epsilon=float(rng.choice([0.3, 1.0, 8.0])))
+        plain = what == GRADIENT and not secure  # it is for two classes alone
+        loss = "logistic" if plain else list(LOSSES)[k % 3]
+        total, epsilon = (rows, 40, 500), float(rng.choice([0.3, 1.0, 8.0]))
+        plan = plan_for(total, columns, secure=secure, loss=loss, gradients=plain, epsilon=epsilon)
         assert plan.private is not None
         settings = plan.private.settings
         X, y, X2, y2 = neighbours(rng, rows, columns, LOSSES[loss])
@@ -139,7 +147,7 @@ def ratios(secure: bool, what: str, pairs: int, seed: int) -> Vector:
 
 @pytest.mark.parametrize(
     ("secure", "what", "pairs"),
-    [(False, CENTRE, 400), (True, CENTRE, 400), (False, MODEL, 800), (True, GRADIENT, 800)],
+    [(False, CENTRE, 400), (True, CENTRE, 400), (False, MODEL, 800), (True, GRADIENT, 800), (False, GRADIENT, 400)],
 )
 def test_no_neighbour_moves_a_release_further_than_its_bound(secure: bool, what: str, pairs: int) -> None:
     found = ratios(secure, what, pairs, seed=pairs)
@@ -150,8 +158,8 @@ def test_no_neighbour_moves_a_release_further_than_its_bound(secure: bool, what:
 
 def test_bounds_are_reached() -> None:
     X = np.array([[1.0, 0.0, 0.0]])
-    for secure, what in ((False, MODEL), (True, GRADIENT)):
-        plan = plan_for((1, 4000, 4000), 3, secure=secure, epsilon=1.0)
+    for secure, what in ((False, MODEL), (True, GRADIENT), (False, GRADIENT)):
+        plan = plan_for((1, 4000, 4000), 3, secure=secure, gradients=what == GRADIENT, epsilon=1.0)
         assert plan.private is not None
         settings = plan.private.settings
         state = transcript(np.random.default_rng(0), 3, first=False, far=0.0)
@@ -165,6 +173,7 @@ def test_rows_that_are_not_weighted_are_caught(monkeypatch: pytest.MonkeyPatch) 
         CentredRows, "norms", property(lambda self: np.ones(self.n), lambda self, value: None), raising=False
     )
     assert ratios(True, GRADIENT, 60, seed=1).max() > 1.2
+    assert ratios(False, GRADIENT, 60, seed=1).max() > 1.2
     assert ratios(False, MODEL, 60, seed=1).max() > 1.2
 
 
@@ -230,9 +239,10 @@ def test_a_transcript_beyond_all_bounds_does_not_carry_a_node_away() -> None:
             assert np.linalg.norm(side.z) <= settings.reach * (1 + 1e-12)
 
 
-def test_what_was_computed_in_other_rounds_does_not_matter() -> None:
+@pytest.mark.parametrize("what", [MODEL, GRADIENT])
+def test_what_was_computed_in_other_rounds_does_not_matter(what: str) -> None:
     """A node that played rounds before releases what a fresh one releases: no own state but released values."""
-    plan = plan_for((30, 40, 50), 3, secure=False, epsilon=1.0)
+    plan = plan_for((30, 40, 50), 3, secure=False, gradients=what == GRADIENT, epsilon=1.0)
     rng = np.random.default_rng(0)
     X, y, *_ = neighbours(rng, 30, 3, "classification")
     side, watch = sides(plan, X, y)
@@ -242,7 +252,41 @@ def test_what_was_computed_in_other_rounds_does_not_matter() -> None:
     state = transcript(rng, 3, first=False, far=1.0)
     side.restore(state)
     side._release()
-    np.testing.assert_array_equal(watch.given[MODEL], released(plan, X, y, state))
+    np.testing.assert_array_equal(watch.given[what], released(plan, X, y, state))
+
+
+def test_the_step_is_longer_along_the_model_where_it_is_more_than_noise() -> None:
+    """Four times as long along a model that stands out, never beyond the longest stable step; elsewhere as it was."""
+    plan = plan_for((300, 400, 500), 3, secure=False, gradients=True, epsilon=1.0)
+    assert plan.private is not None
+    rng, settings = np.random.default_rng(0), plan.private.settings
+    X, y, *_ = neighbours(rng, 300, 3, "classification")
+    side, _ = sides(plan, X, y)
+    state = transcript(rng, 3, first=False, far=1.0)
+    total = settings.total * rng.normal(size=4)
+
+    def moved(size: float, done: int, curvature: float) -> tuple[float, Vector]:
+        """Steps along the model and across it, over what a plain step would be."""
+        z = size * np.array([1.0, 0.0, 0.0, 0.0])
+        numbers = np.array([float(done), 1.0, curvature])
+        side.restore(state | {"z": z, "numbers": numbers})
+        side.settings = replace(settings, ridge=0.0)
+        side._update(total)
+        step = min(1 / (settings.noise * settings.rounds), 5 / curvature)
+        ratio = (z - side.z) / (step * total / settings.total)
+        return float(ratio[0]), ratio[1:]
+
+    step = 1 / (settings.noise * settings.rounds)
+    for size, done, curvature, expected in (
+        (30.0, 2, 0.01, 1 + 3 * (1 - 4 / settings.rounds / 900)),
+        (1e-3, 2, 0.01, 1.0),  # less than the noise in it
+        (0.0, 1, 0.01, 1.0),
+        (30.0, 2, 4 / step, 5 / 4),  # four steps would be too far
+        (30.0, 2, 50 / step, 1.0),
+    ):
+        along, across = moved(size, done, curvature)
+        assert along == pytest.approx(expected, rel=1e-9)
+        np.testing.assert_allclose(across, 1.0, rtol=1e-9)
 
 
 # --- the pieces ----------------------------------------------------------------------------------------
@@ -294,12 +338,23 @@ def test_the_half_loss_is_calibrated_and_bends_more_than_any_other() -> None:
 
 
 def test_node_kinds() -> None:
-    exact, gradient = (plan_for((9, 9, 9), 2, secure=secure, epsilon=1.0).private for secure in (False, True))
-    assert exact is not None
-    assert gradient is not None
-    assert exact.algorithm.node is ExactNode
-    assert gradient.algorithm.node is GradientNode
-    assert isinstance(exact.settings.loss, Half)
-    own = plan_for((9, 9, 9), 2, secure=False, loss=Huber(2.0), epsilon=1.0, label_norm=4.0).private
+    """Gradients for two classes and under masks; exact solves for few rounds, for wide rows and for numbers."""
+    few, plain, masked, wide, own = (
+        plan_for((9, 9, 9), columns, secure=secure, gradients=gradients, epsilon=1.0, **more).private
+        for columns, secure, gradients, more in (
+            (2, False, False, {}),
+            (2, False, True, {}),
+            (2, True, False, {}),
+            (1001, False, True, {}),
+            (2, False, True, {"loss": Huber(2.0), "label_norm": 4.0}),
+        )
+    )
+    for one, node in ((few, ExactNode), (plain, GradientNode), (masked, GradientNode), (wide, ExactNode)):
+        assert one is not None
+        assert one.algorithm.node is node
+        assert isinstance(one.settings.loss, Half)
+        assert one.settings.masked is one.masked is (one is masked)
+        assert one.settings.with_gram is (node is GradientNode)
     assert own is not None
+    assert own.algorithm.node is ExactNode
     assert own.settings.loss.threshold == own.settings.slope == 0.5

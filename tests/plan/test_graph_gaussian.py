@@ -98,16 +98,25 @@ def test_each_node_may_have_an_epsilon_of_its_own() -> None:
         assert 0.99 * asked <= found[name] <= asked
     assert plan.certificate().epsilon(1e-5) <= 4.0
     noise = private(plan).noise
-    assert noise["node 2: model"] < noise["node 1: model"] < noise["node 5: model"]
+    assert noise["node 2: gradient"] < noise["node 1: gradient"] < noise["node 5: gradient"]
     assert verify(plan.certificate().to_json()).agrees
     assert make_run(plan).go().coef.shape == (4,)
 
 
 def test_the_rule() -> None:
-    """T = 25, q = T nu, nu = 2 sqrt(n)/(N mu2): then a model's noise has deviation sqrt(n/T), whatever was asked."""
-    plan = private(plan_for(rows=(3000,) * 10, columns=50, epsilon=1.0, graph="complete"))
+    """Where few rounds are allowed T = 25, q = T nu, nu = 2 sqrt(n)/(N mu2): a model's noise has deviation sqrt(n/T).
+
+    Else gradients, whose noise is 2 sqrt(T)/mu2, from 60 times to 150 times.
+    """
+    sizes = {"rows": (3000,) * 10, "columns": 50, "epsilon": 1.0}
+    plan = private(plan_for(**sizes, graph="complete", max_rounds=59))  # type: ignore[arg-type]
     settings, mu = plan.settings, gdp_mu(1.0, 1e-5)
     assert settings.rounds == 25
+    gradients = private(plan_for(**sizes, graph="complete"))  # type: ignore[arg-type]
+    assert gradients.settings.noise == settings.noise
+    assert gradients.settings.rounds == min(150, max(60, math.ceil(1 / (5 * settings.noise))))
+    own = 2 * math.sqrt(gradients.settings.rounds) / (mu * math.sqrt(0.95))
+    assert gradients.noise["node 1: gradient"] == pytest.approx(own, rel=1e-4)
     assert settings.noise == pytest.approx(2 * math.sqrt(10) / (30000 * mu * math.sqrt(0.95)))
     assert settings.pull == pytest.approx(25 * settings.noise)
     assert plan.noise["node 1: model"] == pytest.approx(math.sqrt(10 / 25), rel=1e-3)
@@ -121,7 +130,7 @@ def test_the_rule() -> None:
 def test_the_centre_is_left_out_where_it_would_be_noise() -> None:
     few = private(plan_for(rows=(20, 20, 20), columns=30, epsilon=0.5))
     assert not few.settings.centred
-    assert [release.name for release in few.releases["node 1"]] == ["model"]
+    assert [release.name for release in few.releases["node 1"]] == ["gradient"]
     assert private(plan_for(rows=(5000, 5000, 5000), columns=30, epsilon=0.5)).settings.centred
 
 
@@ -274,26 +283,32 @@ def released_in(run: GraphRun) -> dict[str, dict[str, list[Vector]]]:
     return found
 
 
-@pytest.mark.parametrize("secure", [False, True])
-def test_the_model_is_a_function_of_released_values_alone(secure: bool) -> None:
+@pytest.mark.parametrize(("secure", "rounds"), [(False, 8), (True, 8), (False, 60)])
+def test_the_model_is_a_function_of_released_values_alone(secure: bool, rounds: int) -> None:
     """Whoever knows the releases and public numbers computes it: nothing else entered any round."""
-    plan = plan_for(epsilon=2.0, graph="grid", secure=secure, max_rounds=8, penalty="none")
+    plan = plan_for(epsilon=2.0, graph="grid", secure=secure, max_rounds=rounds, penalty="none", row_norm=4.0)
     run, settings = make_run(plan), private(plan).settings
+    assert settings.rounds == rounds
     found = released_in(run)
     result = run.go()
     total = [np.sum([own["centre"][0] for own in found.values()], axis=0)]
     centre = centre_from(total[0], settings)
     z, shifts, models = np.zeros(5), dict.fromkeys(found, np.zeros(5)), []
-    for t in range(8):
-        if secure:
-            step = min(1 / (settings.noise * 8), 5 / centre.curvature)
-            z = z - step / settings.total * np.sum([own["gradient"][t] for own in found.values()], axis=0)
+    for t in range(rounds):
+        if settings.form == "gradient":
+            step = min(1 / (settings.noise * rounds), 5 / centre.curvature)
+            slope = np.sum([own["gradient"][t] for own in found.values()], axis=0) / settings.total
+            if t > 0:
+                sure = max(0.0, 1 - 5 * rounds * t * (step * settings.noise) ** 2 / (z @ z))
+                along = max(0.0, min(3 * sure, 5 / (centre.curvature * step) - 1))
+                slope = slope + along * (slope @ z) / (z @ z) * z
+            z = z - step * slope
         else:
             z = np.mean([own["model"][t] + shifts[name] for name, own in found.items()], axis=0)
             shifts = {name: shifts[name] + own["model"][t] - z for name, own in found.items()}
         models.append(z)
-    mean = np.mean(models[4:], axis=0)
-    np.testing.assert_allclose(result.coef, mean[:-1] / centre.spread, rtol=1e-9, atol=1e-12)
+    mean = np.mean(models[rounds // 2 :], axis=0)
+    np.testing.assert_allclose(result.coef, mean[:-1] / (4 * centre.spread), rtol=1e-9, atol=1e-12)
     expected = 0.3 * mean[-1] - mean[:-1] @ centre.mean / centre.spread
     assert result.intercept == pytest.approx(expected, rel=1e-9)
 

@@ -24,6 +24,7 @@ from tacit.algorithms.consensus.gaussian.settings import (
     exact_rounds,
     gradient_rounds,
     gradient_sensitivity,
+    gradients_fit,
     model_sensitivity,
     sum_rounding,
 )
@@ -73,7 +74,7 @@ def plan_gaussian(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Priv
     return PrivateGraphPlan(
         privacy=privacy,
         method="gaussian",
-        algorithm=GRADIENT_FORM if sizes.secure else EXACT,
+        algorithm=GRADIENT_FORM if settings.form == "gradient" else EXACT,
         settings=settings,
         releases=releases,
         certificate=certificate(privacy, settings, sizes, events, honest),
@@ -199,10 +200,12 @@ def _settings(
 ) -> GaussianSettings:
     loss, slope = _loss(problem.loss, privacy.label_norm)
     noise = averaged_noise([one.rest for one in spent], sizes.total)
-    rounds = gradient_rounds(noise, sizes.max_rounds) if sizes.secure else exact_rounds(sizes.max_rounds)
+    form = _form(problem, sizes, noise)
+    rounds = gradient_rounds(noise, sizes.max_rounds) if form == "gradient" else exact_rounds(sizes.max_rounds)
     nodes = sizes.graph.nodes
     return GaussianSettings(
-        form="gradient" if sizes.secure else "exact",
+        form=form,
+        masked=sizes.secure,
         loss=loss,
         slope=slope,
         row_norm=max(privacy.norm_of(name) for name in sizes.graph.names),
@@ -212,13 +215,22 @@ def _settings(
         columns=sizes.columns,
         rounds=rounds,
         centred=centred,
-        with_gram=sizes.secure and sizes.columns <= WIDE,
+        with_gram=form == "gradient" and sizes.columns <= WIDE,
         centre_noise=averaged_noise([one.centre for one in spent], sizes.total) if centred else 0.0,
         noise=noise,
         pull=rounds * noise,
         tolerance=TOLERANCE * nodes / sizes.total,
         ridge=problem.alpha * problem.regularizer.l2,
     )
+
+
+def _form(problem: Problem, sizes: GraphSizes, noise: float) -> str:
+    """Gradients for two classes; exact solves for numbers, for wide rows and where few rounds are allowed.
+
+    Under masks always gradients, as their sum is all that is needed.
+    """
+    fits = problem.loss.task == "classification" and gradients_fit(noise, sizes.columns, sizes.max_rounds)
+    return "gradient" if sizes.secure or fits else "exact"
 
 
 def _bounds(settings: GaussianSettings, sizes: GraphSizes) -> tuple[str, float, float]:

@@ -17,7 +17,8 @@ from tacit.problem.losses.base import Loss
 
 THEOREMS = {
     "exact": "private consensus with exact local solves (docs/proofs/graph.md, theorem 3)",
-    "gradient": "private gradients, noise shared under masks (docs/proofs/graph.md, theorem 4)",
+    "gradient": "private gradients, each node with its own noise (docs/proofs/graph.md, theorem 4 with h = 1)",
+    "masked": "private gradients, noise shared under masks (docs/proofs/graph.md, theorem 4)",
 }
 LARGE_NOISE = 0.15  # norm of the noise in the mean gradient, in units of a row: beyond it little is learnt
 SPREAD = 0.5  # of the derivative of a row: what chance adds to a mean gradient over k rows is SPREAD / sqrt(k)
@@ -31,7 +32,7 @@ def certificate(
     honest: int,
 ) -> Certificate:
     """What the planned run proves."""
-    adversary, theorem = _adversary(settings, sizes, honest), THEOREMS[settings.form]
+    adversary, theorem = _adversary(settings, sizes, honest), THEOREMS["masked" if settings.masked else settings.form]
     claims = [Claim("record", name, "replace-one", adversary, own, theorem) for name, own in events.items()]
     if privacy.unit == "person":
         claims.append(Claim("person", "", "replace-one", adversary, _together(settings, events), theorem))
@@ -53,7 +54,7 @@ def certificate(
 
 def _together(settings: GaussianSettings, events: Mapping[str, tuple[GaussianRelease, ...]]) -> tuple[Event, ...]:
     """What a person with a row at every node pays; under masks all these rows move the same sum."""
-    if settings.form == "exact":
+    if not settings.masked:
         return tuple(event for own in events.values() for event in own)
     first = next(iter(events.values()))
     return tuple(replace(event, sensitivity=len(events) * event.sensitivity, party="") for event in first)
@@ -61,7 +62,7 @@ def _together(settings: GaussianSettings, events: Mapping[str, tuple[GaussianRel
 
 def _adversary(settings: GaussianSettings, sizes: GraphSizes, honest: int) -> str:
     model = "and anyone who sees the model or predictions"
-    if settings.form == "exact":
+    if not settings.masked:
         return f"anyone who sees every message of the run, all other nodes together among them, {model}"
     others = sizes.graph.nodes - honest
     who = "any one node, the middle one too" if others == 1 else f"any {others} nodes together, the middle one too"
@@ -76,7 +77,7 @@ def _does_not_cover(privacy: Privacy, settings: GaussianSettings) -> tuple[str, 
     ]
     if privacy.unit == "record":
         missing.append("a person with rows at several nodes, or several rows at one: each row has the epsilon above")
-    if settings.form == "gradient":
+    if settings.masked:
         missing.append("nodes that pool what they know beyond the number above: the noise of one alone is smaller")
     return tuple(missing)
 
@@ -85,7 +86,7 @@ def _per_party(settings: GaussianSettings, sizes: GraphSizes) -> dict[str, str]:
     count = settings.columns + 1
     centre = f"{settings.centre_size} sums over its rows, once, and " if settings.centred else ""
     what = "a model" if settings.form == "exact" else "a gradient"
-    under = "" if settings.form == "exact" else " (under masks: only the sum over the nodes can be read)"
+    under = "" if not settings.masked else " (under masks: only the sum over the nodes can be read)"
     said = f"{centre}{what} of {count} numbers, {settings.rounds} times, all with noise{under}"
     return dict.fromkeys(sizes.graph.names, said)
 
@@ -97,7 +98,7 @@ def _assumptions(privacy: Privacy, settings: GaussianSettings, sizes: GraphSizes
     ]
     if privacy.unit == "person":
         said.append("each person has at most one row at a node")
-    if settings.form == "gradient":
+    if settings.masked:
         said.append(
             f"at least {honest} of {sizes.graph.nodes} nodes, that of the row among them, add the noise they should "
             "and do not pool what they know with others"

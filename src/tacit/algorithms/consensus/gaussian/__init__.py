@@ -14,6 +14,6 @@ from tacit.algorithms.consensus.base import PrivateConsensus
 from tacit.algorithms.consensus.gaussian.node import ExactNode, GradientNode
 
 EXACT = PrivateConsensus("gaussian", ExactNode)
-GRADIENT_FORM = PrivateConsensus("gaussian under masks", GradientNode)
+GRADIENT_FORM = PrivateConsensus("gaussian, gradients", GradientNode)
 
 __all__ = ["EXACT", "GRADIENT_FORM", "ExactNode", "GradientNode"]

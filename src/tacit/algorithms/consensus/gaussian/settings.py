@@ -10,7 +10,8 @@
 | q | pull | strength with which a node's model is held near the others' |
 | tau | tolerance | gradient norm that every local solve must reach |
 
-The rule is q = T nu, and for the gradient form step = min(1/(nu T), 5/lam); proofs are in docs/proofs/graph.md.
+The rule is q = T nu, and for the gradient form step = min(1/(nu T), 5/lam), up to four times that along the model
+itself; proofs are in docs/proofs/graph.md.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from tacit.algorithms.gram.settings import rounding
 from tacit.problem.losses.base import Loss
 
 CENTRE_SHARE = 0.05  # of mu^2 for the mean row and how far rows are from it
-TOO_NOISY = 0.1  # norm of the noise in the mean row from which it is not worth its price
+TOO_NOISY = 0.3  # norm of the noise in the mean row from which it is not worth its price
 CONSTANT = 0.3
 LEAST_SPREAD, MOST_SPREAD = 0.3, 1.0  # the mean squared distance of rows from the mean is taken to be between these
 EXACT_ROUNDS = 25
-LEAST_ROUNDS, MOST_ROUNDS = 20, 150  # of the gradient form
+LEAST_ROUNDS, MOST_ROUNDS = 60, 150  # of the gradient form
 LONGEST_STEP = 5.0  # in units of 1 over the largest curvature
+ALONG = 3.0  # steps more along the model, where the noise is that of one number and not of all columns
 WIDE = 1000  # columns from which the Gram matrix is left out
 TOLERANCE = 1e-4  # gradient norm that a local solve may leave, in units of n/N
 UNIT = 2.0**-53
@@ -44,6 +46,8 @@ class GaussianSettings:
     ----------
     form : {"exact", "gradient"}
         Whether a node releases the minimiser of its own problem, or its gradient.
+    masked : bool
+        Whether only sums over the nodes can be read, so that all share one noise.
     loss : Loss
         What is summed over the rows; its derivative is at most `slope`.
     slope : float
@@ -62,6 +66,7 @@ class GaussianSettings:
     """
 
     form: str
+    masked: bool
     loss: Loss
     slope: float
     row_norm: float
@@ -103,6 +108,11 @@ def exact_rounds(most: int) -> int:
 def gradient_rounds(noise: float, most: int) -> int:
     """T of the gradient form: enough for steps that are stable whatever the rows are."""
     return min(most, max(LEAST_ROUNDS, min(MOST_ROUNDS, math.ceil(1.0 / (LONGEST_STEP * noise)))))
+
+
+def gradients_fit(noise: float, columns: int, most: int) -> bool:
+    """Whether gradients come to their end in the rounds that are allowed, and have a Gram matrix to choose steps by."""
+    return columns <= WIDE and gradient_rounds(noise, MOST_ROUNDS) <= most
 
 
 def averaged_noise(mus: Sequence[float], total: float) -> float:
