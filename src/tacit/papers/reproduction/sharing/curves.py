@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.algorithms.published import NOISY
 from tacit.errors import RunError
 from tacit.papers.reproduction.sharing.tasks import Task
 from tacit.plan import Plan, make_plan
@@ -30,25 +31,30 @@ class Method:
 
 
 def trained(task: Task, method: Method, alpha: float, rounds: int) -> dict[str, Any]:
-    """Objective and test loss after every round of a run without noise; `note` says why it stopped early."""
-    return _recorded(task, _plan(task, method, alpha, rounds), alpha, rounds, method.step)
+    """Objective and test loss after every round of a run without noise; `note` says why it stopped early.
+
+    For SGD the first entry is the random start, for the published form the first x-update, which stays at zero.
+    """
+    return _recorded(task, _plan(task, method, alpha, rounds), alpha, method.step)
 
 
 def noisy(
     task: Task, mechanism: str, sigma: float, rho: float, alpha: float, rounds: int, seed: int
 ) -> dict[str, Any]:
     """The same of the published iteration with published noise of standard deviation sigma in every round."""
+    return _recorded(task, noisy_plan(task, mechanism, sigma, rho, alpha, rounds, seed), alpha)
+
+
+def noisy_plan(task: Task, mechanism: str, sigma: float, rho: float, alpha: float, rounds: int, seed: int) -> Plan:
+    """A plan of the published mechanism whose noise is given, not worked out from the paper's formulas."""
     privacy = Privacy(
         epsilon=1.0, mechanism=mechanism, row_norm=UNBOUNDED, coef_norm=UNBOUNDED, noise_seed=seed
-    )  # epsilon says nothing here: the noise is put in below
+    )  # this epsilon says nothing: the noise is put in below
     plan = _plan(task, Method("published", rho), alpha, rounds, privacy)
     private = plan.private
     assert private is not None
-    releases = {
-        name: tuple(Allowed(one.name, sigma, rounds) for one in planned) for name, planned in private.releases.items()
-    }
-    plan = replace(plan, private=replace(private, releases=releases, rounds=rounds))
-    return _recorded(task, plan, alpha, rounds)
+    releases = {name: (Allowed(NOISY, sigma, rounds),) for name in private.releases}
+    return replace(plan, private=replace(private, releases=releases, rounds=rounds))
 
 
 def _plan(task: Task, method: Method, alpha: float, rounds: int, privacy: Privacy | None = None) -> Plan:
@@ -61,9 +67,14 @@ def _plan(task: Task, method: Method, alpha: float, rounds: int, privacy: Privac
     )  # fmt: skip
 
 
-def _recorded(task: Task, plan: Plan, alpha: float, rounds: int, step: float = 1.0) -> dict[str, Any]:
+def _recorded(task: Task, plan: Plan, alpha: float, step: float = 1.0) -> dict[str, Any]:
     objectives: list[float] = []
     losses: list[float] = []
+    if plan.private is None and plan.method == "published":
+        # Ours begins with z and is half an epoch ahead of the paper's, whose first x-update stays at zero.
+        zeros = [np.zeros(count) for count in task.columns]
+        objectives.append(task.objective(zeros, alpha))
+        losses.append(task.test_loss(zeros))
 
     def record(run: Run) -> None:
         coefs: list[Vector] = [np.asarray(party.side.coef) for party in run.parties]

@@ -63,15 +63,23 @@ def log_loss(blocks: Sequence[Matrix], coefs: Sequence[Vector], labels: Vector) 
     return float(np.logaddexp(0.0, -labels * scores).mean())
 
 
-def load_task(name: str, quick: bool = False, sizes: Sequence[int] | None = None) -> Task:
-    """Load a data set and deal its columns to the parties in order; `sizes` other than the paper's where given.
+def load_task(name: str, rows: int | None = None, sizes: Sequence[int] | None = None) -> Task:
+    """Load a data set and deal its columns to the parties in order.
+
+    Parameters
+    ----------
+    name : {"a9a", "gisette", "mnist49", "basehock"}
+    rows : int, optional
+        Train on the first ones only, as the quick version does.
+    sizes : sequence of int, optional
+        Columns of each party, other than the paper's.
 
     Raises
     ------
     InputError
         Where the data are not at hand; gisette is large, and left out of the quick version.
     """
-    if quick and name == "gisette":
+    if rows and name == "gisette":
         raise InputError("gisette is left to the full version: its files are large")
     data = _loaded(name)
     X_test, y_test = data.X_test, data.y_test
@@ -81,7 +89,7 @@ def load_task(name: str, quick: bool = False, sizes: Sequence[int] | None = None
         test, train = np.split(order, [round(TEST_PART * y.size)])
         X, y, X_test, y_test = X[train], y[train], X[test], y[test]
     cuts = sizes or _sizes(name, X.shape[1])
-    return Task(name, _dealt(X, cuts), y, _dealt(X_test, cuts), y_test)
+    return Task(name, _dealt(X[:rows], cuts), y[:rows], _dealt(X_test, cuts), y_test)
 
 
 @cache
