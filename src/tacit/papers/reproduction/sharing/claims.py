@@ -135,8 +135,9 @@ def _on_wide(check: OnSet, also: Sequence[str] = (), remark: str = "") -> Judge:
 
 def _quick(results: Results, name: str) -> tuple[bool, str]:
     (rho, admm), (step, sgd) = best_rho(results, name), best_step(results, name)
-    ours, theirs = at_epoch(admm, NEAR), at_epoch(sgd, NEAR)
-    return ours < theirs, f"after {NEAR} epochs ADMM {ours:.3f} (rho {rho}), SGD {theirs:.3f} (step x {step})"
+    epochs = min(NEAR, len(admm["test"]), len(sgd["test"]))
+    ours, theirs = at_epoch(admm, epochs), at_epoch(sgd, epochs)
+    return ours < theirs, f"after {epochs} epochs ADMM {ours:.3f} (rho {rho}), SGD {theirs:.3f} (step x {step})"
 
 
 def _end(results: Results, name: str) -> tuple[bool, str]:
