@@ -75,7 +75,7 @@ def sgd_curve(curve: Curve) -> dict[str, Any]:
 
 def best_rho(results: Results, name: str) -> tuple[str, Curve]:
     """The rho of the grid with the least training objective at the end, and its curve."""
-    published = results[f"{name}/admm"]["published"]
+    published: dict[str, Curve] = results[f"{name}/admm"]["published"]
     return min(published.items(), key=lambda item: end(item[1], "objective"))
 
 

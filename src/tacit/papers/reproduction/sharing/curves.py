@@ -38,9 +38,7 @@ def trained(task: Task, method: Method, alpha: float, rounds: int) -> dict[str, 
     return _recorded(task, _plan(task, method, alpha, rounds), alpha, method.step)
 
 
-def noisy(
-    task: Task, mechanism: str, sigma: float, rho: float, alpha: float, rounds: int, seed: int
-) -> dict[str, Any]:
+def noisy(task: Task, mechanism: str, sigma: float, rho: float, alpha: float, rounds: int, seed: int) -> dict[str, Any]:
     """The same of the published iteration with published noise of standard deviation sigma in every round."""
     return _recorded(task, noisy_plan(task, mechanism, sigma, rho, alpha, rounds, seed), alpha)
 

@@ -117,12 +117,11 @@ def _baselines(panel: Any, reference: dict[str, Any]) -> None:
 
 
 def _plain_ticks(panel: Any) -> None:
-    """Ticks of a log axis as plain numbers, few enough to be read."""
+    """Ticks of a log axis as plain numbers of two digits, evenly spread."""
     low, high = panel.get_ylim()
-    marks = [m * 10.0**e for e in range(-3, 3) for m in (1, 2, 3, 5, 7) if low <= m * 10.0**e <= high]
-    marks = marks if len(marks) <= 9 else [mark for mark in marks if f"{mark:e}"[0] in "125"]
-    panel.set_yticks(marks, [f"{mark:g}" for mark in marks])
+    marks = sorted({float(f"{mark:.1e}") for mark in np.geomspace(low, high, 8)[1:-1]})
     panel.minorticks_off()
+    panel.set_yticks(marks, [f"{mark:g}" for mark in marks])
 
 
 def draw_levels(results: Results, name: str) -> Draw:
@@ -149,7 +148,6 @@ def draw_levels(results: Results, name: str) -> Draw:
         reference = results[f"{name}/reference"]
         panel.set_ylim(0.9 * min(reference["pooled"], clear, *map(min, shares.values())), _top(ends, shares))
         _plain_ticks(panel)
-        panel.minorticks_off()
         tidy(panel, "standard deviation of the noise in every epoch", "test log loss (nats, log scale)", label(name))
         legend(panel, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 
@@ -176,7 +174,9 @@ def draw_same_columns(results: Results) -> Draw:
         for (name, case), colour in zip(results["theory/same-columns"].items(), (GREEN, RED, ORANGE), strict=False):
             values = case["stationarity"]
             text = f"{name}: needs rho > {case['threshold']:g}"
-            panel.plot(np.arange(1, len(values) + 1), np.maximum(values, 1e-16), color=colour, linewidth=1.5, label=text)
+            panel.plot(
+                np.arange(1, len(values) + 1), np.maximum(values, 1e-16), color=colour, linewidth=1.5, label=text
+            )
         panel.set_yscale("log")
         tidy(panel, "round", "Lyapunov function V of eq. (13)", "all parties hold the same column, rho = 2.5")
         legend(panel, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
@@ -203,6 +203,9 @@ def draw_rho(results: Results) -> Draw:
             panel.plot(places, np.minimum(gaps, 1e3), style, color=colour, linewidth=1.4, markersize=4, label=name)
         panel.set_xscale("log")
         panel.set_yscale("log")
+        marks = sorted({float(rho) for _, ends, _, _ in series for rho in ends})
+        panel.minorticks_off()
+        panel.set_xticks(marks, [f"{mark:g}" for mark in marks])
         tidy(panel, "rho of the summed loss", "relative gap of the objective", "a9a, after the last round")
         legend(panel, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 

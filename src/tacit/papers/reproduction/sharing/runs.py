@@ -151,9 +151,7 @@ def noise(settings: Settings) -> Outcome:
     task = task_of(settings)
     fixed = (settings["rho"], settings["alpha"], settings["rounds"])
     return {
-        law: {
-            f"{level:g}": [noisy(task, law, level, *fixed, seed) for seed in settings["seeds"]] for level in levels
-        }
+        law: {f"{level:g}": [noisy(task, law, level, *fixed, seed) for seed in settings["seeds"]] for level in levels}
         for law, levels in settings["levels"].items()
     }
 
@@ -165,12 +163,14 @@ def sound(settings: Settings) -> Outcome:
     for level in settings["levels"]:
         event = GaussianRelease(sensitivity("replace-one", SHARE_BOUND), level, settings["rounds"])
         epsilon = accountant.epsilon([event], delta)
-        asked = {"mechanism": "shares", "coef_norm": SHARE_BOUND, "row_norm": 1.0}
+        asked: dict[str, Any] = {"mechanism": "shares", "coef_norm": SHARE_BOUND, "row_norm": 1.0}
         shares[f"{level:g}"] = {
             "epsilon": epsilon,
             "test": [_private(task, settings, seed, epsilon=epsilon, **asked) for seed in settings["seeds"]],
         }
-    gram = [_private(task, settings, seed, epsilon=settings["epsilon"], fit_intercept=True) for seed in settings["seeds"]]
+    gram = [
+        _private(task, settings, seed, epsilon=settings["epsilon"], fit_intercept=True) for seed in settings["seeds"]
+    ]
     return {"shares": shares, "gram": {"epsilon": settings["epsilon"], "test": gram}, "delta": delta}
 
 

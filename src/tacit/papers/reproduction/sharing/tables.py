@@ -65,7 +65,7 @@ def law_table(results: Results) -> Table:
 
 
 def sensitivity_table(results: Results) -> Table:
-    """lambda and rho are not printed in any version of the paper."""
+    """Lambda and rho are not printed in any version of the paper."""
     found = results["a9a/sensitivity"]
     rhos = list(next(iter(found.values()))["ends"])
     rows = [
@@ -82,7 +82,7 @@ def sensitivity_table(results: Results) -> Table:
     )
 
 
-def _ended(end: dict[str, float | None | str]) -> str:
+def _ended(end: dict[str, float | str | None]) -> str:
     test, objective = end["test"], end["objective"]
     if not isinstance(test, float) or not isinstance(objective, float) or objective > math.log(2):
         return "diverged"
@@ -124,8 +124,8 @@ def column_space_table(results: Results) -> Table:
     return Table(
         "beside Theorem 3",
         "Which of two data sets was it? Right answers of an observer of one release",
-        f"Party 2 of a9a, rows scaled to norm 1, {trials} trials each; the observer projects the release on both column "
-        "spaces. 50 % is guessing. Noise on the share itself is no private release as such where it is small: see its "
+        f"Party 2 of a9a, rows scaled to norm 1, {trials} trials each; the observer projects the release on both "
+        "column spaces. 50 % is guessing. Noise on the share itself is no private release as such where it is small: see its "
         "epsilon above.",
         ("noise", "sigma", "one column differs", "one record differs"),
         rows,
@@ -166,13 +166,13 @@ def composition_table(results: Results) -> Table:
 def label_table(results: Results) -> Table:
     """Labels from the dual."""
     rows = [
-        (level, f"{100 * case['first']:.2f} %", f"{100 * case['all']:.2f} %")
+        (level, f"{100 * case['first']:.2f} %", f"{100 * case['all']:.2f} %", f"{100 * case['guess']:.2f} %")
         for level, case in results["theory/labels"].items()
     ]
     return Table(
         "beside Algorithm 1",
         "a9a: labels that a party reads off the dual variable it is sent",
         "The sign of each entry of y is minus the label of that row, whatever noise the parties add.",
-        ("sigma, eq. (16)", "right after one round", "right after five"),
+        ("sigma, eq. (16)", "right after one round", "right after five", "the commoner label"),
         rows,
     )

@@ -22,9 +22,8 @@ import numpy as np
 from tacit.algorithms.base import Problem
 from tacit.algorithms.block import Block
 from tacit.algorithms.published import NOISY, PublishedParty, PublishedSettings
-from tacit.audit.column_space import ROUNDING, check_lemma1, column_space_attack, towards_residual
-from tacit.audit.label_recovery import count, labels_from_dual, largest
 from tacit.errors import RunError
+from tacit.papers.reproduction.sharing.attacks import labels_read, movement, version_of
 from tacit.papers.reproduction.sharing.curves import noisy_plan
 from tacit.papers.reproduction.sharing.tasks import Task, load_task
 from tacit.papers.reproduction.work import Outcome, Settings
@@ -120,8 +119,7 @@ def _moved(rows: int, columns: int, rho: float, seed: int) -> float:
     features, other = _unit_rows(rng, rows, columns), _unit_rows(rng, rows, columns)
     z, dual, direction = rng.normal(size=rows), 0.3 * rng.normal(size=rows), rng.normal(size=columns)
     others, weight = other @ (direction / np.linalg.norm(direction)), 1e-4 * rows
-    moved = towards_residual(features, z - others - dual / rho, weight / rho)
-    return check_lemma1(features, moved, others=others, z=z, dual=dual, rho=rho, weight=weight, blocks=2).ratio
+    return movement(features, others, z, dual, rho, weight)
 
 
 def _unit_rows(rng: np.random.Generator, rows: int, columns: int) -> Vector:
@@ -150,10 +148,7 @@ def _wins(features: Vector, law: str, level: float, unit: str, trials: int) -> d
         rng = np.random.default_rng((trial, unit == "record"))
         truth = int(rng.integers(2))
         versions = (features, _neighbour(features, unit, rng))
-        verdict = column_space_attack(_release(versions[truth], law, level, trial), *versions)
-        contained = max(verdict.residuals) <= ROUNDING  # one space within the other: it came from the smaller one
-        chosen = int(np.argmin([np.linalg.matrix_rank(v) for v in versions])) if contained else verdict.chosen
-        won += chosen == truth
+        won += version_of(_release(versions[truth], law, level, trial), versions) == truth
     return {"right": won / trials, "trials": trials}
 
 
@@ -201,11 +196,8 @@ def _labels_read(task: Task, level: float, settings: Settings) -> dict[str, floa
     run = Run(noisy_plan(task, "published-inverse", level, *fixed, seed=0), task.shards(), task.y)
     duals: list[Vector] = []
     run.go(checkpoint=lambda now: duals.append(now.coordinator.side.y.copy()))  # what the next broadcast carries
-    rows = task.y.size
-    return {
-        "first": count(labels_from_dual(duals[0]), task.y) / rows,
-        "all": count(labels_from_dual(largest(duals)), task.y) / rows,
-    }
+    guess = max(float(np.mean(task.y > 0)), float(np.mean(task.y < 0)))  # of who says the commoner label everywhere
+    return {"first": labels_read(duals[:1], task.y), "all": labels_read(duals, task.y), "guess": guess}
 
 
 # --- Corollary 1 -------------------------------------------------------------------------------------
