@@ -37,8 +37,8 @@ def _falls(values: list[float]) -> bool:
 
 def _theorem1(results: Results, item: Item) -> Judged:
     case = results["theory/same-columns"][SPECIAL]
-    residual, rounds = case["stationarity"], len(case["primal"])
-    said = f"V goes from {residual[0]:.3g} to {residual[-1]:.3g} in {rounds} rounds, residual {case['primal'][-1]:.2g} of z"
+    values, last = case["stationarity"], case["primal"][-1]
+    said = f"V goes from {values[0]:.3g} to {values[-1]:.3g} in {len(values)} rounds, residual {last:.2g} of z"
     return judge_words(item, said, _falls(case["primal"]), _why_diverges(case))
 
 

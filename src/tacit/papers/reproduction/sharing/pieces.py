@@ -3,7 +3,7 @@
 | not printed in the paper | chosen | sensitivity to it |
 |---|---|---|
 | lambda | 1e-4 times the rows (alpha 1e-4 on the mean loss) | "a9a/sensitivity" |
-| rho (of the summed loss) | M/4: parties times the largest curvature of the logistic loss | "*/admm", "a9a/sensitivity" |
+| rho (of the summed loss) | M/4: parties times the largest curvature of the loss | "*/admm", "a9a/sensitivity" |
 | SGD's batch and steps | 64 rows; 2 over curvature times mean squared row norm, over sqrt(epoch) | "*/sgd" |
 | levels of the noise | 0.1 to 30 on a9a, 0.01 to 10 on wide data; on a9a both laws of the noise | "*/noise" |
 | epochs | 60 of ADMM, 30 (a9a) or 60 of SGD; 20 with noise, where the paper wants fewer than 20 | by epoch |

@@ -56,7 +56,7 @@ def _a9a(results: Results) -> Section:
     size = f"{found['rows']} training rows, {found['test_rows']} test rows, columns 66 | 57"
     shown = (
         _figure("fig-1a", "Fig. 1(a)", "a9a: loss by epoch", f"{size}. {CHOSEN} The first epoch of the published "
-                "iteration stays at zero coefficients, as its equations do.", figures.draw_epochs(results, "a9a"), WIDE),
+                "iteration stays at zero, as its equations do.", figures.draw_epochs(results, "a9a"), WIDE),
         _figure("fig-1b", "Fig. 1(b)", "a9a: test log loss under different levels of noise", "Noise of eq. (16), mean "
                 "over the seeds. No level of it is private.", figures.draw_noise(results, "a9a")),
         _figure("fig-3a", "Fig. 3(a)", "a9a: test log loss by level of noise", "After 20 epochs; band: least and "

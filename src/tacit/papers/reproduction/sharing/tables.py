@@ -125,8 +125,8 @@ def column_space_table(results: Results) -> Table:
         "beside Theorem 3",
         "Which of two data sets was it? Right answers of an observer of one release",
         f"Party 2 of a9a, rows scaled to norm 1, {trials} trials each; the observer projects the release on both "
-        "column spaces. 50 % is guessing. Noise on the share itself is no private release as such where it is small: see its "
-        "epsilon above.",
+        "column spaces. 50 % is guessing. Noise on the share itself is sound, but worth little where it is small: its "
+        "epsilon is in the tables above.",
         ("noise", "sigma", "one column differs", "one record differs"),
         rows,
     )
