@@ -102,6 +102,22 @@ def noisy_ends(results: Results, name: str, law: str = INVERSE) -> dict[float, l
     return {float(level): [end(run) for run in runs] for level, runs in results[f"{name}/noise"][law].items()}
 
 
+def published_epsilon(results: Results, name: str) -> str:
+    """Epsilon of the published noise: infinite where a party has fewer columns than rows, else unproven."""
+    reference = results[f"{name}/reference"]
+    narrow = [k + 1 for k, columns in enumerate(reference["columns"]) if columns < reference["rows"]]
+    if len(narrow) == len(reference["columns"]):
+        return "infinite"
+    said = f"infinite for party {', '.join(map(str, narrow))}; " if narrow else ""
+    return said + ("none proven for the others" if narrow else "none proven")
+
+
+def edge(key: str, grid: Mapping[str, Any]) -> str:
+    """A remark where the best of a grid is its smallest or largest value, so that a better one may lie beyond."""
+    places = sorted(map(float, grid))
+    return ", edge of the grid" if float(key) in (places[0], places[-1]) else ""
+
+
 def mean(values: Sequence[float]) -> float:
     """Mean, infinite where one is."""
     return float(np.mean(values))

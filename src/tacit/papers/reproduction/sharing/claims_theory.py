@@ -129,7 +129,7 @@ def _conclusion(results: Results, item: Item) -> Judged:
     shares = {float(level): (case["epsilon"], mean(case["test"])) for level, case in sound["shares"].items()}
     better = [(level, *case) for level, case in shares.items() if case[1] < local]
     said = f"better than local ({local:.4f}) up to sigma {max(below, default=0):g}; its epsilon is infinite"
-    rescued = f"up to {max(better)[0]:g}" if better else "at no level"
+    rescued = f"up to sigma {max(better)[0]:g} (epsilon {max(better)[1]:.3g})" if better else "at no level"
     reason = (
         f"the same noise on the shares themselves is proven, and better than local {rescued}; our default reaches "
         f"{mean(sound['gram']['test']):.4f} at a proven epsilon of {sound['gram']['epsilon']:g} per record of party 2"

@@ -131,7 +131,7 @@ def draw_levels(results: Results, name: str) -> Draw:
         panel = figure.subplots()
         ends, sound = noisy_ends(results, name), results[f"{name}/sound"]
         shares = {float(level): case["test"] for level, case in sound["shares"].items()}
-        _points(panel, ends, BLUE, "o-", "as published (epsilon is infinite)")
+        _points(panel, ends, BLUE, "o-", "as published (no proven epsilon)")
         _points(panel, shares, PURPLE, "s--", "on the shares, sound (epsilon in table)")
         _baselines(panel, results[f"{name}/reference"])
         gram = sound["gram"]

@@ -26,7 +26,8 @@ INVERSE, COEFFICIENTS = "published-inverse", "published"
 LEVELS = {name: (0.1, 0.3, 1.0, 3.0, 10.0, 30.0) if name == "a9a" else (0.01, 0.03, 0.1, 1.0, 10.0) for name in SETS}
 COEFFICIENT_LEVELS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 NOISY_ROUNDS = 20
-STEPS = (0.3, 1.0, 3.0, 10.0)
+STEPS, WIDE_STEPS = (0.3, 1.0, 3.0, 10.0), (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+FACTORS, WIDE_FACTORS = (0.1, 0.2, 0.4, 1.0, 2.0), (0.01, 0.02, 0.05, 0.1, 0.4, 1.0, 2.0)  # of the chosen rho
 QUICK_ROWS = {"a9a": None, "gisette": 1, "mnist49": 1500, "basehock": 400}
 A9A_COLUMNS = 123
 
@@ -41,7 +42,8 @@ def pieces(quick: bool) -> Sequence[Piece]:
 
 def _on_data(name: str, quick: bool) -> list[Piece]:
     wide, base = name != "a9a", _base(name, quick)
-    factors = (0.4, 1.0) if quick else (0.1, 0.2, 0.4, 1.0, 2.0)
+    factors = (0.4, 1.0) if quick else WIDE_FACTORS if wide else FACTORS
+    steps = STEPS[1:2] if quick else WIDE_STEPS if wide else STEPS
     own = LEVELS[name][1::3] if quick else LEVELS[name]
     levels = {INVERSE: own}
     if not wide:
@@ -51,7 +53,7 @@ def _on_data(name: str, quick: bool) -> list[Piece]:
     works: list[tuple[str, Any, dict[str, Any], float]] = [
         ("reference", runs.reference, {}, 5),
         ("admm", runs.admm, {"rounds": 40 if quick else 60, "rhos": [RHO[name] * factor for factor in factors]}, 30),
-        ("sgd", runs.sgd, {"epochs": epochs, "steps": list(STEPS[1:2] if quick else STEPS),
+        ("sgd", runs.sgd, {"epochs": epochs, "steps": list(steps),
                            "seeds": seeds(0, 1 if quick or wide else 2)}, 80),
         ("noise", runs.noise, {"rho": RHO[name], "rounds": NOISY_ROUNDS,
                                "levels": {law: list(some) for law, some in levels.items()}, **many}, 60),
