@@ -9,7 +9,7 @@ import pytest
 
 from tacit.papers.reproduction.claims import FAILS, HOLDS, OPEN, Judged, read_expected
 from tacit.papers.reproduction.sharing.claims import judge
-from tacit.papers.reproduction.sharing.claims_measures import best_rho, first_below, settled
+from tacit.papers.reproduction.sharing.claims_measures import best_rho, edge, first_below, published_epsilon, settled
 from tacit.papers.reproduction.sharing.pieces import INVERSE, PARTIES, STAND_INS, pieces
 from tacit.papers.reproduction.sharing.sections import sections
 from tacit.papers.reproduction.sharing.tasks import A9A_COLUMNS, GISETTE_COLUMNS
@@ -194,3 +194,25 @@ def test_a_run_that_left_the_floats_is_never_the_best() -> None:
     results["a9a/admm"]["published"] = {"0.1": {**curve(0.1), "objective": [0.1, None]}, "0.5": curve(0.4)}
     assert best_rho(results, "a9a")[0] == "0.5"
     assert settled(curve(9, 1, 1, 1, 1, 1)) == 1
+
+
+def test_slower_stays_open_where_it_depends_on_the_way_to_count() -> None:
+    results = made_up()
+    jumps = [0.69, *[0.3] * 35, 0.32, *[0.3] * 4]  # near after one epoch, and away once more near the end
+    results["a9a/sgd"]["steps"]["1"] = curve(*jumps)
+    assert verdicts(results)["fig-1/slower"].verdict == OPEN
+
+
+def test_an_infinite_epsilon_is_said_only_of_parties_with_fewer_columns_than_rows() -> None:
+    results = made_up()
+    results["a9a/reference"] |= {"rows": 100, "columns": [99, 5]}
+    assert published_epsilon(results, "a9a") == "infinite"
+    results["a9a/reference"]["columns"] = [100, 5]
+    assert published_epsilon(results, "a9a") == "infinite for party 2; none proven for the others"
+    results["a9a/reference"]["columns"] = [100, 101]
+    assert published_epsilon(results, "a9a") == "none proven"
+
+
+def test_the_best_at_the_end_of_a_grid_is_marked() -> None:
+    assert edge("0.1", {"0.1": 0, "0.5": 0, "10": 0}) == edge("10", {"0.1": 0, "0.5": 0, "10": 0}) != ""
+    assert edge("0.5", {"0.1": 0, "0.5": 0, "10": 0}) == ""
