@@ -20,11 +20,12 @@ from tacit.papers.reproduction.sharing.claims_measures import (
     numbers,
 )
 from tacit.papers.reproduction.sharing.pieces import INVERSE
-from tacit.papers.reproduction.style import BLUE, CYCLE, GREEN, GREY, ORANGE, PURPLE, RED, legend, tidy
+from tacit.papers.reproduction.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, legend, tidy
 from tacit.papers.reproduction.work import Results
 
 Draw = Callable[[Any], None]
 DASHED, DOTTED = (0, (5, 3)), (0, (1, 2))
+LEVEL_COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#00838f", "#a1887f")  # red and grey are the baselines'
 HEADROOM = 0.45  # of the distance from the optimum to the loss of guessing, shown above the optimum
 GUESSING = math.log(2)
 
@@ -90,7 +91,7 @@ def draw_noise(results: Results, name: str) -> Draw:
         runs = results[f"{name}/noise"][INVERSE]
         epochs = max(len(run["test"]) for own in runs.values() for run in own)
         panel.plot(np.arange(1, epochs + 1), clear[:epochs], color="black", linewidth=1.6, label="no noise")
-        for (level, own), colour in zip(runs.items(), CYCLE, strict=False):
+        for (level, own), colour in zip(runs.items(), LEVEL_COLOURS, strict=False):
             means = np.mean([numbers(run["test"]) for run in own], axis=0)
             panel.plot(
                 np.arange(1, len(means) + 1), means, color=colour, linewidth=1.4, marker="o", markersize=2.5,
@@ -203,7 +204,7 @@ def draw_rho(results: Results) -> Draw:
             panel.plot(places, np.minimum(gaps, 1e3), style, color=colour, linewidth=1.4, markersize=4, label=name)
         panel.set_xscale("log")
         panel.set_yscale("log")
-        marks = sorted({float(rho) for _, ends, _, _ in series for rho in ends})
+        marks = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0]
         panel.minorticks_off()
         panel.set_xticks(marks, [f"{mark:g}" for mark in marks])
         tidy(panel, "rho of the summed loss", "relative gap of the objective", "a9a, after the last round")
