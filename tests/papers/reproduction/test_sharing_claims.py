@@ -193,6 +193,7 @@ def test_a_run_that_left_the_floats_is_never_the_best() -> None:
     results = made_up()
     results["a9a/admm"]["published"] = {"0.1": {**curve(0.1), "objective": [0.1, None]}, "0.5": curve(0.4)}
     assert best_rho(results, "a9a")[0] == "0.5"
+    assert best_rho(results, "a9a", epoch=1)[0] == "0.1"
     assert settled(curve(9, 1, 1, 1, 1, 1)) == 1
 
 

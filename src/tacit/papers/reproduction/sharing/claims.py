@@ -18,6 +18,7 @@ from tacit.papers.reproduction.claims import (
 )
 from tacit.papers.reproduction.sharing import claims_theory
 from tacit.papers.reproduction.sharing.claims_measures import (
+    ADMM_EPOCHS,
     CLOSE,
     NEAR,
     Curve,
@@ -39,7 +40,6 @@ from tacit.papers.reproduction.sharing.claims_measures import (
 )
 from tacit.papers.reproduction.work import Results
 
-ADMM_EPOCHS = 20
 BOOST, BETTER = 0.01, 0.001
 Judge = Callable[[Results, Item], Judged]
 OnSet = Callable[[Results, str], tuple[bool, str]]
@@ -143,22 +143,24 @@ def _on_wide(check: OnSet, also: Sequence[str] = (), remark: str = "") -> Judge:
     return judged
 
 
-def _best(results: Results, name: str) -> tuple[tuple[str, Curve], tuple[str, Curve]]:
-    """ADMM and SGD at their best rho and step, in words."""
-    (rho, admm), (step, sgd) = best_rho(results, name), best_step(results, name)
+def _best(
+    results: Results, name: str, epoch: int, steps_after: int | None
+) -> tuple[tuple[str, Curve], tuple[str, Curve]]:
+    """ADMM and SGD at their best rho and step by then, in words."""
+    (rho, admm), (step, sgd) = best_rho(results, name, epoch), best_step(results, name, steps_after)
     rhos, steps = results[f"{name}/admm"]["published"], results[f"{name}/sgd"]["steps"]
     return (f"rho {rho}{edge(rho, rhos)}", admm), (f"step x {step}{edge(step, steps)}", sgd)
 
 
 def _quick(results: Results, name: str) -> tuple[bool, str]:
-    (best, admm), (steps, sgd) = _best(results, name)
+    (best, admm), (steps, sgd) = _best(results, name, NEAR, NEAR)
     epochs = min(NEAR, len(admm["test"]), len(sgd["test"]))
     ours, theirs = at_epoch(admm, epochs), at_epoch(sgd, epochs)
     return ours < theirs, f"after {epochs} epochs ADMM {ours:.3f} ({best}), SGD {theirs:.3f} ({steps})"
 
 
 def _end(results: Results, name: str) -> tuple[bool, str]:
-    (best, admm), (steps, sgd) = _best(results, name)
+    (best, admm), (steps, sgd) = _best(results, name, ADMM_EPOCHS, None)
     ours, theirs = at_epoch(admm, ADMM_EPOCHS), settled(sgd)
     epochs = min(ADMM_EPOCHS, len(admm["test"]))
     return ours < theirs, (

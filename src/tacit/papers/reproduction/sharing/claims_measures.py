@@ -14,6 +14,7 @@ from tacit.papers.reproduction.work import Results
 MISSING = "missing"  # the key under which a piece without its data says why
 CLOSE = 0.002  # test log loss this near to scikit-learn's counts as there
 LAST = 5  # SGD's last epochs, whose mean is its end: single ones jump
+ADMM_EPOCHS = 20  # after which ADMM is judged
 NEAR = 10  # epochs after which speed is compared
 
 Curve = Mapping[str, Any]
@@ -73,10 +74,10 @@ def sgd_curve(curve: Curve) -> dict[str, Any]:
     return {**curve, "objective": curve["objective"][1:], "test": curve["test"][1:]}
 
 
-def best_rho(results: Results, name: str) -> tuple[str, Curve]:
-    """The rho of the grid with the least training objective at the end, and its curve."""
+def best_rho(results: Results, name: str, epoch: int = ADMM_EPOCHS) -> tuple[str, Curve]:
+    """The rho of the grid with the least training objective after `epoch` epochs, and its curve."""
     published: dict[str, Curve] = results[f"{name}/admm"]["published"]
-    return min(published.items(), key=lambda item: end(item[1], "objective"))
+    return min(published.items(), key=lambda item: at_epoch(item[1], epoch, "objective"))
 
 
 def chosen_rho(results: Results, name: str) -> tuple[str, Curve]:
@@ -85,11 +86,15 @@ def chosen_rho(results: Results, name: str) -> tuple[str, Curve]:
     return key, results[f"{name}/admm"]["published"][key]
 
 
-def best_step(results: Results, name: str) -> tuple[str, Curve]:
-    """SGD at the size of steps with the least training objective at the end."""
-    steps = results[f"{name}/sgd"]["steps"]
-    key = min(steps, key=lambda step: settled(steps[step], "objective"))
-    return key, sgd_curve(steps[key])
+def best_step(results: Results, name: str, epoch: int | None = None) -> tuple[str, Curve]:
+    """SGD at the size of steps with the least training objective after `epoch` epochs, or in the last ones."""
+    curves = {step: sgd_curve(curve) for step, curve in results[f"{name}/sgd"]["steps"].items()}
+
+    def reached(step: str) -> float:
+        return settled(curves[step], "objective") if epoch is None else at_epoch(curves[step], epoch, "objective")
+
+    key = min(curves, key=reached)
+    return key, curves[key]
 
 
 def default_step(results: Results, name: str) -> Curve:

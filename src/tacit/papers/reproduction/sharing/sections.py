@@ -89,7 +89,7 @@ def _wide(results: Results, names: Sequence[str]) -> Section:
         "minimiser, and ADMM can be better on test rows only where it ends early or where lambda differs, as it does "
         "from scikit-learn's default.",
         "Speed depends on rho and on SGD's steps, which the paper does not print. ADMM and SGD are compared, each at "
-        "the value of a grid that leaves the least training objective; test rows choose nothing.",
+        "the value of a grid that has the least training objective by then; test rows choose nothing.",
     )
     return Section("Fig. 2 and Fig. 3(b): wide data", words, shown, [*own, tables.step_table(results, sets)])
 
