@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InputError
-from tacit.job import Job, Model, PartySpec, load_job_data, read_job
+from tacit.job import GraphSpec, Job, Model, PartySpec, load_job_data, read_job
 from tacit.job.privacy import KEYS
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
 
 PARTIES = """
@@ -331,3 +332,39 @@ def test_sample_split_is_read_and_written_back(tmp_path: Path) -> None:
         (tmp_path / "two.toml").write_text(job.to_toml())
         again = read_job(tmp_path / "two.toml")
         assert (again.graph, again.parties, again.model) == (job.graph, job.parties, job.model)
+
+
+names_of_nodes = st.sampled_from(["a", "b", "c"])
+several = st.lists(positive, min_size=1, max_size=4).map(tuple)
+options = st.builds(
+    PaperOptions,
+    alphas=st.none() | positive | several | st.dictionaries(names_of_nodes, positive | several, min_size=1),
+    rounds=st.none() | st.integers(1, 10**9),
+    loss_weight=st.none() | positive,
+    noise=st.sampled_from([None, "gaussian", "norm"]),
+    last_round=st.sampled_from([None, "dual", "primal"]),
+    objective_noise=st.none() | number,
+    first_sd=st.none() | positive,
+    decay=st.floats(0, 1, exclude_min=True),
+    label_epsilons=st.none() | st.dictionaries(names_of_nodes, several, min_size=1),
+    randomized=st.booleans(),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(options=st.none() | options)
+def test_options_of_the_papers_are_read_and_written_back(
+    options: PaperOptions | None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    job = Job(
+        name="wards",
+        parties=tuple(PartySpec(name, f"{name}.csv", None, "ill", None) for name in "abc"),
+        split="samples",
+        graph=GraphSpec("ring"),
+        privacy=Privacy(),
+        options=options,
+    )
+    path = tmp_path_factory.getbasetemp() / "options.toml"
+    path.write_text(job.to_toml())
+    assert read_job(path).options == options
+    assert read_job(path).to_toml() == job.to_toml()

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from tacit.estimators.baselines import alone, pooled
     from tacit.estimators.horizontal import HorizontalClassifier, HorizontalRegressor
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
-    from tacit.plan.graph_options import PaperOptions
+    from tacit.privacy.paper_options import PaperOptions
     from tacit.privacy.request import Privacy
 
 _HOMES = {
     "HorizontalClassifier": "tacit.estimators.horizontal",
     "HorizontalRegressor": "tacit.estimators.horizontal",
     "InputError": "tacit.errors",
-    "PaperOptions": "tacit.plan.graph_options",
+    "PaperOptions": "tacit.privacy.paper_options",
     "Privacy": "tacit.privacy.request",
     "RunError": "tacit.errors",
     "TacitError": "tacit.errors",

@@ -18,7 +18,8 @@ LAYERS = [
     ["plan"],
     ["runtime"],
     ["estimators"],
-    ["audit", "papers"],
+    ["audit"],
+    ["papers"],
     ["report"],
     ["cli"],
 ]

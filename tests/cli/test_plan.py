@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tacit.cli.train import plan_job, prepare
 from tacit.job import read_job
 from tacit.runtime.result import Run
 from tests.cli.test_private_jobs import FORMS
+from tests.cli.wards import NAMES, Nodes
 
 SIZES = ("--rows", "120", "--columns", "bank=3,shop=4")
 
@@ -242,3 +244,60 @@ def test_without_files_it_says_how_to_plan(files: Any, refused: Any) -> None:
     job = files.write()
     (files.folder / "shop.csv").unlink()
     assert "or give --rows and --columns" in refused("plan", job)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "expected"),
+    [
+        ("epsilon = 3", "epsilon = 3 at delta = 1e-05"),
+        (
+            "epsilon = 3\nlabel_epsilon = 1",
+            "epsilon = 3 for each record of shop; 1 for each label of bank at delta = 1e-05",
+        ),
+        ('epsilon = "none"\nlabel_epsilon = 1', "epsilon = 1 at delta = "),
+    ],
+)
+def test_the_claim_names_every_epsilon(files: Any, tacit: Any, privacy: str, expected: str) -> None:
+    files.privacy = privacy
+    assert f"differentially private, over the whole run: {expected}" in claim(tacit("plan", files.write()).out)
+
+
+@pytest.mark.parametrize(
+    ("model", "privacy", "expected"),
+    [
+        ("", "epsilon = 2", "epsilon = 2 at delta = 1e-05"),
+        (
+            "",
+            "epsilon = 2\nepsilon_by_party = { south = 0.5 }",
+            "epsilon = 2 for each record of north, east; 0.5 for each record of south at delta = 1e-05",
+        ),
+        (
+            'method = "pdml"',
+            "epsilon = 4\nlabel_epsilon = 2",
+            "epsilon = 2 for each label; 4 for each record at delta = 1e-05",
+        ),
+    ],
+)
+def test_the_claim_of_a_graph_names_every_epsilon(
+    tmp_path: Path, tacit: Any, model: str, privacy: str, expected: str
+) -> None:
+    nodes = Nodes(tmp_path, model=f"alpha = 0.01\n{model}", privacy=privacy)
+    assert f"differentially private, over the whole run: {expected}" in claim(tacit("plan", nodes.write()).out)
+
+
+def test_many_epsilons_of_labels_are_a_range(tmp_path: Path, tacit: Any) -> None:
+    nodes = Nodes(tmp_path, model='alpha = 0.01\nmethod = "pdml"', privacy="epsilon = 40")
+    each = {
+        name: [1 + k + (row % 3) / 4 for row in range(count)]
+        for k, (name, count) in enumerate(zip(NAMES, nodes.rows, strict=True))
+    }
+    nodes.options = "label_epsilons = { " + ", ".join(f"{name} = {own}" for name, own in each.items()) + " }"
+    said = claim(tacit("plan", nodes.write()).out)
+    assert re.search(r"epsilon = 1 to 3\.5 for each label; \S+ for each record at delta = 1e-05", said)
+
+
+def claim(out: str) -> str:
+    """The sentence after "claim", on one line."""
+    found = re.search(r"^claim +(.*?)(?=^\S)", out, re.MULTILINE | re.DOTALL)
+    assert found, out
+    return " ".join(found[1].split())

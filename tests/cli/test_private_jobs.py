@@ -39,6 +39,7 @@ FORMS = {
     "as published, longer version": 'epsilon = 8\nmechanism = "published-inverse"',
     "by person": 'epsilon = 3\nunit = "person"\nrow_norm = { bank = 1.0, shop = 3.0 }',
 }
+NOT_COVERED = {"noisy shares", "noisy shares and labels", "labels alone"}  # as published nothing is claimed at all
 KEPT = {name for name in FORMS if name.endswith("for the label holder")}
 
 
@@ -77,7 +78,9 @@ def test_a_saved_model_predicts_as_it_did_in_memory(files: Any, tacit: Any, name
     np.testing.assert_allclose(predicted(answer, "score"), expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(predicted(answer, "probability"), 1 / (1 + np.exp(-expected)), rtol=1e-9)
     assert answer.err.count("must stay with bank") == (name in KEPT)
-    assert answer.err.count("\n") == (name in KEPT)
+    assert answer.err.count("the certificate does not cover predictions: ") == (name in NOT_COVERED)
+    assert ("a party's scores are exact" in answer.err) == name.startswith("noisy shares")
+    assert answer.err.count("\n") == (name in KEPT | NOT_COVERED)
     assert tacit("verify", run).code == 0
 
 
@@ -92,6 +95,15 @@ def test_other_losses(files: Any, tacit: Any, loss: str) -> None:
     )
     assert "NOT converged" not in answer.out
     assert "noise level" in answer.out
+
+
+def test_a_model_without_its_certificate_and_with_a_garbled_one(files: Any, tacit: Any, refused: Any) -> None:
+    files.privacy = FORMS["noisy shares"]
+    run, _ = train(files, tacit, "--quiet")
+    (run / "certificate.json").write_text('{"private": true, "does_not_cover": 3}')
+    assert "does_not_cover is 3, no list of sentences" in refused("predict", run, *paths(files))
+    (run / "certificate.json").unlink()
+    assert tacit("predict", run, *paths(files)).code == 0
 
 
 def test_the_label_holder_is_the_party_with_the_label(files: Any, tacit: Any) -> None:

@@ -197,3 +197,16 @@ def test_refused_in_one_line(method: str, changes: dict[str, Any], message: str)
 def test_options_out_of_range(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         PaperOptions(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "epsilon"),
+    [
+        ("dual", {"rounds": 40}, 0.1),
+        ("primal", {"rounds": 40, "noise": "norm"}, 0.1),
+        ("primal", {"rounds": 40, "noise": "norm", "last_round": "primal"}, 3.0),
+    ],
+)
+def test_rounding_never_refuses_what_was_calibrated(method: str, options: dict[str, Any], epsilon: float) -> None:
+    made = plan(method, rows=(300, 200, 250), options=options, privacy={"epsilon": epsilon})
+    assert 0.999 * epsilon < made.certificate().epsilon(1e-5) <= epsilon

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from tacit import InputError, Privacy
+from tacit import InputError, Privacy, VerticalClassifier, VerticalRegressor
+from tacit.job import Job
 from tacit.plan import Plan, make_plan
+from tacit.plan.make import USUAL_ROUNDS
 from tacit.privacy.request import CLASSES
 
 
@@ -45,7 +47,7 @@ def test_a_party_cannot_have_the_name_of_the_coordinator() -> None:
 def test_a_large_delta_is_remarked_on() -> None:
     plan = plan_for(Privacy(epsilon=1.0, delta=1e-3))
     assert plan.private is not None
-    assert "delta = 0.001 is not below 1/1000" in plan.private.outlook[-1]
+    assert any("delta = 0.001 is not below 1/1000" in line for line in plan.private.outlook)
     small = plan_for(Privacy(epsilon=1.0, delta=1e-5))
     assert small.private is not None
     assert not any("delta" in line for line in small.private.outlook)
@@ -82,3 +84,46 @@ def test_what_is_larger_than_a_record_is_said() -> None:
     assert any("a row and its label together" in sentence for sentence in record.does_not_cover)
     person = plan_for(Privacy(epsilon=1.0, label_epsilon=0.5, unit="person"), ("bank", "shop", "phone")).certificate()
     assert not any("together" in sentence for sentence in person.does_not_cover)
+
+
+# --- what a mechanism has no use for -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "changes", "message"),
+    [
+        (
+            "auto",
+            {"method": "memory"},
+            "method='memory' does not fit mechanism='gram', which has a method of its own",
+        ),
+        ("shares", {"method": "averaged"}, "method='averaged' does not fit mechanism='shares'"),
+        ("auto", {"rho": 0.5}, "rho=0.5 does not fit mechanism='gram', which has no such penalty: leave rho out"),
+        ("auto", {"max_rounds": 1}, "max_rounds=1 does not fit mechanism='gram', which takes 2: leave max_rounds out"),
+    ],
+)
+def test_a_choice_without_effect_is_refused(mechanism: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_for(Privacy(epsilon=1.0, mechanism=mechanism), **changes)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bound_on_rounds_without_effect_is_remarked_on() -> None:
+    said = "max_rounds = 20 changes nothing: mechanism 'gram' always takes 2 rounds"
+    for rounds, expected in ((20, True), (200, False)):
+        private = plan_for(Privacy(epsilon=1.0), max_rounds=rounds).private
+        assert private is not None
+        assert (said in private.outlook) is expected
+    shares = plan_for(Privacy(epsilon=1.0, mechanism="shares"), max_rounds=20).private  # there it bounds them
+    assert shares is not None
+    assert not any("changes nothing" in line for line in shares.outlook)
+
+
+def test_the_usual_number_of_rounds_is_that_of_estimators_and_jobs() -> None:
+    assert VerticalClassifier().max_rounds == VerticalRegressor().max_rounds == Job("job", ()).rounds == USUAL_ROUNDS
+
+
+def test_labels_alone_leave_the_method_to_the_user() -> None:
+    plan = plan_for(Privacy(epsilon=None, label_epsilon=1.0), method="averaged", rho=0.5)
+    assert plan.method == "averaged"

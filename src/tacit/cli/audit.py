@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tacit.cli.bar import progress_bar
 from tacit.cli.wording import tell
 from tacit.errors import InputError
 
@@ -65,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     out = _directory(options.out)
     job = read_job(options.job)
     plan = prepare_nodes(job, Path(options.job).name).plan if job.split == "samples" else prepare(job)[1].plan
-    with _progress(visible=not options.quiet) as observe:
+    with progress_bar("audit", visible=not options.quiet) as observe:
         found = audit_any(plan, effort, observe)
     _print(plan, found)
     if out is not None:
@@ -106,22 +105,6 @@ def _write(found: Audit, out: Path) -> None:
     elif found.games:
         tell(f"tacit: {MISSING}")
     print(f"written    {out}: {', '.join(written)}")
-
-
-@contextmanager
-def _progress(*, visible: bool) -> Iterator[Observer | None]:
-    """A bar with what is going on; nothing where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not visible or not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("audit"), BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda text, part: bar.update(task, completed=part, description=text)
 
 
 def _print(plan: Plan | GraphPlan, found: Audit) -> None:

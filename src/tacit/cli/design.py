@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.papers.tradeoff import Design
+    from tacit.cli.design_points import Measured
+    from tacit.papers.tradeoff import Design, PrivacyUtility
     from tacit.papers.tuning_cost import TuningCost
 
 HELP = "choose the alpha of the methods dual and primal"
 DESCRIPTION = """\
 Fit a curve to losses that were measured at several alphas, and choose the
 alpha that balances loss and privacy: the design of the paper behind the
-methods "dual" and "primal". POINTS.csv has the columns alpha and loss, one
-line for each run.
+methods "dual" and "primal".
+
+With a job file of split = "samples" it makes the runs itself, several at each
+of --alphas, and takes the mean loss of each model on the job's own rows. Every
+run is written into a file of points at once and is never made twice. Otherwise
+POINTS.csv has the columns alpha and loss, one line for each run.
 
 Choosing alpha from private rows is itself a release: every run that was tried
 sent models about the same rows, and adds to the epsilon of the run that is
@@ -29,96 +32,97 @@ generated rows of the same sizes (--tuned-on public), or to pay: noise on the
 losses that are compared (--loss-mu), and the sum as the epsilon of the whole."""
 EPILOG = """\
 examples:
+  tacit design wards.toml --alphas 0.01,0.1,0.5,1 --tuned-on public
+  tacit design wards.toml --alphas 0.01,0.1,0.5,1 --loss-mu 0.1 --loss-bound 2
   tacit design points.csv --max-alpha 1 --max-loss 0.5
   tacit design points.csv --max-alpha 1 --max-loss 0.5 --tuned-on public \\
       --rounds 20 --picture tradeoff.png --json"""
 UTILITY = (0.02, 6.0, 9.0, 1.0)
-MOST_POINTS = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
-    parser.add_argument("points", metavar="POINTS.csv", help="columns alpha and loss, a line for each run")
-    parser.add_argument(
-        "--max-alpha", metavar="A", type=float, required=True, help="largest alpha that counts as private"
+    add = parser.add_argument
+    add("source", metavar="JOB.toml|POINTS.csv", help="the job to run; or columns alpha and loss, a line for each run")
+    add("--alphas", metavar="A,A,...", help="of a job: where to measure, at least 3 different ones")
+    add("--repeats", metavar="N", type=int, help="of a job: runs at each alpha, each with noise of its own (3)")
+    add("--out", metavar="DIR", help="of a job: directory of the points and the picture (default: designs/NAME)")
+    add("--quiet", action="store_true", help="of a job: no progress")
+    add(
+        "--max-alpha",
+        metavar="A",
+        type=float,
+        help="largest alpha that counts as private (of a job: the one that its epsilon allows)",
     )
-    parser.add_argument("--max-loss", metavar="L", type=float, required=True, help="largest loss that is of use")
-    parser.add_argument(
-        "--utility", metavar="W1,W2,W3,W4", help="of privacy: W1 ln(W2 / (W3 alpha + W4 alpha^2)) (0.02,6,9,1)"
+    add(
+        "--max-loss",
+        metavar="L",
+        type=float,
+        help="largest loss that is of use (of a job: that of a model which always says 0)",
     )
-    parser.add_argument("--rounds", metavar="N", type=int, default=3, help="rounds of every run (3)")
-    parser.add_argument("--delta", metavar="D", type=float, default=1e-5, help="for the epsilon of whole runs (1e-5)")
-    parser.add_argument(
-        "--tuned-on", choices=("private", "public"), default="private", help="whose rows the losses are from (private)"
-    )
-    parser.add_argument("--loss-mu", metavar="MU", type=float, help="GDP parameter of the noise on each loss")
-    parser.add_argument("--picture", metavar="FILE", help="draw the trade-off (PNG or SVG)")
-    parser.add_argument("--json", action="store_true", help="print it for machines")
+    add("--utility", metavar="W1,W2,W3,W4", help="of privacy: W1 ln(W2 / (W3 alpha + W4 alpha^2)) (0.02,6,9,1)")
+    add("--rounds", metavar="N", type=int, help="of points: rounds of every run (3)")
+    add("--delta", metavar="D", type=float, help="of points: for the epsilon of whole runs (1e-5)")
+    add("--tuned-on", choices=("private", "public"), default="private", help="whose rows the losses are from (private)")
+    add("--loss-mu", metavar="MU", type=float, help="GDP parameter of the noise on each loss")
+    add("--loss-bound", metavar="M", type=float, help="of a job: what each row's loss counts for at most")
+    add("--picture", metavar="FILE", help="draw the trade-off (PNG or SVG)")
+    add("--json", action="store_true", help="print it for machines")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fit, choose, account, print."""
-    from tacit.papers.tradeoff import PrivacyUtility, choose_alpha, fit_loss_curve
-    from tacit.papers.tuning_cost import tuning_cost
+    """Measure or read, fit, choose, account, print."""
+    from tacit.papers.tradeoff import PrivacyUtility
 
-    alphas, losses = read_points(options.points)
-    utility = PrivacyUtility(*parse_utility(options.utility))
-    design = choose_alpha(fit_loss_curve(alphas, losses), utility, options.max_alpha, options.max_loss)
-    cost = tuning_cost(
-        alphas, design.alpha, options.rounds, options.delta, tuned_on=options.tuned_on, loss_mu=options.loss_mu
-    )
-    if options.picture:
+    utility = PrivacyUtility(*parse_utility(options.utility))  # before runs that may take long
+    measured = _measured(options)
+    design = _choose(measured, utility)
+    cost = measured.cost(design.alpha)
+    if measured.picture:
         from tacit.papers.tradeoff_picture import draw
 
-        draw(design, alphas, losses, options.picture)
+        draw(design, measured.alphas, measured.losses, measured.picture)
+    meaning = said(cost, options.tuned_on, measured.rounds)
     if options.json:
         record = {
-            "points": [list(point) for point in zip(alphas, losses, strict=True)],
+            "points": [list(point) for point in zip(measured.alphas, measured.losses, strict=True)],
             "design": design.record(),
-            "rounds": options.rounds,
+            "rounds": measured.rounds,
             "tuned_on": options.tuned_on,
             "cost": cost.record(),
-            "meaning": said(cost, options.tuned_on, options.rounds),
+            "meaning": meaning,
+            "notes": [note.strip() for note in measured.notes],
         }
         print(json.dumps(record, indent=2, allow_nan=False))
     else:
-        print("\n".join([*_lines(design, alphas, losses), *said(cost, options.tuned_on, options.rounds)]))
-        if options.picture:
-            print(f"\n{'written':<11} {options.picture}")
+        written = [f"{'picture':<11} {measured.picture}"] if measured.picture else []
+        print("\n".join([*_lines(design, measured.alphas, measured.losses), *meaning]))
+        print("\n".join(["", *measured.notes, *written, *measured.next_steps(design.alpha, cost.run)]).rstrip())
     return 0
 
 
-def read_points(name: str) -> tuple[list[float], list[float]]:
-    """The columns alpha and loss of a CSV file."""
-    from tacit.data.wording import show
+def _measured(options: argparse.Namespace) -> Measured:
+    if options.source.casefold().endswith(".toml"):
+        from tacit.cli.design_job import points_of_job
 
-    path = Path(name)
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            header = [field.strip() for field in reader.fieldnames or []]
-            reader.fieldnames = header
-            missing = [column for column in ("alpha", "loss") if column not in header]
-            if missing:
-                raise InputError(f"{name} has no column {missing[0]!r}: its first line must name alpha and loss")
-            rows = [row for _, row in zip(range(MOST_POINTS + 1), reader, strict=False)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"cannot read {show(name)} ({type(error).__name__}): give a CSV file") from error
-    if len(rows) > MOST_POINTS:
-        raise InputError(f"{name} has more than {MOST_POINTS} points: give fewer")
-    table = [
-        [_number(row[column], column, line, name) for column in ("alpha", "loss")] for line, row in enumerate(rows, 2)
-    ]
-    return [alpha for alpha, _ in table], [loss for _, loss in table]
+        return points_of_job(options)
+    from tacit.cli.design_points import points_of_file
+
+    return points_of_file(options)
 
 
-def _number(text: str | None, column: str, line: int, name: str) -> float:
-    from tacit.data.wording import show
+def _choose(measured: Measured, utility: PrivacyUtility) -> Design:
+    """Fit and choose; refusals name the options as they are called here."""
+    from tacit.papers.tradeoff import choose_alpha, fit_loss_curve
 
     try:
-        return float(text or "")
-    except ValueError:
-        raise InputError(f"{name}, line {line}: {column} is {show(text)}, which is no number") from None
+        curve = fit_loss_curve(measured.alphas, measured.losses)
+        return choose_alpha(curve, utility, measured.most_alpha, measured.most_loss)
+    except InputError as error:
+        text = str(error)
+        for inner, outer in (("most_alpha", "--max-alpha"), ("most_loss", "--max-loss")):
+            text = text.replace(f"{inner}=", f"{outer} ").replace(inner, outer)
+        raise InputError(text) from error
 
 
 def parse_utility(text: str | None) -> tuple[float, ...]:

@@ -42,7 +42,8 @@ start here:
                               randomize labels before handing data over
   tacit audit job.toml        try to break the privacy of a job
   tacit verify RUN            recompute the privacy certificate of a run
-  tacit design points.csv     balance loss and privacy of a round
+  tacit design job.toml --alphas 0.01,0.1,1
+                              balance loss and privacy of a round
   tacit reproduce all         rerun the papers and judge their claims
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.

@@ -65,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
             f"does not protect from others",
             file=sys.stderr,
         )
+    for line in model.not_covered:
+        print(f"tacit: the certificate does not cover {line}", file=sys.stderr)
     predictions = predict(model, data)
     if options.out is None:
         for text in csv_text(predictions):

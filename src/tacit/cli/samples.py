@@ -55,6 +55,7 @@ def plan_nodes(
         max_rounds=job.rounds,
         tol=job.tol,
         privacy=job.privacy,
+        options=job.options,
         graph=job.make_graph(),
         rows=rows,
         columns=columns,

@@ -56,7 +56,9 @@ for parties with other rows and the same columns:
   split = "samples"        # in [job]; then each party has a label, and
   [graph]                  # talks to its neighbours only
   kind = "ring"            # complete, star, grid, random; or
-                           # edges = [["bank", "shop"], ...]"""
+                           # edges = [["bank", "shop"], ...]
+  [privacy.options]        # numbers of the methods dual, primal and pdml
+  alphas = [0.1, 0.2]      # epsilon of each round, or a table by party"""
 ENGINES = ("in-process",)
 
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 
 from tacit.data.partition import take_columns
 from tacit.errors import InputError
-from tacit.estimators.blocks import column_names, is_block_list, layout_of_table
+from tacit.estimators.blocks import column_names, in_order, is_block_list, layout_of_table, names_of
 
 E = TypeVar("E", bound=BaseEstimator)
 
@@ -34,11 +34,13 @@ class _View(MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> _View:
         """Train on what this baseline may see."""
+        self._names = names_of(X) or ()
         self.estimator_ = clone(self.estimator).set_params(parties=1, privacy=None)  # nobody to keep a secret from
         self.estimator_.fit(self._seen(X), y, **fit_params)
         return self
 
     def _seen(self, X: Any) -> Any:
+        X = in_order(X, self._names) if names_of(X) else X
         if is_block_list(X):
             if self.party is None:
                 if any(sparse.issparse(block) for block in X):

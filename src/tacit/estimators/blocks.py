@@ -1,8 +1,8 @@
-"""What users may hand over as X: one table that is split, or one table for each party."""
+"""What users may hand over as X: one table that is split, or one table for each party, in a list or by name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tacit.checks import check_matrix
 from tacit.data.partition import split_columns, take_columns
+from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.types import Matrix, Shard
 
@@ -22,16 +23,62 @@ class Layout:
     columns: tuple[npt.NDArray[np.int64], ...]
     names: tuple[tuple[str, ...], ...]
     named: bool = False  # the names are the users' own, and not x0, x1, ...
+    parties: tuple[str, ...] | None = None  # names of the parties, where they have any
 
     @property
     def party_names(self) -> tuple[str, ...]:
-        """Parties are numbered from 1."""
-        return tuple(f"party {k}" for k in range(1, len(self.columns) + 1))
+        """The parties' names; without any they are numbered from 1."""
+        return self.parties or numbered(len(self.columns))
 
     @property
     def n_columns(self) -> int:
         """Columns of all parties."""
         return sum(len(part) for part in self.columns)
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """Names of parties that were given none."""
+    return tuple(f"party {k}" for k in range(1, count + 1))
+
+
+def names_of(X: Any) -> tuple[str, ...] | None:
+    """Names of the parties where X is a mapping of name to table; None where it is not.
+
+    Raises
+    ------
+    InputError
+        For a mapping that is not one of names to tables.
+    """
+    if not isinstance(X, Mapping) or hasattr(X, "shape"):  # some of scipy's sparse matrices are mappings, too
+        return None
+    if not X:
+        raise InputError("X is an empty mapping: give the table of at least one party, such as {'bank': A, 'shop': B}")
+    for name, table in X.items():
+        if not isinstance(name, str) or not name:
+            raise InputError(f"X has the key {show(name)}: keys are names of parties, such as {{'bank': A, 'shop': B}}")
+        if len(getattr(table, "shape", ())) != 2:
+            raise InputError(f"X[{name!r}] is no table of rows and columns: give an array or a frame of two dimensions")
+    return tuple(X)
+
+
+def in_order(given: Any, names: Sequence[str], what: str = "X") -> Any:
+    """The values of a mapping in the order of the parties; anything else as it is.
+
+    Raises
+    ------
+    InputError
+        Where the mapping names somebody else, or lacks somebody.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    known = ", ".join(repr(name) for name in names)
+    for name in given:
+        if name not in names:
+            raise InputError(f"{what} names {show(name)}, which is no party: the parties are {known}")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise InputError(f"{what} says nothing about party {missing[0]!r}: give an entry for each of {known}")
+    return [given[name] for name in names]
 
 
 def is_block_list(X: Any) -> bool:
@@ -47,14 +94,14 @@ def column_names(table: Any, first: int = 0) -> tuple[str, ...]:
     return tuple(f"x{first + j}" for j in range(table.shape[1]))
 
 
-def layout_of_blocks(blocks: Sequence[Any]) -> Layout:
-    """Each table is a party; the joint model has their columns one after the other."""
+def layout_of_blocks(blocks: Sequence[Any], parties: tuple[str, ...] | None = None) -> Layout:
+    """Each table is a party, by name perhaps; the joint model has their columns one after the other."""
     start, columns, names = 0, [], []
     for block in blocks:
         columns.append(np.arange(start, start + block.shape[1]))
         names.append(column_names(block, start))
         start += block.shape[1]
-    return Layout(tuple(columns), tuple(names), named=all(hasattr(block, "columns") for block in blocks))
+    return Layout(tuple(columns), tuple(names), all(hasattr(block, "columns") for block in blocks), parties)
 
 
 def _check_order(blocks: Sequence[Any], names: Sequence[str]) -> None:

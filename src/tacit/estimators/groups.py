@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from tacit.checks import check_matrix
 from tacit.data.wording import show
 from tacit.errors import InputError
-from tacit.estimators.blocks import column_names
+from tacit.estimators.blocks import column_names, numbered
 from tacit.types import Matrix, Shard, Vector
 
 Rows = npt.NDArray[np.int64]
@@ -73,16 +73,18 @@ def split_rows(n_rows: int, parties: Any, rng: Any) -> list[Rows]:
     return [np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1])]
 
 
-def as_given(X: Sequence[Any], y: Any, weights: Any, names: tuple[str, ...] | None) -> Groups:
+def as_given(
+    X: Sequence[Any], y: Any, weights: Any, names: tuple[str, ...] | None, parties: Sequence[str] | None = None
+) -> Groups:
     """One table and one vector of labels for each node, checked; `names` are the columns where tables have them."""
+    parties = parties or numbered(len(X))
     if not isinstance(y, list | tuple) or len(y) != len(X):
         raise InputError(f"X has tables of {len(X)} parties: give y as a list with the labels of each of them")
     if weights is not None and (not isinstance(weights, list | tuple) or len(weights) != len(X)):
         raise InputError(f"X has tables of {len(X)} parties: give sample_weight as a list, with one array for each")
     tables, labels = [], []
-    for k, (table, own) in enumerate(zip(X, y, strict=True), start=1):
-        party = f"party {k}"
-        _check_columns(party, table, X[0])
+    for party, table, own in zip(parties, X, y, strict=True):
+        _check_columns(party, table, parties[0], X[0])
         tables.append(check_matrix(table, party, names))
         labels.append(column_or_1d(own, warn=True))
         if len(labels[-1]) != table.shape[0]:
@@ -90,18 +92,18 @@ def as_given(X: Sequence[Any], y: Any, weights: Any, names: tuple[str, ...] | No
     return Groups(tables, labels, None)
 
 
-def _check_columns(party: str, table: Any, first: Any) -> None:
+def _check_columns(party: str, table: Any, leader: str, first: Any) -> None:
     """Refuse other columns than those of the first party."""
     if table.shape[1] != first.shape[1]:
         raise InputError(
-            f"{party} has {table.shape[1]} columns and party 1 has {first.shape[1]}: "
+            f"{party} has {table.shape[1]} columns and {leader} has {first.shape[1]}: "
             "all parties must have the same columns, in the same order"
         )
     if hasattr(table, "columns") and hasattr(first, "columns"):
         for own, other in zip(column_names(table), column_names(first), strict=True):
             if own != other:
                 raise InputError(
-                    f"{party} has column {own!r} where party 1 has {other!r}: "
+                    f"{party} has column {own!r} where {leader} has {other!r}: "
                     "all parties must have the same columns, in the same order"
                 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from tacit.checks import check_finite, check_matrix
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
-from tacit.estimators.blocks import column_names, is_block_list
+from tacit.estimators.blocks import column_names, in_order, is_block_list, names_of, numbered
 from tacit.estimators.faces import BinaryFace, RegressionFace
 from tacit.estimators.groups import Groups, as_given, deal_out
 from tacit.estimators.inputs import checked_names, checked_weights, real_labels
@@ -85,9 +86,10 @@ class _Horizontal(BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame, dealt out at random; or a list with one of these per party
-        y : array of labels, two kinds for a classifier, numbers for a regressor; or a list with one array per party
-        sample_weight : array, or list of arrays where X is a list; or None
+        X : array, sparse matrix or DataFrame, dealt out at random; or one of these per party, in a list or by name, as
+            in {"north": A, "south": B}
+        y : array of labels, two kinds for a classifier, numbers for a regressor; or one array per party, as X
+        sample_weight : array, or one per party, as X; or None
         """
         before = dict(self.__dict__)
         try:
@@ -102,10 +104,11 @@ class _Horizontal(BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> GraphResult:
         rng = check_random_state(self.random_state)
-        groups, columns = self._take_in(X, y, sample_weight, rng)
+        parties = names_of(X)
+        groups, columns = self._take_in(X, y, sample_weight, rng, parties)
         encoded = self._encode(np.concatenate(groups.labels))
         labels = np.split(encoded, np.cumsum(groups.sizes)[:-1])
-        plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)))
+        plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties or numbered(len(groups.tables)))
         plan.problem.loss.check_labels(encoded)
         run = GraphRun(plan, groups.shards(plan.graph.names, columns), labels, groups.weights)
         with progress(plan, visible=bool(self.verbose)) as observe:
@@ -113,10 +116,17 @@ class _Horizontal(BaseEstimator):
         self._keep(result)
         return result
 
-    def _take_in(self, X: Any, y: Any, sample_weight: Any, rng: Any) -> tuple[Groups, tuple[str, ...]]:
+    def _take_in(
+        self, X: Any, y: Any, sample_weight: Any, rng: Any, parties: tuple[str, ...] | None
+    ) -> tuple[Groups, tuple[str, ...]]:
+        if parties is not None:
+            X, y = in_order(X, parties), in_order(y, parties, "y")
+            sample_weight = in_order(sample_weight, parties, "sample_weight")
+        elif isinstance(y, Mapping) or isinstance(sample_weight, Mapping):
+            raise InputError("y or sample_weight is a mapping and X is not: give X by party too, or all as lists")
         if is_block_list(X):
             names = checked_names(X[0])
-            groups = as_given(X, y, sample_weight, names)
+            groups = as_given(X, y, sample_weight, names, parties)
             self.n_features_in_ = X[0].shape[1]
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
@@ -135,7 +145,7 @@ class _Horizontal(BaseEstimator):
             X, labels, weights = X[weights > 0], labels[weights > 0], weights[weights > 0]
         return deal_out(X, labels, weights, self.parties, rng), names or column_names(X)
 
-    def _plan(self, groups: Groups, columns: int, seed: int) -> GraphPlan:
+    def _plan(self, groups: Groups, columns: int, seed: int, names: tuple[str, ...]) -> GraphPlan:
         if self.engine not in ENGINES:
             raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
         loss = get_loss(self.loss)
@@ -143,7 +153,6 @@ class _Horizontal(BaseEstimator):
             other = "HorizontalRegressor" if loss.task != "classification" else "HorizontalClassifier"
             raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
         weights = groups.weights
-        names = [f"party {k}" for k in range(1, len(groups.tables) + 1)]
         return make_graph_plan(
             loss=loss,
             penalty=self.penalty,
@@ -188,8 +197,8 @@ class _Horizontal(BaseEstimator):
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self, "coef_by_party_")
-        if is_block_list(X):
-            raise InputError("X is a list of tables: predict for one table at a time, every party has the same model")
+        if is_block_list(X) or names_of(X):
+            raise InputError("X holds several tables: predict for one table at a time, every party has the same model")
         names = checked_names(X)
         X = validate_data(
             self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False, reset=False
@@ -216,7 +225,8 @@ class HorizontalClassifier(BinaryFace, _Horizontal):
         with one table per party.
     graph : str, list of pairs, or networkx graph, default "random"
         Who talks to whom: "ring", "complete", "star" (party 1 in the middle), "grid", or "random" (connected, three
-        more edges than parties); or edges between "party 1", "party 2", ..., or between their numbers from 0.
+        more edges than parties); or edges between "party 1", "party 2", ... (or the names that
+        X gives them), or between their numbers from 0.
     method : {"none", "gaussian", "dual", "primal", "pdml"}, default "gaussian"
         What answers `privacy`; without it all are the same.
     published : bool, default False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -18,9 +19,11 @@ from tacit.errors import InputError
 from tacit.estimators.blocks import (
     Layout,
     column_names,
+    in_order,
     is_block_list,
     layout_of_blocks,
     layout_of_table,
+    names_of,
     shards_of_blocks,
     shards_of_table,
 )
@@ -88,7 +91,8 @@ class _Vertical(BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame; or a list with one of these per party
+        X : array, sparse matrix or DataFrame; or one of these per party, in a list or by name, as in
+            {"bank": A, "shop": B}; the first party holds the labels
         y : array of labels: two kinds for a classifier, numbers for a regressor
         sample_weight : array or None
         """
@@ -130,8 +134,12 @@ class _Vertical(BaseEstimator):
         return Start([self._joint[columns] for columns in layout.columns], float(np.ravel(self.intercept_)[0]))
 
     def _take_in(self, X: Any, y: Any) -> tuple[list[Shard], Layout, npt.NDArray[Any]]:
+        parties = names_of(X)
+        X = X if parties is None else list(X.values())
+        if isinstance(y, Mapping):
+            raise InputError("y is a mapping: one party holds the labels, so give one array of them")
         if is_block_list(X):
-            layout = layout_of_blocks(X)
+            layout = layout_of_blocks(X, parties)
             self.n_features_in_ = layout.n_columns
             self.__dict__.pop("feature_names_in_", None)
             if layout.named:
@@ -205,6 +213,7 @@ class _Vertical(BaseEstimator):
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self, "coef_by_party_")
+        X = in_order(X, self._layout.party_names) if names_of(X) else X
         if is_block_list(X):
             shards = shards_of_blocks(X, self._layout)
         else:
@@ -246,12 +255,13 @@ class VerticalClassifier(BinaryFace, _Vertical):
         "auto" takes "memory" where the loss is smooth and convex and the penalty l2 or none. Else it takes
         "multipliers" for convex losses with kinks ("hinge", "absolute") and, from ten parties on, for every convex
         loss, unless a party has more columns than rows or more than 2000. Else it takes "averaged", which fits all.
-        "published" is the paper's own iteration, with a guard; "sgd" is a baseline.
+        "published" is the paper's own iteration, with a guard; "sgd" is a baseline. Leave it out with privacy, whose
+        mechanisms have methods of their own (only randomized labels alone do not).
     rho : float or "auto", default "auto"
         Penalty parameter of "averaged" and "published", and the first one of "multipliers"; "auto" chooses and
         adapts it.
     max_rounds : int, default 200
-        Most exchanges of one number per row.
+        Most exchanges of one number per row. With privacy by mechanism "gram" there are one or two, always.
     tol : float, default 1e-4
         Stops when the objective is certified to be within this part of its optimum.
     privacy : Privacy or None, default None

@@ -4,6 +4,7 @@
 |---|---|
 | file.py | `Job`, its sections and keys, read and written |
 | privacy.py | the section [privacy] |
+| options.py | the section [privacy.options] |
 | graph.py | the section [graph] |
 | values.py | the kinds of value |
 | parties.py | what the parties must be |

@@ -6,6 +6,8 @@
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
            coef_norm, refit, label_norm, epsilon_by_party, honest, noise_seed; without the section nothing is protected,
            and the certificate says so
+[privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
+           randomized: numbers of the papers' methods of a sample split
 [[party]]  name, data, id, label, features
 """
 
@@ -24,11 +26,16 @@ from tacit.data.wording import listing, nearest, one_line, show
 from tacit.errors import InputError
 from tacit.job.graph import KEYS as GRAPH_KEYS
 from tacit.job.graph import GraphSpec, make_spec
+from tacit.job.options import KEYS as OPTION_KEYS
+from tacit.job.options import SECTION as OPTIONS
+from tacit.job.options import make_options
+from tacit.job.options import values_of as values_of_options
 from tacit.job.parties import check_nodes, check_parties, check_party
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
 from tacit.job.values import NAMES, NUMBER, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
 from tacit.job.write import assignment
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
 from tacit.topologies import Graph
 
@@ -74,6 +81,8 @@ class Job:
         Seed of starts, never of private noise.
     privacy : Privacy or None
         What the whole run must guarantee; None where the file has no section [privacy].
+    options : PaperOptions or None
+        Numbers of the papers' methods, where the rows are split and the file has a section [privacy.options].
     secure_aggregation : bool
         Whether the parties' numbers travel under masks, so that only their sum can be read.
     graph : GraphSpec or None
@@ -91,6 +100,7 @@ class Job:
     tol: float = 1e-4
     seed: int | None = None
     privacy: Privacy | None = None
+    options: PaperOptions | None = None
     secure_aggregation: bool = False
     graph: GraphSpec | None = None
     folder: Path = Path(".")
@@ -133,6 +143,9 @@ class Job:
         if self.privacy is not None:
             lines += ["", "[privacy]"]
             lines += [assignment(key, value) for key, value in values_of(self.privacy).items()]
+        if self.options is not None:
+            lines += ["", f"[{OPTIONS}]"]
+            lines += [assignment(key, value) for key, value in values_of_options(self.options).items()]
         for party in self.parties:
             values = {key: getattr(party, key) for key in _KEYS["party"]}
             if folder is not None:
@@ -222,6 +235,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
     },
     "graph": GRAPH_KEYS,
     "privacy": PRIVACY_KEYS,
+    OPTIONS: OPTION_KEYS,
     "party": {
         "name": TEXT,
         "data": TEXT,
@@ -230,7 +244,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "features": NAMES,
     },
 }
-_SECTIONS = tuple(_KEYS)
+_SECTIONS = tuple(name for name in _KEYS if name != OPTIONS)  # a section of its own inside another
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -266,10 +280,12 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
     if model.published and split == "features":
         raise InputError('model.published is not used with split = "features": remove it')
     parties = _parties(document.get("party", []), check_nodes if split == "samples" else check_parties)
+    privacy, options = _privacy(document, split, [party.name for party in parties])
     return Job(
         **{"name": path.stem, **top},
         model=model,
-        privacy=_privacy(document, parties),
+        privacy=privacy,
+        options=options,
         parties=parties,
         graph=_graph(document, split, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
@@ -287,11 +303,20 @@ def _graph(document: Mapping[str, Any], split: str, names: Sequence[str], seed: 
     return make_spec(_section(document["graph"], "graph"), names, seed)
 
 
-def _privacy(document: Mapping[str, Any], parties: Sequence[PartySpec]) -> Privacy | None:
-    """Read what the run must guarantee; None without the section."""
+def _privacy(
+    document: Mapping[str, Any], split: str, names: Sequence[str]
+) -> tuple[Privacy | None, PaperOptions | None]:
+    """Read what the run must guarantee, and the numbers of its method; None for what is not there."""
     if "privacy" not in document:
-        return None
-    return make_privacy(_section(document["privacy"], "privacy"), [party.name for party in parties])
+        return None, None
+    given = document["privacy"]
+    if not isinstance(given, dict) or "options" not in given:
+        return make_privacy(_section(given, "privacy"), names), None
+    if split == "features":
+        raise InputError(f'[{OPTIONS}] is not used with split = "features": remove it, or write split = "samples"')
+    asked = {key: value for key, value in given.items() if key != "options"}
+    options = make_options(_section(given["options"], OPTIONS), names)
+    return make_privacy(_section(asked, "privacy"), names), options
 
 
 def _section(values: Any, section: str, number: int | None = None) -> dict[str, Any]:

@@ -80,6 +80,28 @@ def _positive_by_name(value: Any) -> float | dict[str, float]:
     return {name: _positive(number) for name, number in value.items()}
 
 
+def _positives(value: Any) -> float | tuple[float, ...]:
+    """Parse a number above 0, or a list of such numbers."""
+    if not isinstance(value, list):
+        return _positive(value)
+    _need(len(value) > 0)
+    return tuple(_positive(number) for number in value)
+
+
+def _positives_by_name(value: Any) -> float | tuple[float, ...] | dict[str, float | tuple[float, ...]]:
+    """Parse a number above 0, a list of such numbers, or a table of either by name."""
+    if not isinstance(value, dict):
+        return _positives(value)
+    _need(len(value) > 0)
+    return {name: _positives(own) for name, own in value.items()}
+
+
+def _lists_by_name(value: Any) -> dict[str, tuple[float, ...]]:
+    """Parse a table of lists of numbers above 0 by name."""
+    _need(isinstance(value, dict) and len(value) > 0 and all(isinstance(own, list) and own for own in value.values()))
+    return {name: tuple(_positive(number) for number in own) for name, own in value.items()}
+
+
 def _names(value: Any) -> tuple[str, ...]:
     """Parse a list of different names."""
     _need(isinstance(value, list) and len(value) > 0)
@@ -101,6 +123,14 @@ POSITIVE = Kind("a number above 0", _positive)
 POSITIVE_OR_NONE = Kind('a number above 0, or "none"', lambda value: None if value == "none" else _positive(value))
 POSITIVE_BY_NAME = Kind(
     "a number above 0, or a table with one for each party, such as { bank = 1.0, shop = 2.0 }", _positive_by_name
+)
+POSITIVES_BY_NAME = Kind(
+    "a number above 0, a list with one for each round, or a table with either for each party, such as "
+    "{ north = 0.1, east = [0.1, 0.2] }",
+    _positives_by_name,
+)
+LISTS_BY_NAME = Kind(
+    "a table with a list of numbers above 0 for each party, such as { north = [1.0, 2.0] }", _lists_by_name
 )
 POSITIVE_OR_AUTO = Kind('a number above 0, or "auto"', lambda value: value if value == "auto" else _positive(value))
 NAMES = Kind("a list of column names in quotes, none twice, not empty", _names)

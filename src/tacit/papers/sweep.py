@@ -21,18 +21,17 @@ from tacit.errors import InputError
 from tacit.estimators.blocks import column_names
 from tacit.estimators.groups import Groups, deal_out
 from tacit.papers.tuning_cost import run_epsilon
-from tacit.plan import make_graph_plan
-from tacit.plan.graph_options import PaperOptions
+from tacit.plan import GraphPlan, make_graph_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.fields import positive
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed, Releaser
 from tacit.privacy.request import Privacy
-from tacit.problem.losses import get_loss
 from tacit.runtime.graph.run import GraphRun
 from tacit.topologies import make_graph
-from tacit.types import Matrix, Vector
+from tacit.types import Shard, Vector
 
 MARGIN = 1.05  # the noise that hides last digits takes about a thousandth of mu on top of the alphas
 
@@ -117,40 +116,81 @@ def measure_losses(
     labels, _ = encode_binary(np.asarray(y))
     rng = check_random_state(own.seed)
     groups = deal_out(table, labels, None, own.parties, rng)
-    sensitivity = (own.loss_bound or 0.0) / table.shape[0]
-    sd = 0.0 if own.loss_mu is None else sd_for(own.loss_mu, sensitivity, 1)
-    noise = Releaser((Allowed("loss", sd, len(alphas) * repeats),), "losses", own.noise_seed)
     points: list[tuple[float, float]] = []
     events: list[Event] = []
     for number, alpha in enumerate(float(value) for value in alphas for _ in range(repeats)):
-        loss, spent = _one(groups, positive(alpha, "alpha"), own, number)
-        if sd:
-            loss = float(noise.add("loss", [loss])[0])
-            spent = (*spent, GaussianRelease(grid_sensitivity(sensitivity, sd, 1), sd, released="a mean loss"))
-        points.append((alpha, max(loss, 0.0)))
+        plan = _plan(groups, positive(alpha, "alpha"), own, number)
+        shards = groups.shards(plan.graph.names, column_names(groups.tables[0]))
+        loss, spent = loss_of_run(plan, shards, groups.labels, own.loss_bound)
+        if own.loss_mu is not None and own.loss_bound is not None:
+            loss, release = noisy_loss(
+                loss, own.loss_mu, own.loss_bound, table.shape[0], _seed_of(own.noise_seed, number)
+            )
+            spent = (*spent, release)
+        points.append((alpha, loss))
         events += spent
     return Sweep(tuple(a for a, _ in points), tuple(loss for _, loss in points), own.delta, tuple(events))
 
 
-def _one(groups: Groups, alpha: float, own: SweepSettings, number: int) -> tuple[float, tuple[Event, ...]]:
-    """Loss of one run on all rows, and the events of the node that spends most."""
-    columns = column_names(groups.tables[0])
-    seed = None if own.noise_seed is None else 1000 * own.noise_seed + number
-    asked = MARGIN * run_epsilon(alpha, own.rounds, own.delta) + 1e-3
-    plan = make_graph_plan(
+def asked_epsilon(alpha: float, rounds: int, delta: float) -> float:
+    """An epsilon of the whole run within which alphas of its rounds stay, with what hides last digits."""
+    return MARGIN * run_epsilon(alpha, rounds, delta) + 1e-3
+
+
+def loss_of_run(
+    plan: GraphPlan, shards: Sequence[Shard], labels: Sequence[Vector], loss_bound: float | None = None
+) -> tuple[float, tuple[Event, ...]]:
+    """Run a private plan: the mean loss of its consensus model on all rows, and what the run cost a row.
+
+    Each row's loss counts for at most `loss_bound`. The loss is exact: see `noisy_loss`.
+    """
+    result = GraphRun(plan, shards, labels).go()
+    loss = plan.problem.loss
+    per_row = [
+        loss.value(np.asarray(shard.features @ result.coef) + result.intercept, own)
+        for shard, own in zip(shards, labels, strict=True)
+    ]
+    capped = np.minimum(np.concatenate(per_row), math.inf if loss_bound is None else loss_bound)
+    return float(capped.mean()), events_of(plan)
+
+
+def events_of(plan: GraphPlan) -> tuple[Event, ...]:
+    """Events of a private plan for a row of the node that pays most."""
+    certificate = plan.certificate()
+    delta = 0.0 if plan.private is None else plan.private.privacy.delta
+    claims = [claim for claim in certificate.claims if claim.unit == "record"]
+    return tuple(max(claims, key=lambda claim: claim.epsilon(delta)).events)
+
+
+def noisy_loss(
+    loss: float, mu: float, loss_bound: float, rows: int, seed: int | None = None
+) -> tuple[float, GaussianRelease]:
+    """A mean of losses between 0 and `loss_bound` with noise that makes it mu-GDP, and that as an event."""
+    sd, event = loss_noise(mu, loss_bound, rows)
+    noise = Releaser((Allowed("loss", sd, 1),), "losses", seed)
+    return max(float(noise.add("loss", [loss])[0]), 0.0), event
+
+
+def loss_noise(mu: float, loss_bound: float, rows: int) -> tuple[float, GaussianRelease]:
+    """Deviation of the noise on a mean loss, which one of `rows` rows moves by loss_bound/rows, and its event."""
+    sensitivity = positive(loss_bound, "loss_bound") / rows
+    sd = sd_for(positive(mu, "loss_mu"), sensitivity, 1)
+    return sd, GaussianRelease(grid_sensitivity(sensitivity, sd, 1), sd, released="a mean loss")
+
+
+def _seed_of(noise_seed: int | None, number: int) -> int | None:
+    """Each run has its own noise."""
+    return None if noise_seed is None else 1000 * noise_seed + number
+
+
+def _plan(groups: Groups, alpha: float, own: SweepSettings, number: int) -> GraphPlan:
+    asked = asked_epsilon(alpha, own.rounds, own.delta)
+    seed = _seed_of(own.noise_seed, number)
+    return make_graph_plan(
         loss="logistic", penalty="l2", alpha=own.ridge, fit_intercept=False, method=own.method, published=False,
         rho="auto", max_rounds=own.rounds, tol=0.0,
         privacy=Privacy(epsilon=asked, delta=own.delta, row_norm=own.row_norm, noise_seed=seed),
         graph=make_graph(own.graph, [f"party {k + 1}" for k in range(len(groups.tables))], own.seed),
-        rows=groups.sizes, columns=len(columns), seed=own.seed, options=PaperOptions(alphas=alpha, rounds=own.rounds),
+        rows=groups.sizes, columns=groups.tables[0].shape[1], seed=own.seed,
+        options=PaperOptions(alphas=alpha, rounds=own.rounds),
     )  # fmt: skip
-    result = GraphRun(plan, groups.shards(plan.graph.names, columns), groups.labels).go()
-    per_row = [_losses(*parts, result.coef) for parts in zip(groups.tables, groups.labels, strict=True)]
-    capped = np.minimum(np.concatenate(per_row), math.inf if own.loss_bound is None else own.loss_bound)
-    claims = [claim for claim in plan.certificate().claims if claim.unit == "record"]
-    worst = max(claims, key=lambda claim: claim.epsilon(own.delta))
-    return float(capped.mean()), tuple(worst.events)
-
-
-def _losses(table: Matrix, labels: Vector, coef: Vector) -> Vector:
-    return np.asarray(get_loss("logistic").value(np.asarray(table @ coef), labels))

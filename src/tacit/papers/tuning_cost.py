@@ -34,7 +34,7 @@ class TuningCost:
     together : float
         The same and the losses that were compared; infinite where these were taken on private rows without noise.
     pure : float
-        `models` at delta 0: the sum of all alphas.
+        The sum of the alphas of all these rounds; `models` at delta 0, but for the noise that hides last digits.
     tried : int
         Runs beside the one that is kept, on private rows.
     """
@@ -90,16 +90,25 @@ def tuning_cost(
     as_whole(rounds, "rounds", 1)
     kept: list[Event] = [PureRelease(positive(chosen, "chosen"), rounds)]
     counted = list(tried) if tuned_on == "private" else []
-    models: list[Event] = [*kept, *(PureRelease(positive(alpha, "alpha"), rounds) for alpha in counted)]
-    losses = (
-        [] if loss_mu is None else [GaussianRelease(positive(loss_mu, "loss_mu"), 1.0, len(counted))] * bool(counted)
-    )
-    exact = bool(counted) and loss_mu is None
+    counted = [positive(alpha, "alpha") for alpha in counted]
+    losses = [] if loss_mu is None else [GaussianRelease(positive(loss_mu, "loss_mu"), 1.0)] * len(counted)
+    return composed_cost(kept, [[PureRelease(alpha, rounds)] for alpha in counted], losses, delta)
+
+
+def composed_cost(
+    kept: Sequence[Event], tried: Sequence[Sequence[Event]], losses: Sequence[Event], delta: float
+) -> TuningCost:
+    """As `tuning_cost`, from the events of the run that is kept, of each that was tried, and of each noisy loss.
+
+    Fewer losses than runs that were tried: some were compared without noise, which has no epsilon.
+    """
+    models = [*kept, *(event for run in tried for event in run)]
+    exact = len(losses) < len(tried)
     return TuningCost(
         delta,
         accountant.epsilon(kept, delta),
         accountant.epsilon(models, delta),
         math.inf if exact else accountant.epsilon([*models, *losses], delta),
-        accountant.pure_epsilon(models),
-        len(counted),
+        accountant.pure_epsilon([event for event in models if isinstance(event, PureRelease)]),
+        len(tried),
     )

@@ -34,6 +34,7 @@ VECTORS = {
     "sgd": (2.0, 2.0),
 }
 PRIVATE_VECTORS = {"shares": (1.0, 1.0), "published": (2.0, 1.0), "published-inverse": (2.0, 1.0)}
+MOST_EPSILONS = 6  # of one unit that a headline names one by one
 MASKED = 2  # a masked number is twice as long
 MECHANISMS = {
     "gram": "private sharing in Gram space: each protected party fits once, with noise on sums over all its rows",
@@ -237,7 +238,32 @@ def headline(found: Mapping[str, Any]) -> str:
     """What the whole run claims, in one sentence."""
     if not found["private"]:
         return "NOT differentially private: nothing is claimed, and epsilon is infinite"
-    return f"differentially private, over the whole run: epsilon = {_epsilon(found)} at delta = {found['delta']:g}"
+    sizes = _epsilons(found)
+    said = "; ".join(sizes) if len(sizes) > 1 else _epsilon(found)
+    return f"differentially private, over the whole run: epsilon = {said} at delta = {found['delta']:g}"
+
+
+def _epsilons(found: Mapping[str, Any]) -> list[str]:
+    """Every epsilon that is claimed, with whom it is for: '2 for each record of north, east', '1 for each label'."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for claim in found["claims"]:
+        if claim["epsilon"] != INFINITE:
+            groups.setdefault((claim["unit"], _epsilon(claim)), []).append(claim["party"])
+    said = []
+    for unit in dict.fromkeys(unit for unit, _ in groups):
+        own = {size: names for (other, size), names in groups.items() if other == unit}
+        if len(own) > MOST_EPSILONS:  # those of labels, say, which their contributors chose
+            ordered = sorted(own, key=float)
+            said.append(f"{ordered[0]} to {ordered[-1]} for each {unit}")
+        else:
+            said += [f"{size} for each {unit}{_whose(names, found['parties'])}" for size, names in own.items()]
+    return said
+
+
+def _whose(names: Sequence[str], parties: Sequence[str]) -> str:
+    """' of north, east'; nothing where it is everybody's, or no single party's."""
+    own = [name for name in dict.fromkeys(names) if name]
+    return "" if not own or set(own) >= set(parties) else f" of {', '.join(own)}"
 
 
 def strengths(certificate: Certificate) -> str:

@@ -25,9 +25,8 @@ from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_options import given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
-from tacit.privacy.calibration import pure_for
 from tacit.privacy.certificate import Certificate
-from tacit.privacy.events import Event, GaussianRelease
+from tacit.privacy.events import Event
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
 
@@ -78,9 +77,7 @@ def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
     rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
     mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
     if alphas is None:
-        asked = papers.needed_epsilon("dual", papers.calm(privacy))
-        beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
-        alphas = dict.fromkeys(sizes.graph.names, (pure_for(asked, privacy.delta, rounds, beside),) * rounds)
+        alphas = dict.fromkeys(sizes.graph.names, (papers.alpha_for("dual", privacy, sizes, rounds, mu),) * rounds)
     found = {node.name: _plan_node(node, alphas[node.name], mu, privacy, sizes.published) for node in nodes}
     events = {name: one.events for name, one in found.items()}
     if not sizes.published:

@@ -96,7 +96,10 @@ def _refuse(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> None:
         (not problem.fit_intercept, "fit_intercept=False: rows are centred privately, so give fit_intercept=True"),
         (problem.regularizer.form != "quadratic", f'penalty={problem.regularizer.name!r}: give penalty="l2" or "none"'),
         (problem.rho is not None, f'rho={problem.rho}: the noise fixes it, so give rho="auto"'),
-        (sizes.options is not None, "options: it has nothing to tune, so leave them out"),
+        (
+            sizes.options is not None,
+            "options: it has nothing to tune, so leave them out, or use method='dual', 'primal' or 'pdml'",
+        ),
         (sizes.published, 'published=True: no paper has it; choose method="dual", "primal" or "pdml"'),
         (privacy.mechanism != "auto", f"mechanism={privacy.mechanism!r}: it is for columns split between parties"),
         (privacy.refit, "refit=True: it is for columns split between parties"),

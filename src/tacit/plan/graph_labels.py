@@ -58,6 +58,8 @@ def options_for_given(privacy: object, method: str, options: object, epsilons: E
             f"label_epsilon={privacy.label_epsilon:g} would randomize labels a second time: leave it out, as the data "
             "say at which epsilon they were randomized"
         )
+    if isinstance(options, PaperOptions) and options.label_epsilons:
+        raise InputError("label_epsilons are given twice, as an option and with the data: leave the option out")
     known = options if isinstance(options, PaperOptions) else PaperOptions()
     return replace(known, label_epsilons=epsilons, randomized=True)
 

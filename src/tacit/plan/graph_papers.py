@@ -25,6 +25,7 @@ from tacit.errors import InputError
 from tacit.plan.graph import GraphSizes
 from tacit.plan.graph_options import PaperOptions
 from tacit.privacy import accountant
+from tacit.privacy.calibration import pure_for
 from tacit.privacy.events import Event, GaussianRelease, PureRelease
 from tacit.privacy.fields import show
 from tacit.privacy.randomness import grid_sensitivity, sd_for
@@ -100,16 +101,19 @@ def options_of(sizes: GraphSizes) -> PaperOptions:
     if sizes.options is None:
         return PaperOptions()
     if not isinstance(sizes.options, PaperOptions):
-        raise InputError(
-            f"options={show(sizes.options)} is not allowed: give tacit.plan.graph_options.PaperOptions(...)"
-        )
+        raise InputError(f"options={show(sizes.options)} is not allowed: give tacit.PaperOptions(...)")
     return sizes.options
 
 
 def refuse(method: str, privacy: Privacy, problem: Problem, sizes: GraphSizes, *, labels: bool = False) -> None:
     """Refuse what no theorem covers, in one line."""
     loss, penalty = problem.loss, problem.regularizer
+    instead = "'logistic'" if loss.task == "classification" else "'huber'"
     reasons = (
+        (
+            labels and loss.task != "classification",
+            f"loss={loss.name!r}: labels that are numbers are not randomized, so use method='primal' with loss='huber'",
+        ),
         (
             privacy.mechanism != "auto",
             f"mechanism={privacy.mechanism!r}: it belongs to the feature split, so leave it out",
@@ -118,12 +122,15 @@ def refuse(method: str, privacy: Privacy, problem: Problem, sizes: GraphSizes, *
         (privacy.epsilon_by_party is not None, "epsilon_by_party: it belongs to method='gaussian', so leave it out"),
         (privacy.honest is not None, "honest: it belongs to method='gaussian' on a star, so leave it out"),
         (privacy.unit != "record", f"unit={privacy.unit!r}: a row is one record here, so use unit='record'"),
-        (not loss.convex or not loss.smooth, f"loss={loss.name!r}: it must be convex and smooth, so use 'logistic'"),
+        (not loss.convex or not loss.smooth, f"loss={loss.name!r}: it must be convex and smooth, so use {instead}"),
         (
             not math.isfinite(loss.lipschitz) or not math.isfinite(loss.curvature),
-            f"loss={loss.name!r}: its slope has no bound, and a row's influence has none either, so use 'logistic'",
+            f"loss={loss.name!r}: its slope has no bound, and a row's influence has none either, so use {instead}",
         ),
-        (penalty.form != "quadratic", f"penalty={penalty.name!r}: it must have a second derivative, so use 'l2'"),
+        (
+            penalty.form != "quadratic",
+            f"penalty={penalty.name!r}: it must have a second derivative, so use 'l2' or 'none'",
+        ),
         (
             not labels and privacy.label_epsilon is not None,
             "label_epsilon: it does not randomize labels, so use method='pdml', or leave it out",
@@ -191,6 +198,14 @@ def hiding_mu(privacy: Privacy, size: int, rounds: int) -> float:
     """GDP parameter of each release of the noise that hides last digits."""
     whole = accountant.gdp_mu(min(privacy.epsilon or 1.0, 10.0), privacy.delta)
     return max(HIDING * whole / math.sqrt(rounds), 8 * math.sqrt(size) * 2.0**-24)
+
+
+def alpha_for(method: str, privacy: Privacy, sizes: GraphSizes, rounds: int, mu: float) -> float:
+    """The alpha of every round with which the whole run stays within what was asked."""
+    asked = needed_epsilon(method, calm(privacy))
+    beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
+    # what is planned then adds up in another order: this much less absorbs the rounding
+    return pure_for(asked, privacy.delta, rounds, beside) * (1 - 1e-9)
 
 
 def hiding(distance: float, mu: float, size: int) -> tuple[float, float]:

@@ -46,9 +46,7 @@ def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Privat
     rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
     mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
     if alphas is None and by_norm:
-        asked = papers.needed_epsilon("primal", papers.calm(privacy))
-        beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
-        alphas = dict.fromkeys(sizes.graph.names, (pure_for(asked, privacy.delta, rounds, beside),) * rounds)
+        alphas = dict.fromkeys(sizes.graph.names, (papers.alpha_for("primal", privacy, sizes, rounds, mu),) * rounds)
     if sizes.published:
         found = {node.name: _published(node, (alphas or {})[node.name], last_dual, privacy) for node in nodes}
     elif alphas is not None:

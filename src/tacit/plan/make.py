@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tacit.algorithms import ALGORITHMS, Algorithm
 from tacit.algorithms.base import PrivateAlgorithm, Problem
+from tacit.data.wording import plural
 from tacit.errors import InputError
 from tacit.plan import describe
 from tacit.plan.private import PrivatePlan, Sizes, plan_privacy, seen_loss
@@ -24,6 +25,7 @@ WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
 WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
 WIDE_BLOCK = 2000  # columns of one party from which a factorisation in every round takes too long
 LEAST_MASKED = 3  # parties, of which one is the coordinator's: with two, the sum gives the other's vector away
+USUAL_ROUNDS = 200  # max_rounds where nobody said anything, in the estimators and in jobs
 MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged" for smooth losses too
 
 
@@ -156,9 +158,32 @@ def make_plan(
     chosen = _choose_method(method, problem, columns)
     widths, masked = columns or (0,) * len(party_names), bool(secure_aggregation)
     sizes = Sizes(party_names, holder or party_names[0], rows, widths, int(max_rounds), masked)
-    private = plan_privacy(privacy, problem, sizes)
+    private = _check_unused(plan_privacy(privacy, problem, sizes), method, rho, int(max_rounds))
     _check_secure(secure_aggregation, party_names, private)
     return Plan(problem, chosen, party_names, int(max_rounds), private, bool(secure_aggregation))
+
+
+def _check_unused(private: PrivatePlan | None, method: str, rho: float | str, rounds: int) -> PrivatePlan | None:
+    """Refuse what a mechanism with an algorithm of its own has no use for; remark on a bound that changes nothing."""
+    if private is None or private.algorithm is None:
+        return private
+    mechanism = private.mechanism
+    if method != "auto" and not (method == "published" and mechanism.startswith("published")):
+        raise InputError(
+            f"method={method!r} does not fit mechanism={mechanism!r}, which has a method of its own: leave method out"
+        )
+    if mechanism != "gram":
+        return private
+    if rho != "auto":
+        raise InputError(f"rho={rho!r} does not fit mechanism='gram', which has no such penalty: leave rho out")
+    if private.rounds > rounds:
+        raise InputError(
+            f"max_rounds={rounds} does not fit mechanism='gram', which takes {private.rounds}: leave max_rounds out"
+        )
+    if rounds == USUAL_ROUNDS:
+        return private
+    remark = f"max_rounds = {rounds} changes nothing: mechanism 'gram' always takes {plural(private.rounds, 'round')}"
+    return replace(private, outlook=(*private.outlook, remark))
 
 
 def _check_secure(secure: object, party_names: tuple[str, ...], private: PrivatePlan | None) -> None:

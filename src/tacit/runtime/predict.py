@@ -20,7 +20,7 @@ from tacit.problem.losses import LOSSES
 from tacit.runtime.files import damaged, read_json, show_path
 from tacit.runtime.model import PartyModel, joint_scores
 from tacit.runtime.saved import FORMAT, JOINT, MODEL, SAMPLES
-from tacit.runtime.store import PLAN, RESULT
+from tacit.runtime.store import CERTIFICATE, PLAN, RESULT
 from tacit.types import Shard, Vector
 
 ROWS = "new rows"  # who holds the one file of a model of whole rows, in messages
@@ -44,6 +44,8 @@ class SavedModel:
         Each party's id column.
     predictions_for : str or None
         The only party that may see predictions of a private run; None where anyone may.
+    not_covered : tuple of str
+        What the certificate of a private run says about predictions that it does not cover.
     """
 
     loss: str
@@ -53,6 +55,7 @@ class SavedModel:
     parties: tuple[PartyModel, ...]
     ids: tuple[str | None, ...]
     predictions_for: str | None = None
+    not_covered: tuple[str, ...] = ()
 
     @property
     def specs(self) -> tuple[PartySpec, ...]:
@@ -119,6 +122,7 @@ def load_model(path: str | Path) -> SavedModel:
         parties=tuple(party for party, _ in pairs),
         ids=tuple(id_ for _, id_ in pairs),
         predictions_for=_predictions_for(file, record, names),
+        not_covered=_not_covered(run / CERTIFICATE),
     )
 
 
@@ -132,6 +136,17 @@ def _predictions_for(file: Path, record: dict[str, Any], names: Sequence[str]) -
     if value is not None and value not in names:
         raise damaged(file, f"predictions_for is {show(value)}, which is no party")
     return value
+
+
+def _not_covered(file: Path) -> tuple[str, ...]:
+    """What a certificate that claims something says against predictions."""
+    if not file.exists():  # one may hand on a model alone
+        return ()
+    record = read_json(file)
+    lines = record.get("does_not_cover")
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise damaged(file, f"does_not_cover is {show(lines)}, no list of sentences")
+    return tuple(line for line in lines if line.startswith("predictions:")) if record.get("private") is True else ()
 
 
 def _check_finished(run: Path) -> None:

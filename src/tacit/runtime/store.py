@@ -34,6 +34,8 @@ from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
 from tacit.job.graph import KEYS as GRAPH_KEYS
+from tacit.job.options import KEYS as OPTION_KEYS
+from tacit.job.options import SECTION as OPTIONS
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.checkpoint import read_checkpoint
@@ -128,7 +130,7 @@ class RunDirectory:
                 f"cannot write into {show_path(self.path)} ({one_line(error)}): choose another --out"
             ) from error
         with lock:
-            self._take(lock)
+            take(lock, self.path)
             self._check_state(resume)
             yield
 
@@ -167,22 +169,6 @@ class RunDirectory:
             raise InputError(f"{show_path(self.path)} is not a directory: choose another --out") from error
         except (OSError, ValueError) as error:
             raise InputError(f"cannot open {show_path(self.path)} ({one_line(error)}): choose another --out") from error
-
-    def _take(self, lock: IO[bytes]) -> None:
-        """Lock the file; the lock ends with the process that holds it, however that ends."""
-        if sys.platform == "win32":
-            return
-        import fcntl
-
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"another process is training into {show_path(self.path)}: wait for it, or choose another --out"
-            ) from error
-        for name in os.listdir(self.path):  # now nobody else is writing
-            if name.startswith(TEMPORARY):
-                (self.path / name).unlink(missing_ok=True)
 
     # --- beginning and going on ------------------------------------------------------------------------
 
@@ -262,6 +248,23 @@ class RunDirectory:
             (self.path / name).unlink(missing_ok=True)
 
 
+def take(lock: IO[bytes], folder: Path) -> None:
+    """Lock a folder by its open lock file; the lock ends with the process that holds it, however that ends."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise InputError(
+            f"another process is training into {show_path(folder)}: wait for it, or choose another --out"
+        ) from error
+    for name in os.listdir(folder):  # now nobody else is writing
+        if name.startswith(TEMPORARY):
+            (folder / name).unlink(missing_ok=True)
+
+
 def result_record(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
     """How a run went, as plain values."""
     gaps = [row.gap for row in result.trace if math.isfinite(row.gap)]
@@ -304,6 +307,7 @@ def _job_values(job: Job) -> dict[str, Any]:
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
+    values |= {f"{OPTIONS}.{key}": job.options and getattr(job.options, key) for key in OPTION_KEYS}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):
         values |= {f"party {number}.{key}": getattr(spec, key) for key in ("name", "id", "label", "features")}

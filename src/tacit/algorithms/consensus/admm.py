@@ -38,7 +38,7 @@ from tacit.algorithms.consensus.local import LocalProblem
 from tacit.algorithms.consensus.metric import Metric, joint_metric, own_part, typical_curvature
 from tacit.algorithms.consensus.tree import TreeSum
 from tacit.algorithms.consensus.tuning import tune
-from tacit.problem.losses.base import Loss
+from tacit.problem.losses import LOSSES, Loss
 from tacit.problem.regularizers.base import Regularizer
 from tacit.types import Arrays, Vector
 
@@ -204,12 +204,18 @@ class AdmmNode:
 def refusal(loss: Loss, regularizer: Regularizer) -> str:
     """Why a pair cannot be solved; empty where it can."""
     if not loss.smooth:
-        return f"loss={loss.name!r} has a kink, which the sample split does not solve: use a smooth one"
+        return f"loss={loss.name!r} has a kink, which the sample split does not solve: use {_possible(loss)}"
     if not loss.convex:
-        return f"loss={loss.name!r} is not convex, which the sample split does not solve: use a convex one"
+        return f"loss={loss.name!r} is not convex, which the sample split does not solve: use {_possible(loss)}"
     if regularizer.form != "quadratic":
         return f'penalty={regularizer.name!r} is not available in the sample split: use "l2" or "none"'
     return ""
+
+
+def _possible(loss: Loss) -> str:
+    """The losses for the same kind of labels that can be solved."""
+    found = sorted(name for name, one in LOSSES.items() if one.task == loss.task and one.convex and one.smooth)
+    return " or ".join(repr(name) for name in found)
 
 
 ADMM = Consensus("admm", refusal, AdmmNode)

@@ -1,0 +1,139 @@
+"""Run the paper's algorithms, and watch every iteration."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from tacit.estimators.groups import Groups, deal_out
+from tacit.papers.reproduction.dynamic.settings import DELTA, Rows, Run, adult_rows
+from tacit.papers.reproduction.work import Outcome, Settings
+from tacit.plan import GraphPlan, make_graph_plan
+from tacit.plan.graph_options import PaperOptions
+from tacit.privacy.request import Privacy
+from tacit.runtime.graph.run import GraphRun
+from tacit.topologies import make_graph
+from tacit.types import Vector
+
+SILENT = 1e10  # alpha of Algorithm 1, which is DVP without noise: at this alpha its norm is 1e-8
+ENOUGH = 1e6  # an epsilon that refuses nothing: the alphas decide here
+
+
+def run_algorithm(settings: Settings) -> Outcome:
+    """Loss at each iteration, and what came out at the end, for each seed.
+
+    Losses are means over rows: the paper's empirical loss without its factor C^R. "loss" is that of f_p on the
+    node's own rows, in the mean over nodes; "released" that of what it sends; "joint" that of the mean model on all.
+    """
+    run = Run(**settings)
+    rows = adult_rows(run.rows)
+    graph = make_graph(run.graph, run.nodes, 0)
+    found = {"nodes": run.nodes, "edges": sum(graph.degrees) // 2, "rows": len(rows.train), "eta": run.eta}
+    return {**found, "seeds": [_one(run, rows, seed) for seed in range(run.seeds)]}
+
+
+def make_plan(run: Run, sizes: tuple[int, ...], columns: int, seed: int) -> GraphPlan:
+    """The paper's parameters as a plan; in its iterations `alpha` of the penalty is rho/C^R."""
+    return make_graph_plan(
+        loss="logistic", penalty="l2", alpha=run.ridge / run.weight, fit_intercept=False,
+        method="primal" if run.algorithm == "pvp" else "dual", published=not run.sound,
+        rho=run.eta, max_rounds=run.iterations + 1, tol=0.0,
+        privacy=Privacy(epsilon=ENOUGH, delta=DELTA, row_norm=1.0, noise_seed=seed),
+        graph=make_graph(run.graph, run.nodes, 0), rows=sizes, columns=columns, seed=0,
+        options=PaperOptions(
+            alphas=run.alpha or SILENT, rounds=run.iterations + 1, loss_weight=run.weight
+        ),
+    )  # fmt: skip
+
+
+def _one(run: Run, rows: Rows, seed: int) -> dict[str, Any]:
+    groups = deal_out(sparse.csr_matrix(rows.train), rows.labels, None, run.nodes, np.random.RandomState(seed))
+    plan = make_plan(run, groups.sizes, rows.train.shape[1], seed)
+    names = tuple(f"column {k + 1}" for k in range(plan.columns))
+    watched = _Watched(groups, rows, run)
+    GraphRun(plan, groups.shards(plan.graph.names, names), groups.labels).go(checkpoint=watched)
+    return watched.record()
+
+
+class _Watched:
+    """What each iteration left behind; called after every round."""
+
+    def __init__(self, groups: Groups, rows: Rows, run: Run) -> None:
+        self.groups, self.rows, self.iterations = groups, rows, run.iterations
+        self.together = run.algorithm == "none"
+        self.joint: list[float] = []
+        self.loss: list[float] = []
+        self.released: list[float] = []
+        self.at: dict[str, Any] = {}
+
+    def __call__(self, run: GraphRun) -> None:
+        sides: list[Any] = [node.side for node in run.nodes]
+        done = run.state.rounds
+        if done <= self.iterations:
+            self.loss.append(self._mean_loss([side.model for side in sides]))
+            self.released.append(self._mean_loss([side.released for side in sides]))
+            if self.together:
+                mean = np.mean([side.model for side in sides], axis=0)
+                self.joint.append(_digits(mean_loss(self.rows.train @ mean, self.rows.labels)))
+        if done >= self.iterations:
+            when = "last" if done == self.iterations else "final"
+            self.at[when] = self._measure(np.array([side.model for side in sides]))
+
+    def _mean_loss(self, models: list[Vector]) -> float:
+        """Mean over the nodes of the loss of a node's own model on its own rows."""
+        parts = zip(self.groups.tables, self.groups.labels, models, strict=True)
+        return _digits(np.mean([mean_loss(np.asarray(rows @ model), labels) for rows, labels, model in parts]))
+
+    def _measure(self, models: Vector) -> dict[str, Any]:
+        """Loss on own rows, and the part of the test rows with a wrong label, in the mean over the nodes."""
+        scores = self.rows.test @ models.T
+        labels = self.rows.test_labels
+        wrong = [float(np.mean(np.where(one > 0, 1.0, -1.0) != labels)) for one in scores.T]
+        together = np.asarray(self.rows.test @ models.mean(axis=0))
+        return {
+            "loss": self._mean_loss(list(models)),
+            "error": _digits(np.mean(wrong)),
+            "error_of_mean": _digits(np.mean(np.where(together > 0, 1.0, -1.0) != labels)),
+            "norm": _digits(np.mean(np.linalg.norm(models, axis=1))),
+        }
+
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        joint = {"joint": self.joint} if self.together else {}
+        return {"loss": self.loss, "released": self.released, **joint, **self.at}
+
+
+def mean_loss(scores: Vector, labels: Vector) -> float:
+    """Mean logistic loss."""
+    return float(np.logaddexp(0.0, -labels * scores).mean())
+
+
+def _digits(value: Any) -> float:
+    """Seven digits are enough for pictures, and keep stored outcomes small."""
+    number = float(value)
+    return (
+        number if number == 0 or not math.isfinite(number) else round(number, 6 - math.floor(math.log10(abs(number))))
+    )
+
+
+def run_pooled(settings: Settings) -> Outcome:
+    """All rows in one place: the minimum that Algorithm 1 should come to, by scikit-learn."""
+    run = Run(**settings)
+    rows = adult_rows(run.rows)
+    strength = run.weight / (len(rows.train) / run.nodes) / run.ridge  # of C^R/B_p sum of losses + rho/2 |f|^2
+    model = LogisticRegression(C=strength, fit_intercept=False, solver="newton-cg", tol=1e-7, max_iter=500)
+    model.fit(rows.train, rows.labels)
+    coef = model.coef_[0]
+    wrong = np.where(rows.test @ coef > 0, 1.0, -1.0) != rows.test_labels
+    return {
+        "loss": mean_loss(rows.train @ coef, rows.labels),
+        "error": float(wrong.mean()),
+        "norm": float(np.linalg.norm(coef)),
+        "rows": len(rows.train),
+        "test_rows": len(rows.test),
+        "columns": rows.train.shape[1],
+    }
