@@ -91,7 +91,12 @@ def _wide(results: Results, names: Sequence[str]) -> Section:
         "Speed depends on rho and on SGD's steps, which the paper does not print. ADMM and SGD are compared, each at "
         "the value of a grid that has the least training objective by then; test rows choose nothing.",
     )
-    return Section("Fig. 2 and Fig. 3(b): wide data", words, shown, [*own, tables.step_table(results, sets)])
+    return Section(
+        "Fig. 2 and Fig. 3(b): wide data",
+        words,
+        shown,
+        [*own, tables.rho_table(results, sets), tables.step_table(results, sets)],
+    )
 
 
 def _convergence(results: Results) -> Section:
