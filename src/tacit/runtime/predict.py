@@ -128,7 +128,8 @@ def load_model(path: str | Path) -> SavedModel:
 
 def _consensus(file: Path, record: dict[str, Any]) -> tuple[PartyModel, str | None]:
     """The model of whole rows: one file is enough to predict, and it needs no ids."""
-    return PartyModel(ROWS, *_coefficients(file, record), 0.0), None
+    columns, coef = _coefficients(file, record)
+    return PartyModel(ROWS, columns, coef, 0.0, _clip(file, record.get("clip"), len(columns))), None
 
 
 def _predictions_for(file: Path, record: dict[str, Any], names: Sequence[str]) -> str | None:

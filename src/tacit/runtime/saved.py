@@ -77,4 +77,5 @@ def _consensus(result: GraphResult) -> dict[str, Any]:
         "columns": list(result.nodes[0].columns),
         "coef": result.coef.tolist(),
         "constant": float(result.intercept),
+        "clip": _clip_record(result.clip),
     }
