@@ -1,6 +1,6 @@
 """The job file: its sections and keys, read and written.
 
-[job]      name, split, engine, rounds, tol, seed, secure_aggregation
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation, holdout
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
 [graph]    kind or edges, with split = "samples"
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
@@ -27,7 +27,7 @@ from tacit.job.graph import GraphSpec, make_spec
 from tacit.job.parties import check_nodes, check_parties, check_party
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
-from tacit.job.values import NAMES, NUMBER, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
+from tacit.job.values import NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
 from tacit.job.write import assignment
 from tacit.privacy.request import Privacy
 from tacit.topologies import Graph
@@ -76,6 +76,9 @@ class Job:
         What the whole run must guarantee; None where the file has no section [privacy].
     secure_aggregation : bool
         Whether the parties' numbers travel under masks, so that only their sum can be read.
+    holdout : float
+        Part of the rows that is not trained on, so that the model can be tried on them; chosen by id, whatever the
+        order of rows. 0 trains on all.
     graph : GraphSpec or None
         Who talks to whom, where the rows are split.
     folder : Path
@@ -92,6 +95,7 @@ class Job:
     seed: int | None = None
     privacy: Privacy | None = None
     secure_aggregation: bool = False
+    holdout: float = 0.0
     graph: GraphSpec | None = None
     folder: Path = Path(".")
 
@@ -210,6 +214,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "tol": NUMBER,
         "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
         "secure_aggregation": TRUTH,
+        "holdout": PART,
     },
     "model": {
         "loss": TEXT,

@@ -1,0 +1,84 @@
+"""The trace of a run on disk: one line per round, written while the run goes on, for who watches it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from tacit.data.wording import one_line, show
+from tacit.errors import RunError
+from tacit.runtime.files import plain_number, write_text
+from tacit.types import Trace, TraceRow
+
+_WHOLE = ("round", "bytes_down", "bytes_up")
+_WORDS = {"infinity": math.inf, "-infinity": -math.inf, "nan": math.nan}
+
+
+def trace_line(row: TraceRow) -> str:
+    """One round as a line of strict JSON."""
+    return json.dumps({name: plain_number(value) for name, value in asdict(row).items()}, allow_nan=False) + "\n"
+
+
+def write_trace(path: Path, trace: Sequence[TraceRow]) -> None:
+    """Write a whole trace in the place of what was there."""
+    write_text(path, "".join(trace_line(row) for row in trace))
+
+
+@contextmanager
+def growing_trace(path: Path, before: Sequence[TraceRow]) -> Iterator[Callable[[TraceRow], None]]:
+    """Yield what adds a round to the file, which first holds the rounds `before` and nothing else.
+
+    A line is handed to the system in one piece, but not forced to the disk: a run that goes on does so from its
+    checkpoint, and starts the file anew from that.
+    """
+    write_trace(path, before)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    except OSError as error:
+        raise RunError(f"cannot write {show(str(path))}: {one_line(error)}") from error
+
+    def add(row: TraceRow) -> None:
+        try:
+            os.write(descriptor, trace_line(row).encode())
+        except OSError as error:
+            raise RunError(f"cannot write {show(str(path))}: {one_line(error)}") from error
+
+    try:
+        yield add
+    finally:
+        os.close(descriptor)
+
+
+def read_trace(path: Path) -> Trace:
+    """Read the rounds that are there; a last line that is not yet whole is left for the next time."""
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except (OSError, ValueError):
+        return Trace()
+    rows = Trace()
+    for line in lines:
+        row = _row(line)
+        if row is None:
+            break
+        rows.append(row)
+    return rows
+
+
+def _row(line: bytes) -> TraceRow | None:
+    try:
+        record = json.loads(line)
+        values = {field.name: _value(field.name, record[field.name]) for field in fields(TraceRow)}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return TraceRow(**values)
+
+
+def _value(name: str, value: Any) -> Any:
+    number = _WORDS[value] if isinstance(value, str) else float(value)
+    return int(number) if name in _WHOLE else number
