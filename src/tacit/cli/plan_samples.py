@@ -56,12 +56,12 @@ def print_plan(job: Job, options: argparse.Namespace) -> None:
 
 
 def _trained_epsilons(job: Job, sizes: NodeSizes, rows: Sequence[int]) -> Mapping[str, Vector]:
-    """The epsilons of as many labels as are trained on: the least ones first, for which labels need most rows."""
+    """The largest epsilons of as many labels as are trained on: a plan claims no more than the run will."""
     import numpy as np
 
     return (
         {
-            name: np.sort(sizes.epsilons[name])[:count]
+            name: np.sort(sizes.epsilons[name])[-count:]
             for name, count in zip(job.names, rows, strict=True)
             if name in sizes.epsilons
         }

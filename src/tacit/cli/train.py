@@ -38,6 +38,7 @@ EPILOG = """\
 a job file:
   [job]
   name = "credit"
+  holdout = 0.2            # keep a part of the rows to try the model on
   [model]
   loss = "logistic"        # hinge, squared_hinge, squared, huber, poisson ...
   alpha = 1e-4
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", metavar="ENGINE", help="where it runs: in-process (default: what the job says)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the directory")
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    parser.add_argument("--report", action="store_true", help="also write report.html, as tacit report does")
     parser.add_argument(
         "--checkpoint-every",
         metavar="SECONDS",
@@ -79,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
+    from tacit.cli.evaluated import evaluate_run, report_if_possible
     from tacit.cli.samples import prepare_nodes
     from tacit.cli.summary import is_finished, summary
     from tacit.job import read_job
@@ -110,10 +113,13 @@ def run(options: argparse.Namespace) -> int:
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
         directory.finish(result, begun)
+        evaluated = evaluate_run(directory, result, begun, data)
     if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
     if not options.quiet:
-        print("\n".join(summary(begun, result, directory.path, data)))
+        print("\n".join(summary(begun, result, directory.path, data, evaluated)))
+    if options.report:
+        report_if_possible(directory.path)
     return 0
 
 

@@ -271,6 +271,10 @@ class RunDirectory:
         write_json(self.path / RESULT, result_record(result, begun))
         self.forget()
 
+    def write_evaluation(self, record: dict[str, Any]) -> None:
+        """Write how good the model is; for the owner alone where that tells what no certificate covers."""
+        write_json(self.path / EVALUATION, record, secret=bool(record["private"]))
+
     def forget(self) -> None:
         """Delete the state of a run that is finished: it holds what only an unfinished one needs."""
         for name in (CHECKPOINT, PRINT):
