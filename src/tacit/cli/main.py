@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, design, plan, predict, randomize, reproduce, train, verify
+from tacit.cli import audit, demo, design, plan, predict, randomize, report, reproduce, train, verify
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -21,6 +21,7 @@ VERBS = {
     "plan": plan,
     "train": train,
     "predict": predict,
+    "report": report,
     "audit": audit,
     "verify": verify,
     "design": design,
@@ -38,6 +39,7 @@ start here:
   tacit train job.toml        train what a job file describes
   tacit predict RUN a.csv b.csv
                               predict new rows with what was trained
+  tacit report RUN            write a page about what was trained
   tacit randomize people.csv --label L --epsilon 1
                               randomize labels before handing data over
   tacit audit job.toml        try to break the privacy of a job

@@ -95,7 +95,11 @@ def evaluate(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
         "format": FORMAT,
         "private": result.certificate.private,
         "held_out": rows.aside,
-        "rows": {"trained": len(begun.labels.values), "evaluated": len(rows.labels)},
+        "rows": {
+            "trained": len(begun.labels.values),
+            "held_out": len(rows.labels) if rows.aside else 0,
+            "evaluated": len(rows.labels),
+        },
         "loss": loss,
         "task": LOSSES[loss].task,
         "classes": list(begun.labels.classes),
@@ -124,8 +128,10 @@ def _refusal(result: RunResult | GraphResult, begun: Begun, rows: _Rows) -> str:
     private = result.plan.private
     if private is None or not result.certificate.private:
         return ""
-    on_graph = isinstance(private, PrivateGraphPlan)
-    served = not begun.job.model.published if on_graph else private.mechanism in SERVED
+    if isinstance(private, PrivateGraphPlan):
+        served = not begun.job.model.published
+    else:
+        served = private.mechanism in SERVED
     if not served:
         return NOT_SERVED
     return "" if rows.aside else NO_HOLDOUT
