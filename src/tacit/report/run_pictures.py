@@ -13,6 +13,8 @@ from tacit.types import Trace
 Draw = Callable[[Any], None]
 SIZE = (3.7, 2.9)  # inches: narrow, so that text is large enough on a telephone
 LONGEST_NAME = 14  # characters of a name beside an axis
+SAME = 1e-12  # nodes' models that differ by less, relatively, are one but for rounding
+TOGETHER = "all data in one place"
 MARKS = 30  # rounds up to which each has a mark
 
 
@@ -33,9 +35,10 @@ def roc(curves: Sequence[tuple[str, Sequence[Sequence[float]], float]]) -> Draw:
                 false,
                 true,
                 color=SERIES[number % len(SERIES)],
-                linewidth=2.2 if first else 1.3,
-                zorder=3 if first else 2,
-                label=f"{short(title, 20)} {area:.3f}",
+                linewidth=2.4 if first else 1.3,
+                linestyle=(0, (3, 4)) if title == TOGETHER else "-",  # it lies on that of the joint model
+                zorder=3 if first or title == TOGETHER else 2,
+                label=f"{short(title, 21)} {area:.3f}",
             )
         axes.set_aspect("equal")
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="false positive rate", ylabel="true positive rate")
@@ -126,7 +129,7 @@ def convergence(trace: Trace) -> tuple[Draw, str] | None:
 
 def disagreement(trace: Trace) -> Draw | None:
     """How far the nodes' models are apart, by round."""
-    apart = [(row.round, row.primal) for row in trace if row.primal > 0]
+    apart = [(row.round, row.primal) for row in trace if row.primal > SAME]
     return _falling([("nodes", apart)], "largest distance from the mean") if len(apart) >= 2 else None
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from tacit.data.wording import duration, plural, size
 from tacit.report.evaluation import ALONE, JOINT
 from tacit.report.measures import BETTER, TITLES
+from tacit.report.run_pictures import SAME, TOGETHER
 from tacit.report.saved_run import SavedRun
 
 DASH = "–"
+ARROWS = {"higher": "↑", "lower": "↓"}
 ORDER = ("auc", "accuracy", "log_loss", "r2", "rmse", "mae", "deviance")
 NOT_FOR_OTHERS = (
     "Not for publication. The figures of this page come from labels and from scores of single rows, which no "
@@ -43,7 +45,7 @@ def lead(run: SavedRun) -> str:
     together = "trained one model together" if len(names) > 1 else "trained a model"
     rounds = plural(int(run.result["rounds"]), "round")
     how = "other rows with the same columns" if run.on_graph else "other columns of the same rows"
-    first = f"{who} {together}, to predict “{label}”: {plural(run.rows, 'row')}, {rounds}."
+    first = f"{who} {together}, to predict “{label}”: {run.rows:,} rows, {rounds}."
     return f"{first} They hold {how}." if len(names) > 1 else first
 
 
@@ -56,11 +58,26 @@ def outcome(run: SavedRun) -> str:
     joint = models[0]["measures"][key]
     where = "rows that were held out" if run.evaluation and run.evaluation["held_out"] else "the rows it was trained on"
     said = f"On {where}, its {TITLES[key]} is {number(joint)}"
+    if run.on_graph:
+        return f"{said}.{_nodes_that_gain(run, key)}"
     alone = [model for model in models if model["kind"] == ALONE and key in model["measures"]]
     if not alone:
         return said + "."
     best = (max if key in BETTER else min)(alone, key=lambda model: model["measures"][key])
     return f"{said}; the best that a party has by itself is {number(best['measures'][key])} ({best['party']})."
+
+
+def _nodes_that_gain(run: SavedRun, key: str) -> str:
+    """At how many nodes the joint model is better than the node's own."""
+    nodes = (run.evaluation or {}).get("nodes", [])
+    pairs = [
+        (node[JOINT][key], node[ALONE][key]) for node in nodes if key in node[JOINT] and key in node.get(ALONE, {})
+    ]
+    if not pairs:
+        return ""
+    sign = 1 if key in BETTER else -1
+    better = sum(sign * joint > sign * alone for joint, alone in pairs)
+    return f" At {better} of {len(pairs)} nodes it is better than the node’s own model, on the node’s own rows."
 
 
 def models_of(run: SavedRun) -> list[dict[str, Any]]:
@@ -72,7 +89,7 @@ def title_of(model: Mapping[str, Any]) -> str:
     """A model in words."""
     if model["kind"] == JOINT:
         return "joint model"
-    return f"{model['party']} alone" if model["kind"] == ALONE else "all data in one place"
+    return f"{model['party']} alone" if model["kind"] == ALONE else TOGETHER
 
 
 def tiles(run: SavedRun) -> list[tuple[str, str]]:
@@ -88,7 +105,9 @@ def tiles(run: SavedRun) -> list[tuple[str, str]]:
     found.append((size(total_bytes(run)), "sent"))
     target = run.certificate.target
     if run.certificate.private and target is not None:
-        found.append((f"ε = {run.certificate.epsilon(target.delta):.3g}", f"at delta = {target.delta:g}"))
+        found.append(
+            (f"ε = {run.certificate.epsilon(target.delta):.3g}", f"at δ = {target.delta:g}".replace("-", "\u2011"))
+        )
     else:
         found.append(("ε = ∞", "not differentially private"))
     return found
@@ -102,43 +121,60 @@ def total_bytes(run: SavedRun) -> int:
 
 def job_rows(run: SavedRun) -> list[tuple[str, str]]:
     """The job: what was minimised and how."""
-    model, plan = run.job.model, run.plan
+    model = run.job.model
     rows = [
         ("loss", f"{model.loss}, penalty {model.penalty}, alpha = {model.alpha:g}"),
-        ("method", str(plan["method"]) + (", numbers sent under masks" if run.job.secure_aggregation else "")),
+        ("method", _method(run)),
         ("stopped", _stopped(run)),
     ]
     if run.model.classes:
         negative, positive = run.model.classes
         rows.insert(0, ("label", f"{positive} is positive, {negative} is negative"))
     if run.job.holdout:
-        rows.append(("held out", f"{run.job.holdout:.0%} of the rows, chosen by id and seed, were not trained on"))
+        rows.append(
+            ("held out", f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on")
+        )
     return rows
 
 
+def _method(run: SavedRun) -> str:
+    privacy = run.plan["privacy"] or {}
+    found = str(privacy.get("mechanism") or run.plan["method"])
+    named = f"{found}, with noise" if run.plan["privacy"] and found != "labels" else found
+    named = "consensus ADMM, without noise" if named == "none" else named
+    named = f"{run.plan['method']}, on labels that were randomized once" if named == "labels" else named
+    return f"{named}, numbers sent under masks" if run.job.secure_aggregation else named
+
+
+def _fixed_rounds(run: SavedRun) -> bool:
+    """Whether the number of rounds was fixed beforehand."""
+    privacy = run.plan["privacy"]
+    return bool(privacy) and privacy.get("mechanism") != "labels"
+
+
 def _stopped(run: SavedRun) -> str:
+    if _fixed_rounds(run):
+        return "after the number of rounds that was planned"
     if run.result["converged"]:
         gap = run.result["gap"]
         sure = f", certified within {gap:.1e} of the optimum" if isinstance(gap, float) else ""
         objective = run.result["objective"]
         known = f" at objective {objective:.6g}" if isinstance(objective, float) else ""
         return f"by its rule (tol = {run.plan['tol']:g}){known}{sure}"
-    if run.plan["privacy"]:
-        return "after the number of rounds that was planned"
     return f"NOT converged: its rule (tol = {run.plan['tol']:g}) did not hold after {run.result['rounds']} rounds"
 
 
 def party_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     """Who took part: a table for other columns."""
     matching = (run.evaluation or {}).get("matching", {})
-    head = ["party", "holds", "columns", "rows matched", "rows dropped"]
+    head = ["party", "columns", "rows matched", "rows dropped"]
     total = run.rows + _aside(run)
     rows = []
     for spec, part in zip(run.job.parties, run.model.parties, strict=True):
         dropped = matching.get("dropped", {}).get(spec.name)
-        holds = "columns and the label" if spec.label else "columns"
+        name = f"{spec.name} (has the label)" if spec.label else spec.name
         count = DASH if dropped is None else f"{dropped:,}"
-        rows.append([spec.name, holds, f"{len(part.columns):,}", f"{total:,}", count])
+        rows.append([name, f"{len(part.columns):,}", f"{total:,}", count])
     return head, rows
 
 
@@ -151,7 +187,7 @@ def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     """Joint, alone, pooled: a table of measures."""
     models = models_of(run)
     keys = [key for key in ORDER if any(key in model["measures"] for model in models)]
-    head = ["model", "columns", *(f"{TITLES[key]} ({BETTER.get(key, 'lower')} is better)" for key in keys)]
+    head = ["model", "columns", *(f"{TITLES[key]} {ARROWS[BETTER.get(key, 'lower')]}" for key in keys)]
     rows = [
         [title_of(model), f"{model['columns']:,}", *(number(model["measures"].get(key)) for key in keys)]
         for model in models
@@ -185,8 +221,12 @@ def node_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
         own += [number(node.get(which, {}).get(key)) for which in (JOINT, ALONE)] if key else []
         neighbours = graph.neighbours(name)
         said = ", ".join(neighbours) if len(neighbours) <= 4 else f"{len(neighbours)} nodes"
-        rows.append([name, f"{count:,}", said or DASH, f"{distance:.1e}", *own])
+        rows.append([name, f"{count:,}", said or DASH, _near(distance), *own])
     return head, rows
+
+
+def _near(distance: float) -> str:
+    return "the same" if distance < SAME else f"{distance:.1e}"
 
 
 def traffic_rows(run: SavedRun) -> list[tuple[str, str]]:
