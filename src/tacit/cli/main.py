@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, design, plan, predict, randomize, report, reproduce, train, verify
+from tacit.cli import audit, demo, design, explain, plan, predict, randomize, report, reproduce, train, verify, watch
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -21,6 +21,8 @@ VERBS = {
     "plan": plan,
     "train": train,
     "predict": predict,
+    "explain": explain,
+    "watch": watch,
     "report": report,
     "audit": audit,
     "verify": verify,
@@ -39,6 +41,9 @@ start here:
   tacit train job.toml        train what a job file describes
   tacit predict RUN a.csv b.csv
                               predict new rows with what was trained
+  tacit explain RUN a.csv b.csv --id 7
+                              take a prediction apart, party by party
+  tacit watch RUN             watch a run that another process trains
   tacit report RUN            write a page about what was trained
   tacit randomize people.csv --label L --epsilon 1
                               randomize labels before handing data over

@@ -201,9 +201,11 @@ def share_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     head = ["party", "coefficients", "not zero", "norm of its coefficients", "spread of its part of the score"]
     rows = []
     for part in run.model.parties:
-        norm = number(float(np.linalg.norm(part.coef))) if run.model_is_covered else DASH
+        shown = run.model_is_covered  # else even these tell of rows what no certificate covers
+        norm = number(float(np.linalg.norm(part.coef))) if shown else DASH
+        used = f"{np.count_nonzero(part.coef):,}" if shown else DASH
         spread = number(known[part.name]["deviation"]) if part.name in known else DASH
-        rows.append([part.name, f"{part.coef.size:,}", f"{np.count_nonzero(part.coef):,}", norm, spread])
+        rows.append([part.name, f"{part.coef.size:,}", used, norm, spread])
     return head, rows
 
 

@@ -56,18 +56,37 @@ def growing_trace(path: Path, before: Sequence[TraceRow]) -> Iterator[Callable[[
 
 
 def read_trace(path: Path) -> Trace:
-    """Read the rounds that are there; a last line that is not yet whole is left for the next time."""
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1]
-    except (OSError, ValueError):
-        return Trace()
-    rows = Trace()
-    for line in lines:
-        row = _row(line)
-        if row is None:
-            break
-        rows.append(row)
-    return rows
+    """Read the rounds that are there."""
+    return TraceReader(path).read()
+
+
+class TraceReader:
+    """Reads a trace that grows: what is new each time, and all of it where the file was begun anew."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.trace = path, Trace()
+        self._file, self._place = 0, 0
+
+    def read(self) -> Trace:
+        """All rounds so far; a last line that is not yet whole is left for the next time."""
+        try:
+            with open(self.path, "rb") as file:
+                status = os.fstat(file.fileno())
+                if status.st_ino != self._file or status.st_size < self._place:
+                    self._file, self._place, self.trace = status.st_ino, 0, Trace()
+                file.seek(self._place)
+                self._take(file.read())
+        except (OSError, ValueError):
+            self._file, self._place, self.trace = 0, 0, Trace()
+        return self.trace
+
+    def _take(self, text: bytes) -> None:
+        for line in text.split(b"\n")[:-1]:
+            row = _row(line)
+            if row is None:
+                return
+            self.trace.append(row)
+            self._place += len(line) + 1
 
 
 def _row(line: bytes) -> TraceRow | None:
