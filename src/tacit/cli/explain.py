@@ -21,9 +21,9 @@ Explain the prediction of one row: the constant, what each party adds to the
 score or takes off it, and what comes out.
 
 Columns are shown of one party alone, and only to whoever asks for that party's
-own view with --party; with a constant of its own they sum to its part. Where the
-parties held other rows (split = "samples"), the model is common to all, and its
-columns are shown."""
+own view with --party; with a constant of its own they sum to its part. Where
+the parties held other rows (split = "samples"), the model is common to all, and
+its columns are shown."""
 EPILOG = """\
 examples:
   tacit explain runs/credit bank.csv shop.csv --id c0042

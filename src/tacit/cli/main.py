@@ -20,9 +20,9 @@ VERBS = {
     "randomize": randomize,
     "plan": plan,
     "train": train,
+    "watch": watch,
     "predict": predict,
     "explain": explain,
-    "watch": watch,
     "report": report,
     "audit": audit,
     "verify": verify,
@@ -39,11 +39,11 @@ start here:
   tacit demo                  see it work on data shipped with scikit-learn
   tacit plan job.toml         see noise, privacy and traffic before training
   tacit train job.toml        train what a job file describes
+  tacit watch RUN             watch a run that another process trains
   tacit predict RUN a.csv b.csv
                               predict new rows with what was trained
   tacit explain RUN a.csv b.csv --id 7
                               take a prediction apart, party by party
-  tacit watch RUN             watch a run that another process trains
   tacit report RUN            write a page about what was trained
   tacit randomize people.csv --label L --epsilon 1
                               randomize labels before handing data over

@@ -80,7 +80,7 @@ class Watcher:
             self._plan = read_json(self.path / PLAN).get("plan", {})
         private = self._plan.get("privacy")
         rounds = private.get("rounds", 0) if private else self._plan.get("max_rounds", 0)
-        return Seen(state, self._name(), int(rounds), self._reader.read())
+        return Seen(state, self._name(), int(rounds), Trace(self._reader.read()))
 
     def _state(self) -> str:
         if (self.path / RESULT).exists():
