@@ -56,11 +56,12 @@ def test_page_of_other_columns(files: Any, tacit: Any) -> None:
     for model in record["models"]:
         assert f"{model['measures']['log_loss']:.4f}" in page.text
     for words in (
-        "bank and shop trained one model together", "Tried on 30 rows that were held out", "bank alone", "shop alone",
+        "bank and shop trained one model together", "Tried on 30 rows that were held out", "bank alone", "shop alone, given the label",
         "all data in one place", "yes is positive", "Rows were matched by id", "NOT differentially private",
         "Not covered", "certified within", "predictions: each asked row discloses one score per party",
     ):  # fmt: skip
         assert words in page.text
+    assert "bank, which has the label, reaches" in page.text
     assert re.search(r"bank \(has the label\) 3 118 2 shop 4 118 0", page.text)
 
 

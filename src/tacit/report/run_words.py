@@ -50,7 +50,7 @@ def lead(run: SavedRun) -> str:
 
 
 def outcome(run: SavedRun) -> str:
-    """What the joint model is worth, beside the best that a party has by itself; empty where nothing was evaluated."""
+    """What the joint model is worth, beside what the party with the labels has; empty where nothing was evaluated."""
     models = models_of(run)
     if not models:
         return ""
@@ -60,11 +60,11 @@ def outcome(run: SavedRun) -> str:
     said = f"On {where}, its {TITLES[key]} is {number(joint)}"
     if run.on_graph:
         return f"{said}.{_nodes_that_gain(run, key)}"
-    alone = [model for model in models if model["kind"] == ALONE and key in model["measures"]]
-    if not alone:
+    holder = run.job.holder  # a party without the labels could train nothing by itself
+    own = [model for model in models if model["kind"] == ALONE and model["party"] == holder]
+    if not own or key not in own[0]["measures"]:
         return said + "."
-    best = (max if key in BETTER else min)(alone, key=lambda model: model["measures"][key])
-    return f"{said}; the best that a party has by itself is {number(best['measures'][key])} ({best['party']})."
+    return f"{said}; {holder}, which has the label, reaches {number(own[0]['measures'][key])} by itself."
 
 
 def _nodes_that_gain(run: SavedRun, key: str) -> str:
@@ -92,6 +92,11 @@ def title_of(model: Mapping[str, Any]) -> str:
     return f"{model['party']} alone" if model["kind"] == ALONE else TOGETHER
 
 
+def _given(run: SavedRun, model: Mapping[str, Any]) -> str:
+    """What a party that trains alone would have to be given."""
+    return ", given the label" if model["kind"] == ALONE and model["party"] != run.job.holder else ""
+
+
 def tiles(run: SavedRun) -> list[tuple[str, str]]:
     """The few numbers on top: value and what it is."""
     found = []
@@ -109,7 +114,7 @@ def tiles(run: SavedRun) -> list[tuple[str, str]]:
             (f"ε = {run.certificate.epsilon(target.delta):.3g}", f"at δ = {target.delta:g}".replace("-", "\u2011"))
         )
     else:
-        found.append(("ε = ∞", "not differentially private"))
+        found.append(("ε = ∞", "not private"))
     return found
 
 
@@ -189,7 +194,11 @@ def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     keys = [key for key in ORDER if any(key in model["measures"] for model in models)]
     head = ["model", "columns", *(f"{TITLES[key]} {ARROWS[BETTER.get(key, 'lower')]}" for key in keys)]
     rows = [
-        [title_of(model), f"{model['columns']:,}", *(number(model["measures"].get(key)) for key in keys)]
+        [
+            title_of(model) + _given(run, model),
+            f"{model['columns']:,}",
+            *(number(model["measures"].get(key)) for key in keys),
+        ]
         for model in models
     ]
     return head, rows

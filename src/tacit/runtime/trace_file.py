@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ from tacit.errors import RunError
 from tacit.runtime.files import plain_number, write_text
 from tacit.types import Trace, TraceRow
 
+_FIELDS = tuple(field.name for field in fields(TraceRow))
 _WHOLE = ("round", "bytes_down", "bytes_up")
 _WORDS = {"infinity": math.inf, "-infinity": -math.inf, "nan": math.nan}
 
 
 def trace_line(row: TraceRow) -> str:
     """One round as a line of strict JSON."""
-    return json.dumps({name: plain_number(value) for name, value in asdict(row).items()}, allow_nan=False) + "\n"
+    return json.dumps({name: plain_number(getattr(row, name)) for name in _FIELDS}, allow_nan=False) + "\n"
 
 
 def write_trace(path: Path, trace: Sequence[TraceRow]) -> None:
@@ -92,7 +93,7 @@ class TraceReader:
 def _row(line: bytes) -> TraceRow | None:
     try:
         record = json.loads(line)
-        values = {field.name: _value(field.name, record[field.name]) for field in fields(TraceRow)}
+        values = {name: _value(name, record[name]) for name in _FIELDS}
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return TraceRow(**values)
