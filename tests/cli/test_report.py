@@ -56,7 +56,8 @@ def test_page_of_other_columns(files: Any, tacit: Any) -> None:
     for model in record["models"]:
         assert f"{model['measures']['log_loss']:.4f}" in page.text
     for words in (
-        "bank and shop trained one model together", "Tried on 30 rows that were held out", "bank alone", "shop alone, given the label",
+        "bank and shop trained one model together", "Tried on 30 rows that were held out", "bank alone",
+        "shop alone, given the label",
         "all data in one place", "yes is positive", "Rows were matched by id", "NOT differentially private",
         "Not covered", "certified within", "predictions: each asked row discloses one score per party",
     ):  # fmt: skip

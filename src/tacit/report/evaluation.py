@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from tacit.data.holdout import HeldOut
 from tacit.data.wording import duration
 from tacit.errors import TacitError
-from tacit.plan import Plan, make_plan
 from tacit.plan.graph import PrivateGraphPlan
 from tacit.problem.losses import LOSSES, Loss, Modified
+from tacit.report.apart import Clock, OutOfTimeError, join_columns, stack_rows, train_apart
 from tacit.report.measures import calibration, measure, roc, spread
 from tacit.runtime.graph.run import GraphResult
 from tacit.runtime.model import PartyModel, joint_scores
-from tacit.runtime.result import Run, RunResult
+from tacit.runtime.result import RunResult
 from tacit.runtime.store import Begun
-from tacit.types import Matrix, Shard, TraceRow, Vector
+from tacit.types import Shard, Vector
 
 FORMAT = 1
 JOINT, ALONE, POOLED = "joint", "alone", "pooled"
@@ -51,23 +50,6 @@ RANDOMIZED = (
     "The labels were randomized by their contributors: all figures are measured against the randomized labels, which "
     "makes every model look worse than it is, and none was trained alone or pooled."
 )
-
-
-class _OutOfTimeError(Exception):
-    """A model to compare with takes too long."""
-
-
-@dataclass
-class _Clock:
-    """Time that comparing may take."""
-
-    limit: float
-    began: float = field(default_factory=time.perf_counter)
-
-    def check(self, row: TraceRow | None = None) -> None:
-        """Stop where it is used up."""
-        if time.perf_counter() - self.began > self.limit:
-            raise _OutOfTimeError
 
 
 @dataclass(frozen=True)
@@ -110,7 +92,7 @@ def evaluate(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
     if refused:
         record["rows"]["evaluated"] = 0
         return record | {"notes": [refused]}
-    clock = _Clock(max(LEAST_SECONDS, result.seconds))
+    clock = Clock(max(LEAST_SECONDS, result.seconds))
     if isinstance(result, GraphResult):
         _evaluate_nodes(record, result, begun, rows, clock)
     else:
@@ -144,7 +126,7 @@ def _plain_loss(loss: Loss) -> str:
 # --- other columns -----------------------------------------------------------------------------------
 
 
-def _evaluate_parties(record: dict[str, Any], result: RunResult, begun: Begun, rows: _Rows, clock: _Clock) -> None:
+def _evaluate_parties(record: dict[str, Any], result: RunResult, begun: Begun, rows: _Rows, clock: Clock) -> None:
     """Joint, each alone, pooled; and what each party adds to the score."""
     parts = {shard.name: part.score(shard.features) for part, shard in zip(result.parties, rows.shards, strict=True)}
     scores = np.sum(list(parts.values()), axis=0) + result.constant
@@ -164,7 +146,7 @@ def _evaluate_parties(record: dict[str, Any], result: RunResult, begun: Begun, r
 
 
 def _compare(
-    record: dict[str, Any], begun: Begun, rows: _Rows, clock: _Clock, wanted: Sequence[tuple[str, list[int]]]
+    record: dict[str, Any], begun: Begun, rows: _Rows, clock: Clock, wanted: Sequence[tuple[str, list[int]]]
 ) -> None:
     """Train and measure other models, each on the columns of some parties, until the time is used up."""
     for done, (name, numbers) in enumerate(wanted):
@@ -173,8 +155,8 @@ def _compare(
             record["notes"].append(f"{_listed(left)} not trained to compare with: more than {MOST_ROWS:,} rows.")
             return
         try:
-            model = _train(begun, [begun.shards[k] for k in numbers], begun.labels.values, clock)
-        except _OutOfTimeError:
+            model = train_apart(begun, [begun.shards[k] for k in numbers], begun.labels.values, clock)
+        except OutOfTimeError:
             record["notes"].append(
                 f"{_listed(left)} not trained to compare with: {duration(clock.limit)} were not enough."
             )
@@ -183,47 +165,15 @@ def _compare(
             record["notes"].append(f"{_title(name)} could not be trained to compare with: {error}")
             continue
         kind = ALONE if name else POOLED
-        shard = _joined([rows.shards[k] for k in numbers])
+        shard = join_columns([rows.shards[k] for k in numbers])
         scores = joint_scores([model[0]], model[1], [shard])
         record["models"].append(_figures(kind, name, scores, rows.labels, record["loss"], len(shard.columns)))
-
-
-def _train(begun: Begun, shards: Sequence[Shard], labels: Vector, clock: _Clock) -> tuple[PartyModel, float]:
-    """The same problem as one party would solve it by itself."""
-    model, shard = begun.job.model, _joined(shards)
-    plan: Plan = make_plan(
-        loss=model.loss,
-        penalty=model.penalty,
-        alpha=model.alpha,
-        fit_intercept=model.fit_intercept,
-        method="auto",
-        rho="auto",
-        max_rounds=begun.job.rounds,
-        tol=max(begun.job.tol, 1e-6),
-        privacy=None,
-        party_names=(shard.name,),
-        rows=len(labels),
-        input_bytes=8 * shard.features.shape[0] * shard.features.shape[1],
-        columns=(len(shard.columns),),
-        seed=begun.plan.problem.seed,
-    )
-    clock.check()
-    result = Run(plan, [shard], labels).go(clock.check)
-    return result.parties[0], float(result.constant)
-
-
-def _joined(shards: Sequence[Shard]) -> Shard:
-    if len(shards) == 1:
-        return shards[0]
-    matrices: list[Matrix] = [shard.features for shard in shards]
-    whole = sparse.hstack(matrices, format="csr") if any(map(sparse.issparse, matrices)) else np.hstack(matrices)
-    return Shard(POOLED, whole, tuple(f"{shard.name}.{name}" for shard in shards for name in shard.columns))
 
 
 # --- other rows --------------------------------------------------------------------------------------
 
 
-def _evaluate_nodes(record: dict[str, Any], result: GraphResult, begun: Begun, rows: _Rows, clock: _Clock) -> None:
+def _evaluate_nodes(record: dict[str, Any], result: GraphResult, begun: Begun, rows: _Rows, clock: Clock) -> None:
     """The joint model on all rows, and on those of each node beside the model of the node's own rows."""
     whole = PartyModel(JOINT, result.nodes[0].columns, result.coef, -result.intercept)
     scores = [whole.score(shard.features) for shard in rows.shards]
@@ -251,7 +201,7 @@ def _evaluate_nodes(record: dict[str, Any], result: GraphResult, begun: Begun, r
         _pool_rows(record, begun, rows, clock)
 
 
-def _nodes_alone(record: dict[str, Any], begun: Begun, rows: _Rows, labels: list[Vector], clock: _Clock) -> None:
+def _nodes_alone(record: dict[str, Any], begun: Begun, rows: _Rows, labels: list[Vector], clock: Clock) -> None:
     """Each node's own model, on its own rows."""
     own = _by_node(begun.labels.values, begun.shards)
     classes = 2 if record["task"] == "classification" else 1
@@ -259,8 +209,8 @@ def _nodes_alone(record: dict[str, Any], begun: Begun, rows: _Rows, labels: list
         if len(np.unique(own[k])) < classes or not len(labels[k]):
             continue  # with labels of one class there is nothing to train, and the page shows a dash
         try:
-            model, constant = _train(begun, [begun.shards[k]], own[k], clock)
-        except _OutOfTimeError:
+            model, constant = train_apart(begun, [begun.shards[k]], own[k], clock)
+        except OutOfTimeError:
             record["notes"].append(
                 f"From {node['name']} on no node was trained alone: {duration(clock.limit)} were not enough."
             )
@@ -271,17 +221,11 @@ def _nodes_alone(record: dict[str, Any], begun: Begun, rows: _Rows, labels: list
         node[ALONE] = measure(joint_scores([model], constant, [shard]), labels[k], record["loss"])
 
 
-def _pool_rows(record: dict[str, Any], begun: Begun, rows: _Rows, clock: _Clock) -> None:
+def _pool_rows(record: dict[str, Any], begun: Begun, rows: _Rows, clock: Clock) -> None:
     """The model of all rows in one place."""
-    both = [_stacked(begun.shards), _stacked(rows.shards)]
+    both = [stack_rows(begun.shards), stack_rows(rows.shards)]
     pooled = Begun(begun.job, begun.plan, both[:1], begun.labels)
     _compare(record, pooled, _Rows(both[1:], rows.labels, rows.aside), clock, [("", [0])])
-
-
-def _stacked(shards: Sequence[Shard]) -> Shard:
-    matrices: list[Matrix] = [shard.features for shard in shards]
-    whole = sparse.vstack(matrices, format="csr") if any(map(sparse.issparse, matrices)) else np.vstack(matrices)
-    return Shard(POOLED, whole, shards[0].columns)
 
 
 def _by_node(labels: Vector, shards: Sequence[Shard]) -> list[Vector]:
