@@ -42,7 +42,7 @@ def test_writes_a_run_directory(files: Any, tacit: Any) -> None:
     assert (answer.code, answer.err) == (0, "")
     assert {path.name for path in out.iterdir()} == {
         "job.toml", "plan.json", "trace.jsonl", "model", "certificate.json", "certificate.txt", "result.json",
-        "run.lock",
+        "evaluation.json", "run.lock",
     }  # fmt: skip
     result = json.loads((out / "result.json").read_text())
     rows = [json.loads(line) for line in (out / "trace.jsonl").read_text().splitlines()]

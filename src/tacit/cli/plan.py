@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Plan the job and print the plan."""
     from tacit.cli.train import check_engine, plan_job
+    from tacit.data.holdout import held_count
     from tacit.job import read_job
 
     job = read_job(options.job)
@@ -75,7 +76,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     sizes = find_sizes(job, options.rows, options.columns)
     columns = tuple(sizes.columns[spec.name] for spec in job.parties)
-    plan = plan_job(job, sizes.rows, columns, 8 * sizes.rows * sum(columns))
+    rows = sizes.rows - held_count(sizes.rows, job.holdout)
+    plan = plan_job(job, rows, columns, 8 * rows * sum(columns))
     if options.json:
         record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
@@ -142,6 +144,7 @@ def whole(option: str, text: str) -> int:
 
 
 def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
+    from tacit.data.holdout import held_count
     from tacit.data.wording import plural
 
     most = "at most " if sizes.at_most else ""
@@ -152,5 +155,8 @@ def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
     lines = [f"{'sizes':<11} {most}{plural(sizes.rows, 'row')}; {', '.join(parts)}"]
     if sizes.at_most:
         lines.append(f"{'':<11} those of the smallest file: training leaves out what another party lacks")
+    if job.holdout:
+        held = held_count(sizes.rows, job.holdout)
+        lines.append(f"{'':<11} {plural(held, 'row')} of them held out (holdout = {job.holdout:g}): not trained on")
     read = "nothing was read" if not sizes.opened else f"nothing else was used of {', '.join(sizes.opened)}"
     return [*lines, f"{'':<11} the number of rows and the column names count as public: {read}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,17 +39,35 @@ class NodeSizes:
 def print_plan(job: Job, options: argparse.Namespace) -> None:
     """Plan the job and print the plan."""
     from tacit.cli.samples import plan_nodes
+    from tacit.data.holdout import held_count
 
     try:
         sizes = find_node_sizes(job, options.rows, options.columns)
-        plan = plan_nodes(job, tuple(sizes.rows[name] for name in job.names), sizes.columns, sizes.epsilons)
+        counts = [sizes.rows[name] for name in job.names]
+        rows = tuple(count - held_count(count, job.holdout) for count in counts)
+        plan = plan_nodes(job, rows, sizes.columns, _trained_epsilons(job, sizes, rows))
     except InputError as error:
         raise InputError(f"{Path(options.job).name}: {error}") from error
     if options.json:
         record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        print("\n".join([f"{'job':<11} {job.name}", *_lines(sizes), str(plan)]))
+        print("\n".join([f"{'job':<11} {job.name}", *_lines(job, sizes), str(plan)]))
+
+
+def _trained_epsilons(job: Job, sizes: NodeSizes, rows: Sequence[int]) -> Mapping[str, Vector]:
+    """The largest epsilons of as many labels as are trained on: a plan claims no more than the run will."""
+    import numpy as np
+
+    return (
+        {
+            name: np.sort(sizes.epsilons[name])[-count:]
+            for name, count in zip(job.names, rows, strict=True)
+            if name in sizes.epsilons
+        }
+        if job.holdout
+        else sizes.epsilons
+    )
 
 
 def find_node_sizes(job: Job, rows: str | None, columns: str | None) -> NodeSizes:
@@ -82,13 +100,17 @@ def _by_party(text: str, names: list[str], option: str) -> dict[str, int]:
     return found
 
 
-def _lines(sizes: NodeSizes) -> list[str]:
+def _lines(job: Job, sizes: NodeSizes) -> list[str]:
+    from tacit.data.holdout import held_count
     from tacit.data.wording import plural
 
     parts = ", ".join(f"{name} {plural(count, 'row')}" for name, count in sizes.rows.items())
     read = "nothing else was used of the files" if sizes.opened else "nothing was read, labels count as not randomized"
     also = " and the label epsilons" if sizes.epsilons else ""
+    aside = sum(held_count(count, job.holdout) for count in sizes.rows.values())
+    held = f"{'':<11} {plural(aside, 'row')} of them held out (holdout = {job.holdout:g}): not trained on"
     return [
         f"{'sizes':<11} {parts}; {plural(sizes.columns, 'column')}",
+        *([held] if aside else []),
         f"{'':<11} numbers of rows, column names{also} count as public: {read}",
     ]

@@ -7,7 +7,7 @@ import math
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tacit.runtime.graph.run import GraphResult, GraphRun
     from tacit.runtime.result import Run, RunResult
     from tacit.runtime.store import Begun, Labels, RunDirectory
+    from tacit.types import Shard, TraceRow
 
 HELP = "train what a job file describes"
 DESCRIPTION = """\
@@ -37,6 +38,7 @@ EPILOG = """\
 a job file:
   [job]
   name = "credit"
+  holdout = 0.2            # keep a part of the rows to try the model on
   [model]
   loss = "logistic"        # hinge, squared_hinge, squared, huber, poisson ...
   alpha = 1e-4
@@ -69,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", metavar="ENGINE", help="where it runs: in-process (default: what the job says)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the directory")
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    parser.add_argument("--report", action="store_true", help="also write report.html, as tacit report does")
     parser.add_argument(
         "--checkpoint-every",
         metavar="SECONDS",
@@ -80,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
+    from tacit.cli.evaluated import evaluate_run, report_if_possible
     from tacit.cli.samples import prepare_nodes
     from tacit.cli.summary import is_finished, summary
     from tacit.job import read_job
@@ -111,10 +115,13 @@ def run(options: argparse.Namespace) -> int:
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
         directory.finish(result, begun)
+        evaluated = evaluate_run(directory, result, begun, data)
     if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
     if not options.quiet:
-        print("\n".join(summary(begun, result, directory.path, data)))
+        print("\n".join(summary(begun, result, directory.path, data, evaluated)))
+    if options.report:
+        report_if_possible(directory.path)
     return 0
 
 
@@ -129,17 +136,23 @@ def default_directory(name: str) -> Path:
 
 def prepare(job: Job) -> tuple[JobData, Begun]:
     """Read the data of a job and plan its run."""
+    from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
     from tacit.problem.losses import get_loss
     from tacit.runtime.store import Begun
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
     data = load_job_data(job)
-    labels = encode_labels(data.labels, loss, job.holder)
-    columns = tuple(shard.features.shape[1] for shard in data.shards)
-    plan = plan_job(job, len(data.labels), columns, sum(_nbytes(shard.features) for shard in data.shards))
+    labels, held = encode_labels(data.labels, loss, job.holder), None
+    shards: Sequence[Shard] = data.shards
+    if job.holdout:
+        mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)
+        shards, left, held = set_aside(data.shards, labels.values, [mask] * len(data.shards))
+        labels = replace(labels, values=left)
+    columns = tuple(shard.features.shape[1] for shard in shards)
+    plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
     plan.problem.loss.check_labels(labels.values)
-    return data, Begun(job, plan, data.shards, labels)
+    return data, Begun(job, plan, shards, labels, held)
 
 
 def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
@@ -223,7 +236,16 @@ def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -
         write_checkpoint(directory.checkpoint, the_run)  # the keys of the noise, before anything is sent
     seconds = CHECKPOINT_SECONDS if options.checkpoint_every is None else options.checkpoint_every
     save = Checkpoints(directory.checkpoint, seconds)
-    with progress(begun.plan, visible=not options.quiet) as observe, noted_interrupts() as check:
+    with (
+        progress(begun.plan, visible=not options.quiet) as show,
+        directory.growing_trace(the_run.state.trace) as add,
+        noted_interrupts() as check,
+    ):
+
+        def observe(row: TraceRow) -> None:
+            add(row)
+            if show is not None:
+                show(row)
 
         def after_round(run: Any) -> None:
             save(run)

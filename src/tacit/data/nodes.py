@@ -32,11 +32,14 @@ class NodesData:
         Each node's labels as in its file.
     epsilons : mapping of str to array
         By node, the epsilon at which each label was randomized before; empty where labels are as they are.
+    ids : sequence of arrays or None
+        Each node's ids as in its file; None for a node without an id column.
     """
 
     shards: list[Shard]
     labels: list[npt.NDArray[Any]]
     epsilons: Mapping[str, Vector] = field(default_factory=dict)
+    ids: Sequence[npt.NDArray[Any] | None] = ()
 
 
 def load_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".") -> NodesData:
@@ -61,7 +64,8 @@ def load_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".")
     wide = isinstance(tables[0], SparseTable)
     labels = [check_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
     shards = [Shard(table.party, table.features(columns, absent_as_zero=wide), columns) for table in tables]
-    return NodesData(shards, labels, epsilons)
+    ids = [None if spec.id is None else table.column(spec.id) for table, spec in pairs]
+    return NodesData(shards, labels, epsilons, ids)
 
 
 def known_epsilons(found: Sequence[Vector | None], specs: Sequence[PartySpec]) -> dict[str, Vector]:

@@ -1,6 +1,6 @@
 """The job file: its sections and keys, read and written.
 
-[job]      name, split, engine, rounds, tol, seed, secure_aggregation
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation, holdout
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
 [graph]    kind or edges, with split = "samples"
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
@@ -33,7 +33,7 @@ from tacit.job.options import values_of as values_of_options
 from tacit.job.parties import check_nodes, check_parties, check_party
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
-from tacit.job.values import NAMES, NUMBER, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
+from tacit.job.values import NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
 from tacit.job.write import assignment
 from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
@@ -85,6 +85,9 @@ class Job:
         Numbers of the papers' methods, where the rows are split and the file has a section [privacy.options].
     secure_aggregation : bool
         Whether the parties' numbers travel under masks, so that only their sum can be read.
+    holdout : float
+        Part of the rows that is not trained on, so that the model can be tried on them; chosen by id, whatever the
+        order of rows. 0 trains on all.
     graph : GraphSpec or None
         Who talks to whom, where the rows are split.
     folder : Path
@@ -102,6 +105,7 @@ class Job:
     privacy: Privacy | None = None
     options: PaperOptions | None = None
     secure_aggregation: bool = False
+    holdout: float = 0.0
     graph: GraphSpec | None = None
     folder: Path = Path(".")
 
@@ -223,6 +227,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "tol": NUMBER,
         "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
         "secure_aggregation": TRUTH,
+        "holdout": PART,
     },
     "model": {
         "loss": TEXT,

@@ -6,11 +6,13 @@
 | plan.json | the plan, and the versions of the packages |
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
-| trace.jsonl | one line per round; infinities and NaN are "infinity", "-infinity" and "nan" |
+| trace.jsonl | one line per round, added as it ends; infinities and NaN are "infinity", "-infinity" and "nan" |
 | model/PARTY.json | one party's columns and coefficients, or a node's model where the rows are split |
 | model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
-| result.json | how the run went; written last, so a directory with it holds a finished run |
+| evaluation.json | how good the model is; in a private run for the label holder alone |
+| report.html | the page of `tacit report`, with the same figures |
+| result.json | how the run went; written after all but the evaluation, so a directory with it holds a finished run |
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tacit.data.holdout import HeldOut
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
@@ -52,12 +56,15 @@ from tacit.runtime.graph.run import GraphResult, GraphRun
 from tacit.runtime.model import joint_scores
 from tacit.runtime.result import Run, RunResult
 from tacit.runtime.saved import FORMAT, JOINT, write_model
+from tacit.runtime.trace_file import growing_trace, write_trace
 from tacit.runtime.versions import versions
 from tacit.types import Shard, TraceRow, Vector
 
 JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
 LOCK, PRINT = "run.lock", "data.json"
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
+EVALUATION, REPORT = "evaluation.json", "report.html"
+TRIES, PAUSE = 5, 0.05  # to take the lock: who watches a run may hold it for an instant
 
 
 @dataclass(frozen=True)
@@ -74,12 +81,13 @@ class Labels:
 
 @dataclass(frozen=True)
 class Begun:
-    """Everything that must be the same when a run goes on: the job, its plan and its data."""
+    """Everything that must be the same when a run goes on: the job, its plan and its data; and rows held out."""
 
     job: Job
     plan: Plan | GraphPlan
     shards: Sequence[Shard]
     labels: Labels
+    held: HeldOut | None = None
 
     def record(self) -> dict[str, Any]:
         """As plain values, for plan.json."""
@@ -211,7 +219,7 @@ class RunDirectory:
     def abandon(self) -> None:
         """Forget a run that failed before anything was saved, so that a mended job can be trained here."""
         if not self.checkpoint.exists():
-            for name in (PLAN, JOB, PRINT):
+            for name in (PLAN, JOB, PRINT, TRACE):
                 (self.path / name).unlink(missing_ok=True)
 
     def restore(self, run: Run | GraphRun) -> bool:
@@ -228,10 +236,13 @@ class RunDirectory:
 
     # --- the end ---------------------------------------------------------------------------------------
 
+    def growing_trace(self, before: Sequence[TraceRow]) -> AbstractContextManager[Callable[[TraceRow], None]]:
+        """Begin the trace with the rounds `before`, and yield what adds a round to it."""
+        return growing_trace(self.path / TRACE, before)
+
     def write_trace(self, trace: Sequence[TraceRow]) -> None:
         """Write one line of JSON per round."""
-        lines = (json.dumps(_plain_row(row), allow_nan=False) + "\n" for row in trace)
-        write_text(self.path / TRACE, "".join(lines))
+        write_trace(self.path / TRACE, trace)
 
     def finish(self, result: RunResult | GraphResult, begun: Begun) -> None:
         """Write the model, the trace, the certificate and, last, the result."""
@@ -241,6 +252,10 @@ class RunDirectory:
         write_text(self.path / CERTIFICATE_TEXT, str(result.certificate) + "\n")
         write_json(self.path / RESULT, result_record(result, begun))
         self.forget()
+
+    def write_evaluation(self, record: dict[str, Any]) -> None:
+        """Write how good the model is; for the owner alone where that tells what no certificate covers."""
+        write_json(self.path / EVALUATION, record, secret=bool(record["private"]))
 
     def forget(self) -> None:
         """Delete the state of a run that is finished: it holds what only an unfinished one needs."""
@@ -254,12 +269,17 @@ def take(lock: IO[bytes], folder: Path) -> None:
         return
     import fcntl
 
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise InputError(
-            f"another process is training into {show_path(folder)}: wait for it, or choose another --out"
-        ) from error
+    for left in reversed(range(TRIES)):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError as error:
+            if left:
+                time.sleep(PAUSE)
+                continue
+            raise InputError(
+                f"another process is training into {show_path(folder)}: wait for it, or choose another --out"
+            ) from error
     for name in os.listdir(folder):  # now nobody else is writing
         if name.startswith(TEMPORARY):
             (folder / name).unlink(missing_ok=True)
@@ -293,17 +313,13 @@ def model_objective(result: RunResult | GraphResult, begun: Begun) -> float:
     return float(problem.loss.value(scores, labels).mean()) + problem.alpha * penalty
 
 
-def _plain_row(row: TraceRow) -> dict[str, Any]:
-    return {name: plain_number(value) for name, value in asdict(row).items()}
-
-
 # --- comparing ---------------------------------------------------------------------------------------
 
 
 def _job_values(job: Job) -> dict[str, Any]:
     """Every value of a job that shapes the result; paths may change, for the data's own fingerprint is compared."""
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
-    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation")
+    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "holdout")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
