@@ -6,6 +6,7 @@
 | kappa | (B_p/C)(m + phi): least curvature of all terms but one row's, in the units of the noise |
 | alpha_bar | part of alpha that the change of volume takes: ln(1 + c1 b^2/kappa) |
 | alpha_hat | the rest, for the change of the noise: zeta = alpha_hat / (2 L b) |
+| d | numbers in a model. At delta > 0 alpha_hat costs about 1/sqrt(d) of itself, and alpha_bar all of it (theorem 1b) |
 
 The published form takes 2 ln(.) for alpha_bar, and zeta = alpha_hat / (L b): twice what alpha_hat pays for. Theorems:
 docs/proofs/dynamic.md.
@@ -25,36 +26,37 @@ from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_options import given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
-from tacit.privacy.calibration import pure_for
+from tacit.privacy.calibration import largest_for
 from tacit.privacy.certificate import Certificate
-from tacit.privacy.events import Event, GaussianRelease
+from tacit.privacy.events import Event, GaussianRelease, NormRelease
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
 
 ROUNDS = 3  # each round pays alpha in full, and its noise grows with the number of columns: few are best (measured)
 TYPICAL = 10.0  # times the mean norm of the noise: the size of the gradients that are summed
-THEOREM = "dual variable perturbation (docs/proofs/dynamic.md, theorems 1, 2 and 6)"
-PUBLISHED = "dual variable perturbation as published (docs/proofs/dynamic.md, theorems 1 and 6, remark 1)"
+THEOREM = "dual variable perturbation (docs/proofs/dynamic.md, theorems 1, 1b, 2 and 6)"
+PUBLISHED = "dual variable perturbation as published (docs/proofs/dynamic.md, theorems 1, 1b and 6, remark 1)"
 
 
 @dataclass(frozen=True)
 class DualRound:
-    """Numbers of one round at one node: zeta, phi, and the pure epsilon that is proven for it."""
+    """Numbers of one round at one node: zeta, phi, and the two parts of the pure epsilon that is proven for it."""
 
     rate: float
     extra: float
-    proven: float
+    change: float
+    volume: float
 
 
 def dual_round(node: NodeBounds, alpha: float) -> DualRound:
-    """Noise with which one round is alpha-DP (theorem 1)."""
-    bend = node.bend * node.length**2
-    volume = math.log1p(node.per_row * bend / node.modulus)
-    extra, rest = 0.0, alpha - volume
-    if rest < alpha / 2:
-        extra = max(node.per_row * bend / math.expm1(alpha / 2) - node.modulus, 0.0) * (1 + 1e-12)
-        rest = alpha - math.log1p(node.per_row * bend / (node.modulus + extra))
-    return DualRound(rest / node.change * (1 - 1e-12), extra, alpha)
+    """Noise with which one round is alpha-DP (theorem 1); phi keeps what cannot be hidden by the noise small."""
+    bend, most = node.per_row * node.bend * node.length**2, alpha / (2 * math.sqrt(node.size))
+    extra = 0.0
+    if math.log1p(bend / node.modulus) > most:
+        extra = max(bend / math.expm1(most) - node.modulus, 0.0) * (1 + 1e-12)
+    volume = math.log1p(bend / (node.modulus + extra)) * (1 + 1e-12)
+    change = alpha - volume
+    return DualRound(change / node.change * (1 - 1e-12), extra, change, volume)
 
 
 def published_round(node: NodeBounds, alpha: float) -> DualRound:
@@ -64,8 +66,20 @@ def published_round(node: NodeBounds, alpha: float) -> DualRound:
     if rest <= 0:
         extra, rest = node.per_row * bend / math.expm1(alpha / 4) - curvature, alpha / 2
     rate = rest / (node.change / 2)
-    proven = rate * node.change + math.log1p(node.per_row * bend / (curvature + extra))
-    return DualRound(rate, extra, proven * (1 + 1e-12))
+    volume = math.log1p(node.per_row * bend / (curvature + extra)) * (1 + 1e-12)
+    return DualRound(rate, extra, rate * node.change * (1 + 1e-12), volume)
+
+
+def alpha_for(nodes: Sequence[NodeBounds], asked: float, delta: float, rounds: int, mu: float) -> float:
+    """The alpha of each of `rounds` rounds at every node, beside the noise that hides last digits."""
+    worst = max(nodes, key=lambda node: node.per_row * node.bend * node.length**2 / node.modulus)
+
+    def events(alpha: float) -> list[Event]:
+        one = dual_round(worst, alpha)
+        beside = [GaussianRelease(mu, 1.0, rounds)] if mu else []
+        return [NormRelease(one.change, worst.size, one.volume, rounds), *beside]
+
+    return largest_for(asked, delta, events)
 
 
 def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateGraphPlan:
@@ -79,8 +93,8 @@ def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
     mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
     if alphas is None:
         asked = papers.needed_epsilon("dual", papers.calm(privacy))
-        beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
-        alphas = dict.fromkeys(sizes.graph.names, (pure_for(asked, privacy.delta, rounds, beside),) * rounds)
+        each = alpha_for(nodes, asked, privacy.delta, rounds, 0.0 if sizes.published else mu)
+        alphas = dict.fromkeys(sizes.graph.names, (each,) * rounds)
     found = {node.name: _plan_node(node, alphas[node.name], mu, privacy, sizes.published) for node in nodes}
     events = {name: one.events for name, one in found.items()}
     if not sizes.published:
@@ -105,7 +119,7 @@ def _plan_node(node: NodeBounds, alphas: Sequence[float], mu: float, privacy: Pr
     spread = max(moved(node, one) for one in own)
     found = PlannedNode(node.numbers(TYPICAL * spread, tuple(one.extra for one in own)), spread)
     found.planned += [AllowedNormNoise(at_round(NOISE, t), one.rate) for t, one in enumerate(own, 1)]
-    found.events += papers.pure_events([one.proven for one in own], node.name, privacy)
+    found.events += papers.norm_events([(one.change, one.volume) for one in own], node.size, node.name, privacy)
     if not published:
         left = [found.numbers.tolerance / (node.modulus + one.extra) for one in own]
         hidden = [papers.hiding(distance, mu, node.size) for distance in left]

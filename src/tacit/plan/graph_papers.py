@@ -25,7 +25,7 @@ from tacit.errors import InputError
 from tacit.plan.graph import GraphSizes
 from tacit.plan.graph_options import PaperOptions
 from tacit.privacy import accountant
-from tacit.privacy.events import Event, GaussianRelease, PureRelease
+from tacit.privacy.events import Event, GaussianRelease, NormRelease
 from tacit.privacy.fields import show
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Planned
@@ -202,12 +202,15 @@ def hiding(distance: float, mu: float, size: int) -> tuple[float, float]:
 # --- what is accounted -------------------------------------------------------------------------------
 
 
-def pure_events(alphas: Iterable[float], party: str, privacy: Privacy) -> list[Event]:
-    """One event for each value of alpha_p(t)."""
+def norm_events(parts: Iterable[tuple[float, float]], size: int, party: str, privacy: Privacy) -> list[Event]:
+    """One event for each pair of what a row changes the noise by, and the volume."""
     return [
-        PureRelease(value, count, released=f"models of {count} rounds", party=party, neighbours=privacy.neighbours)
-        for value, count in sorted(Counter(alphas).items())
-    ]
+        NormRelease(
+            change, size, volume, count,
+            released=f"models of {count} rounds", party=party, neighbours=privacy.neighbours,
+        )
+        for (change, volume), count in sorted(Counter(parts).items())
+    ]  # fmt: skip
 
 
 def gaussian_events(pairs: Iterable[tuple[float, float]], what: str, party: str, privacy: Privacy) -> list[Event]:
@@ -236,7 +239,7 @@ def check_spent(method: str, privacy: Privacy, events: Mapping[str, Sequence[Eve
 
 
 def calm(privacy: Privacy) -> Privacy:
-    """The same request with a little less epsilon: for a second accountant that rounds upwards."""
-    if privacy.epsilon is None or privacy.accountant == "gdp":
+    """The same request with a little less epsilon: for rounding, or for a second accountant that rounds upwards."""
+    if privacy.epsilon is None:
         return privacy
-    return replace(privacy, epsilon=privacy.epsilon * (1 - 2e-3))
+    return replace(privacy, epsilon=privacy.epsilon * (1 - (1e-9 if privacy.accountant == "gdp" else 5e-3)))

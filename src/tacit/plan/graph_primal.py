@@ -16,13 +16,13 @@ from tacit.algorithms.consensus.primal import PRIMAL, PrimalSettings
 from tacit.errors import InputError
 from tacit.plan import graph_papers as papers
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
-from tacit.plan.graph_dual import TYPICAL, DualRound, dual_round, moved, published_round
+from tacit.plan.graph_dual import TYPICAL, DualRound, alpha_for, dual_round, moved, published_round
 from tacit.plan.graph_options import PaperOptions, given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
-from tacit.privacy.calibration import budget_mu, pure_for
+from tacit.privacy.calibration import budget_mu, largest_for
 from tacit.privacy.certificate import Certificate
-from tacit.privacy.events import Event, GaussianRelease, NotPrivate, PureRelease
+from tacit.privacy.events import Event, GaussianRelease, NormRelease, NotPrivate
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
@@ -47,14 +47,17 @@ def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Privat
     mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
     if alphas is None and by_norm:
         asked = papers.needed_epsilon("primal", papers.calm(privacy))
-        beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
-        alphas = dict.fromkeys(sizes.graph.names, (pure_for(asked, privacy.delta, rounds, beside),) * rounds)
+        each = _alpha_for(nodes, asked, privacy.delta, rounds, last_dual, 0.0 if sizes.published else mu)
+        alphas = dict.fromkeys(sizes.graph.names, (each,) * rounds)
     if sizes.published:
         found = {node.name: _published(node, (alphas or {})[node.name], last_dual, privacy) for node in nodes}
     elif alphas is not None:
         found = {node.name: _by_norm(node, alphas[node.name], last_dual, mu, privacy) for node in nodes}
     else:
-        found = {node.name: _gaussian(node, rounds, last_dual, mu, privacy) for node in nodes}
+        asked = papers.needed_epsilon("primal", papers.calm(privacy))
+        part = LAST if rounds > 1 else 1.0
+        last = alpha_for(nodes, part * asked, privacy.delta, 1, mu) if last_dual else None
+        found = {node.name: _gaussian(node, rounds, last, mu, privacy) for node in nodes}
     events = {name: one.events for name, one in found.items()}
     if not sizes.published:
         papers.check_spent("primal", privacy, events)
@@ -82,22 +85,36 @@ def _check(problem: Problem, sizes: GraphSizes, options: PaperOptions) -> None:
         )
 
 
+def _alpha_for(
+    nodes: Sequence[NodeBounds], asked: float, delta: float, rounds: int, last_dual: bool, mu: float
+) -> float:
+    """The alpha of each round with the paper's noise, at every node."""
+    worst = max(nodes, key=lambda node: node.per_row * node.bend * node.length**2 / node.modulus)
+
+    def events(alpha: float) -> list[Event]:
+        one = dual_round(worst, alpha)
+        last = [NormRelease(one.change, worst.size, one.volume)] if last_dual else []
+        noisy = [NormRelease(alpha, worst.size, 0.0, rounds - last_dual)] if rounds > last_dual else []
+        return [*noisy, *last, *([GaussianRelease(mu, 1.0, rounds)] if mu else [])]
+
+    return largest_for(asked, delta, events)
+
+
 # --- the rounds of one node --------------------------------------------------------------------------
 
 
-def _gaussian(node: NodeBounds, rounds: int, last_dual: bool, mu: float, privacy: Privacy) -> PlannedNode:
-    """Gaussian noise on every model but, perhaps, the last."""
+def _gaussian(node: NodeBounds, rounds: int, last: float | None, mu: float, privacy: Privacy) -> PlannedNode:
+    """Gaussian noise on every model but, where it has an alpha, the last."""
     asked = papers.needed_epsilon("primal", papers.calm(privacy))
-    noisy = rounds - last_dual
-    last = LAST * asked if noisy else pure_for(asked, privacy.delta, 1, (GaussianRelease(mu, 1.0),))
-    beside = (PureRelease(last), GaussianRelease(mu, 1.0)) if last_dual else ()
+    one = None if last is None else dual_round(node, last)
+    noisy = rounds - (one is not None)
+    beside = (NormRelease(one.change, node.size, one.volume), GaussianRelease(mu, 1.0)) if one else ()
     sd = 0.0
     if noisy:
         each = budget_mu(asked, privacy.delta, beside) / math.sqrt(noisy) * (1 - 1e-9)
         exact = node.sensitivity * (1 + 2 * papers.PRECISION)
         sd = sd_for(each, exact, node.size)
     spread = sd * math.sqrt(node.size)
-    one = dual_round(node, last) if last_dual else None
     final = 0.0 if one is None else moved(node, one)
     extra = (0.0,) * noisy + ((one.extra,) if one else ())
     found = PlannedNode(node.numbers(TYPICAL * max(spread, final), extra), max(spread, final))
@@ -122,7 +139,7 @@ def _by_norm(node: NodeBounds, alphas: Sequence[float], last_dual: bool, mu: flo
     spreads += [moved(node, one)] if one else []
     extra = (0.0,) * noisy + ((one.extra,) if one else ())
     found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
-    found.events += papers.pure_events(alphas[:noisy], node.name, privacy) if noisy else []
+    found.events += papers.norm_events([(a, 0.0) for a in alphas[:noisy]], node.size, node.name, privacy)
     if noisy:
         sd, size = papers.hiding(found.numbers.tolerance / node.modulus, mu, node.size)
         for t, rate in enumerate(rates, 1):
@@ -137,7 +154,7 @@ def _end(found: PlannedNode, node: NodeBounds, round_: int, one: DualRound, mu: 
     """A last round of dual variable perturbation, on released models."""
     sd, size = papers.hiding(found.numbers.tolerance / (node.modulus + one.extra), mu, node.size)
     found.planned += [AllowedNormNoise(at_round(NOISE, round_), one.rate), Allowed(at_round(MODEL, round_), sd)]
-    found.events += papers.pure_events([one.proven], node.name, privacy)
+    found.events += papers.norm_events([(one.change, one.volume)], node.size, node.name, privacy)
     found.events += papers.gaussian_events([(sd, size)], "last digits of the last model", node.name, privacy)
 
 
@@ -152,7 +169,7 @@ def _published(node: NodeBounds, alphas: Sequence[float], last_dual: bool, priva
     extra = (0.0,) * noisy + ((one.extra,) if one else ())
     found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
     found.planned += [AllowedNormNoise(at_round(NOISE, t), rate) for t, rate in enumerate(rates, 1)]
-    found.events += papers.pure_events(alphas[:noisy], node.name, privacy) if noisy else []
+    found.events += papers.norm_events([(a, 0.0) for a in alphas[:noisy]], node.size, node.name, privacy)
     if one is not None:
         found.planned.append(AllowedNormNoise(at_round(NOISE, len(alphas)), one.rate))
         found.events.append(_broken(node, one.rate, alphas[-1], len(alphas), privacy))
