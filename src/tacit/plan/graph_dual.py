@@ -26,13 +26,16 @@ from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_options import given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
+from tacit.privacy import accountant
 from tacit.privacy.calibration import largest_for
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import Event, GaussianRelease, NormRelease
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
 
-ROUNDS = 3  # each round pays alpha in full, and its noise grows with the number of columns: few are best (measured)
+FEW, MORE = 2, 4  # rounds: each needs noise of its own, so that few are best (measured)
+ENOUGH = 2000.0  # rows of a node times mu of the run, from which on more rounds gain more than their noise costs
+PRIOR = 2.0  # rows' worth of pull without noise: a node with few rows would fit its own chance
 TYPICAL = 10.0  # times the mean norm of the noise: the size of the gradients that are summed
 THEOREM = "dual variable perturbation (docs/proofs/dynamic.md, theorems 1, 1b, 2 and 6)"
 PUBLISHED = "dual variable perturbation as published (docs/proofs/dynamic.md, theorems 1, 1b and 6, remark 1)"
@@ -49,14 +52,19 @@ class DualRound:
 
 
 def dual_round(node: NodeBounds, alpha: float) -> DualRound:
-    """Noise with which one round is alpha-DP (theorem 1); phi keeps what cannot be hidden by the noise small."""
-    bend, most = node.per_row * node.bend * node.length**2, alpha / (2 * math.sqrt(node.size))
+    """Noise with which one round is alpha-DP (theorem 1); phi keeps small what the noise cannot hide."""
+    bend, most = node.per_row * node.bend * node.length**2, _most_volume(alpha, node.size)
     extra = 0.0
     if math.log1p(bend / node.modulus) > most:
         extra = max(bend / math.expm1(most) - node.modulus, 0.0) * (1 + 1e-12)
     volume = math.log1p(bend / (node.modulus + extra)) * (1 + 1e-12)
     change = alpha - volume
     return DualRound(change / node.change * (1 - 1e-12), extra, change, volume)
+
+
+def _most_volume(alpha: float, size: int) -> float:
+    """The most of alpha that the volume may take: it costs sqrt(size) times as much as the rest."""
+    return alpha / (2 * math.sqrt(size))
 
 
 def published_round(node: NodeBounds, alpha: float) -> DualRound:
@@ -70,14 +78,16 @@ def published_round(node: NodeBounds, alpha: float) -> DualRound:
     return DualRound(rate, extra, rate * node.change * (1 + 1e-12), volume)
 
 
-def alpha_for(nodes: Sequence[NodeBounds], asked: float, delta: float, rounds: int, mu: float) -> float:
-    """The alpha of each of `rounds` rounds at every node, beside the noise that hides last digits."""
-    worst = max(nodes, key=lambda node: node.per_row * node.bend * node.length**2 / node.modulus)
+def alpha_for(size: int, asked: float, delta: float, rounds: int, mu: float) -> float:
+    """The alpha of each of `rounds` rounds, beside the noise that hides last digits; the same at every node.
+
+    It holds for the largest volume that a round may have, and so for every smaller one (composition.md, section 4b).
+    """
 
     def events(alpha: float) -> list[Event]:
-        one = dual_round(worst, alpha)
+        volume = _most_volume(alpha, size) * (1 + 1e-11)
         beside = [GaussianRelease(mu, 1.0, rounds)] if mu else []
-        return [NormRelease(one.change, worst.size, one.volume, rounds), *beside]
+        return [NormRelease(alpha - volume, size, volume, rounds), *beside]
 
     return largest_for(asked, delta, events)
 
@@ -87,14 +97,16 @@ def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
     papers.refuse("dual", privacy, problem, sizes)
     options = papers.options_of(sizes)
     options.refuse("dual", "alphas")
-    nodes = papers.bounds(privacy, problem, sizes, "dual", options.loss_weight)
-    alphas = given_alphas(options, sizes, ROUNDS)
-    rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
-    mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
+    size = sizes.columns + int(problem.fit_intercept)
+    usual = _usual_rounds(privacy, sizes)
+    alphas = given_alphas(options, sizes, usual)
+    rounds = papers.rounds_of(options, sizes, usual) if alphas is None else len(next(iter(alphas.values())))
+    mu = papers.hiding_mu(privacy, size, rounds)
     if alphas is None:
         asked = papers.needed_epsilon("dual", papers.calm(privacy))
-        each = alpha_for(nodes, asked, privacy.delta, rounds, 0.0 if sizes.published else mu)
+        each = alpha_for(size, asked, privacy.delta, rounds, 0.0 if sizes.published else mu)
         alphas = dict.fromkeys(sizes.graph.names, (each,) * rounds)
+    nodes = papers.bounds(privacy, problem, sizes, "dual", options.loss_weight, _pull(sizes, size, alphas))
     found = {node.name: _plan_node(node, alphas[node.name], mu, privacy, sizes.published) for node in nodes}
     events = {name: one.events for name, one in found.items()}
     if not sizes.published:
@@ -111,6 +123,25 @@ def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
         noise={f"model of {name}: norm of the noise of a round": one.spread for name, one in found.items()},
         outlook=(f"the noise of one round moves a node's model by about {max(o.spread for o in found.values()):.3g}",),
     )
+
+
+def _usual_rounds(privacy: Privacy, sizes: GraphSizes) -> int:
+    """More rounds where the noise is small beside the sums over a node's rows."""
+    if privacy.epsilon is None:
+        return FEW
+    rows = sizes.total / sizes.graph.nodes
+    return MORE if rows * accountant.gdp_mu(privacy.epsilon, privacy.delta) > ENOUGH else FEW
+
+
+def _pull(sizes: GraphSizes, size: int, alphas: Mapping[str, Sequence[float]]) -> float:
+    """How strongly to pull towards neighbours: half of the curvature that the volume asks for, phi being the other.
+
+    More would hold every model near 0, less would only be made up for by phi. Found on generated rows.
+    """
+    if sizes.published:
+        return papers.USUAL_PULL
+    least = min(min(own) for own in alphas.values())
+    return (PRIOR + math.sqrt(size) / least) / (sizes.total / sizes.graph.nodes)
 
 
 def _plan_node(node: NodeBounds, alphas: Sequence[float], mu: float, privacy: Privacy, published: bool) -> PlannedNode:

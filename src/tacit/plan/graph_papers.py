@@ -33,7 +33,8 @@ from tacit.privacy.request import Privacy
 
 PRECISION = 1e-11  # gradient norm to be reached, relative to what a gradient is summed from; rounding is near 1e-15
 HIDING = 1e-3  # part of the whole mu that noise may take which hides the last digits of a release
-AUTO_PENALTY = 0.04  # eta N_p of the mean node, in units of C times the loss curvature times the squared row length
+USUAL_PULL = 0.08  # 2 eta N_p of the mean node without noise, in units of C times loss curvature times squared length
+MOST_PULL = 4.0
 
 
 @dataclass(frozen=True)
@@ -151,16 +152,16 @@ def row_norm(method: str, privacy: Privacy, sizes: GraphSizes) -> float:
 
 
 def bounds(
-    privacy: Privacy, problem: Problem, sizes: GraphSizes, method: str, weight: float | None
+    privacy: Privacy, problem: Problem, sizes: GraphSizes, method: str, weight: float | None, pull: float = USUAL_PULL
 ) -> list[NodeBounds]:
-    """The public numbers of every node."""
+    """The public numbers of every node; `pull` is 2 eta N_p of the mean node, where the user gave no rho."""
     length = math.hypot(row_norm(method, privacy, sizes), 1.0 if problem.fit_intercept else 0.0) * (1 + 1e-12)
     loss, found = problem.loss, []
     penalty = problem.rho
     if penalty is None:
         mean = sum(sizes.graph.degrees) / sizes.graph.nodes
         of_mean = weight or 1.0 / sizes.graph.nodes
-        penalty = AUTO_PENALTY * of_mean * loss.curvature * length**2 / max(mean, 1.0)
+        penalty = min(pull, MOST_PULL) / 2 * of_mean * loss.curvature * length**2 / max(mean, 1.0)
     for name, rows, degree in zip(sizes.graph.names, sizes.rows, sizes.graph.degrees, strict=True):
         own = rows / sizes.total if weight is None else weight
         ridge = problem.alpha * problem.regularizer.l2 * own
@@ -170,6 +171,18 @@ def bounds(
             NodeBounds(name, rows, degree, own, ridge, penalty, modulus, length, loss.lipschitz, loss.curvature, size)
         )
     return found
+
+
+def gaussian_pull(privacy: Privacy, sizes: GraphSizes, size: int, rounds: int, slope: float = 1.0) -> float:
+    """How strongly to pull towards neighbours under Gaussian noise on models.
+
+    The noise of a round has the norm 2 L b sqrt(rounds size) / (rows mu m): this m makes it as long as a model whose
+    scores are near 1. Less noise, then, lets nodes move further in a round. Found on generated rows.
+    """
+    if privacy.epsilon is None or sizes.published:
+        return USUAL_PULL
+    rows = sizes.total / sizes.graph.nodes
+    return slope * math.sqrt(rounds * size) / (rows * accountant.gdp_mu(privacy.epsilon, privacy.delta))
 
 
 # --- rounds and the noise that hides digits ----------------------------------------------------------

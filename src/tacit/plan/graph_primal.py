@@ -20,7 +20,7 @@ from tacit.plan.graph_dual import TYPICAL, DualRound, alpha_for, dual_round, mov
 from tacit.plan.graph_options import PaperOptions, given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
-from tacit.privacy.calibration import budget_mu, largest_for
+from tacit.privacy.calibration import budget_mu
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import Event, GaussianRelease, NormRelease, NotPrivate
 from tacit.privacy.randomness import grid_sensitivity, sd_for
@@ -38,16 +38,18 @@ def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Privat
     papers.refuse("primal", privacy, problem, sizes)
     options = papers.options_of(sizes)
     options.refuse("primal", "alphas", "noise", "last_round")
-    nodes = papers.bounds(privacy, problem, sizes, "primal", options.loss_weight)
+    size = sizes.columns + int(problem.fit_intercept)
     alphas = given_alphas(options, sizes, ROUNDS)
     by_norm = sizes.published or alphas is not None or options.noise == "norm"
     last_dual = options.last_round != "primal"
     _check(problem, sizes, options)
     rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
-    mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
+    pull = papers.gaussian_pull(privacy, sizes, size, rounds)
+    nodes = papers.bounds(privacy, problem, sizes, "primal", options.loss_weight, pull)
+    mu = papers.hiding_mu(privacy, size, rounds)
     if alphas is None and by_norm:
         asked = papers.needed_epsilon("primal", papers.calm(privacy))
-        each = _alpha_for(nodes, asked, privacy.delta, rounds, last_dual, 0.0 if sizes.published else mu)
+        each = alpha_for(size, asked, privacy.delta, rounds, 0.0 if sizes.published else mu)
         alphas = dict.fromkeys(sizes.graph.names, (each,) * rounds)
     if sizes.published:
         found = {node.name: _published(node, (alphas or {})[node.name], last_dual, privacy) for node in nodes}
@@ -56,7 +58,7 @@ def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Privat
     else:
         asked = papers.needed_epsilon("primal", papers.calm(privacy))
         part = LAST if rounds > 1 else 1.0
-        last = alpha_for(nodes, part * asked, privacy.delta, 1, mu) if last_dual else None
+        last = alpha_for(size, part * asked, privacy.delta, 1, mu) if last_dual else None
         found = {node.name: _gaussian(node, rounds, last, mu, privacy) for node in nodes}
     events = {name: one.events for name, one in found.items()}
     if not sizes.published:
@@ -83,21 +85,6 @@ def _check(problem: Problem, sizes: GraphSizes, options: PaperOptions) -> None:
         raise InputError(
             "method='primal' in the published form divides by the weight of the penalty: give alpha above 0"
         )
-
-
-def _alpha_for(
-    nodes: Sequence[NodeBounds], asked: float, delta: float, rounds: int, last_dual: bool, mu: float
-) -> float:
-    """The alpha of each round with the paper's noise, at every node."""
-    worst = max(nodes, key=lambda node: node.per_row * node.bend * node.length**2 / node.modulus)
-
-    def events(alpha: float) -> list[Event]:
-        one = dual_round(worst, alpha)
-        last = [NormRelease(one.change, worst.size, one.volume)] if last_dual else []
-        noisy = [NormRelease(alpha, worst.size, 0.0, rounds - last_dual)] if rounds > last_dual else []
-        return [*noisy, *last, *([GaussianRelease(mu, 1.0, rounds)] if mu else [])]
-
-    return largest_for(asked, delta, events)
 
 
 # --- the rounds of one node --------------------------------------------------------------------------

@@ -16,6 +16,8 @@ numerical integration where delta is too small for these. The proofs are in docs
 from __future__ import annotations
 
 import math
+from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,9 +60,8 @@ def epsilon(events: Events, delta: float) -> float:
     bounds = [zcdp_epsilon(events, delta)]
     if not sums.gaussian:
         bounds.append(sums.pure)
-    losses = _losses(sums)
-    if losses is not None and delta > 0:
-        bounds.append(_curve_epsilon(sums.mu, losses, delta))
+    if delta > 0:
+        bounds.append(_exact_epsilon(sums.mu, _key(sums.response), _key(sums.norm), delta))
     return min(bounds)
 
 
@@ -148,6 +149,17 @@ def _losses(sums: Sums) -> curves.Losses | None:
             return None
         total = curves.together(total, loss)
     return total
+
+
+def _key(counts: Counter[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(counts.items()))
+
+
+@lru_cache(maxsize=512)
+def _exact_epsilon(mu: float, response: tuple[Any, ...], norm: tuple[Any, ...], delta: float) -> float:
+    """Epsilon by the exact curve; kept, since the nodes of a graph often release the same. Infinite without a curve."""
+    losses = _losses(Sums(response=Counter(dict(response)), norm=Counter(dict(norm))))
+    return math.inf if losses is None else _curve_epsilon(mu, losses, delta)
 
 
 def _curve_epsilon(mu: float, losses: curves.Losses, delta: float) -> float:

@@ -117,7 +117,7 @@ def largest_for(epsilon: float, delta: float, events: Callable[[float], Sequence
         Where no x is small enough, or epsilon or delta is out of range.
     """
     epsilon, delta = _asked(epsilon, delta)
-    size = curves.largest(lambda x: accountant.delta(events(x), epsilon) <= delta if x > 0 else True, epsilon)
+    size = curves.largest(lambda x: accountant.delta(events(x), epsilon) <= delta if x > 0 else True, epsilon, 1e-7)
     if size < 1e-12 * epsilon:
         raise InputError(f"epsilon={epsilon:g} is spent before any noise is calibrated: raise epsilon")
     return _nudge(size, 1 - _NUDGE, events, epsilon, delta)

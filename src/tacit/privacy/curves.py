@@ -146,12 +146,12 @@ def smallest(holds: Callable[[float], bool], start: float, close: float = CLOSE)
     return _halve(low, high, holds, close)[1]
 
 
-def largest(holds: Callable[[float], bool], start: float) -> float:
-    """Largest x >= 0 (within 1e-13 of itself, rounded down) up to which `holds` is true; 0 where it never is."""
+def largest(holds: Callable[[float], bool], start: float, close: float = CLOSE) -> float:
+    """Largest x >= 0 (within `close` of itself, rounded down) up to which `holds` is true; 0 where it never is."""
     low, high = 0.0, max(start, 1e-300)
     while holds(high):
         low, high = high, 2 * high
-    return _halve(low, high, lambda x: not holds(x))[0]
+    return _halve(low, high, lambda x: not holds(x), close)[0]
 
 
 def _halve(low: float, high: float, holds: Callable[[float], bool], close: float = CLOSE) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from tacit.types import Vector
 
 CELLS = 4096  # of |u|, before the lattice
 LATTICE = 2**13  # values of the sum of all releases
-FINEST, COARSEST = 2**10, 2**6  # cells of one release on the lattice
+FINEST, COARSEST = 2**9, 2**6  # cells of one release on the lattice
 FAR = 1e-60  # probability beyond which one cell holds the rest of |u|
 
 
