@@ -239,7 +239,7 @@ def _library_epsilon(sums: Sums, delta: float) -> float:
 def _grid_step(sums: Sums) -> float:
     """Fine enough for the smallest event, coarse enough for the range of the total."""
     sizes = [size / noise for size, noise in sums.gaussian] + [size for size, _ in sums.response]
-    sizes += [change / math.sqrt(16 * dimensions) for change, _, dimensions in sums.norm]  # how far its loss is spread
+    sizes += [change / math.sqrt(64 * dimensions) for change, _, dimensions in sums.norm]  # how far its loss is spread
     reach = sums.pure + sums.mu**2 / 2 + 10 * sums.mu
     return max(min(sizes) / STEPS, 2 * reach / LARGEST_GRID)
 
