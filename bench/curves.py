@@ -67,7 +67,7 @@ def _name_ends(panel: Any) -> None:
         panel.annotate(
             line.get_label(), xy=(1.0, end), xytext=(1.06, place), xycoords="axes fraction", fontsize=8, va="center",
             color=line.get_color(), annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6, "shrinkB": 0, "relpos": (0.0, 0.5)},
+            arrowprops={"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6, "relpos": (0.0, 0.5)},
         )  # fmt: skip
 
 

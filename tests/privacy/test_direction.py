@@ -135,6 +135,11 @@ def test_too_many_releases_are_bounded_by_other_means() -> None:
     assert accountant.epsilon([event], DELTA) == accountant.zcdp_epsilon([event], DELTA)
 
 
+def test_a_huge_epsilon_is_that_of_pure_releases() -> None:
+    norm, pure = NormRelease(1000.0, 20, 1.0, 3), PureRelease(1001.0, 3)
+    assert accountant.epsilon([norm], DELTA) == pytest.approx(accountant.epsilon([pure], DELTA))
+
+
 def test_calibration_uses_what_was_asked() -> None:
     size = largest_for(1.0, DELTA, lambda x: [NormRelease(x, 50, 0.01, 2)])
     assert 0.999 < accountant.epsilon([NormRelease(size, 50, 0.01, 2)], DELTA) <= 1.0

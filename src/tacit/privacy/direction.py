@@ -30,6 +30,7 @@ from tacit.types import Vector
 CELLS = 4096  # of |u|, before the lattice
 LATTICE = 2**13  # values of the sum of all releases
 FINEST, COARSEST = 2**9, 2**6  # cells of one release on the lattice
+LARGEST = 300.0  # of alpha: beyond it nothing is gained, and e^alpha has no room
 FAR = 1e-60  # probability beyond which one cell holds the rest of |u|
 
 
@@ -37,7 +38,7 @@ FAR = 1e-60  # probability beyond which one cell holds the rest of |u|
 def losses(change: float, volume: float, size: int, count: int) -> curves.Losses | None:
     """Loss of `count` releases; None where they are too many for the lattice."""
     alpha = change + volume
-    if size == 1:
+    if size == 1 or alpha > LARGEST:
         return curves.response(alpha, 2, count)
     cells = min(FINEST, LATTICE // count)
     if cells < COARSEST:
@@ -91,7 +92,7 @@ def _spread(size: int) -> tuple[Vector, Vector]:
 def delta_curve(epsilons: Vector, change: float, volume: float, size: int) -> Vector:
     """Delta of one release at each epsilon, by integration over the angle: u = cos(angle)."""
     alpha = change + volume
-    if size == 1:
+    if size == 1 or alpha > LARGEST:
         kept = 1 / (1 + math.exp(-alpha))
         return np.asarray(
             kept * -np.expm1(np.minimum(epsilons - alpha, 0)) + (1 - kept) * -np.expm1(np.minimum(epsilons + alpha, 0))
