@@ -27,7 +27,7 @@ from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
 
-ROUNDS = 15
+ROUNDS = 15  # of the same use from 8 to 50 (measured), once the pull fits the noise
 LAST = 0.3  # part of epsilon that a last round of dual variable perturbation takes beside Gaussian ones
 THEOREM = "primal variable perturbation (docs/proofs/dynamic.md, theorems 1, 2, 3 and 6)"
 BROKEN = "none: docs/proofs/dynamic.md, theorem 5, shows the contrary for the last round"
