@@ -268,7 +268,7 @@ def _library_norm(change: float, volume: float, size: int, step: float) -> Any:
 
     above = math.ceil((change + volume) / step)
     points = np.arange(-above, above + 1)
-    deltas = direction.delta_curve(step * points, change, volume, size)
+    deltas = direction.delta_curve(np.float64(step) * points.astype(np.float64), change, volume, size)
     deltas = np.maximum(deltas, 1e-100)  # the library divides by differences of them
     deltas[-1] = 0.0
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, points.tolist(), np.clip(deltas, 0.0, 1.0))
