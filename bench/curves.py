@@ -105,7 +105,7 @@ def _limits(panels: Any, rows: Sequence[Any]) -> None:
     levels = {row.method: row for row in rows if row.epsilon == 0}
     best, useless = levels["not private"], levels["shares of the labels"]
     gap = useless.losses[0] - best.losses[0]
-    panels[0].set_ylim(best.losses[0] - 0.04 * gap, useless.losses[0] + 0.35 * gap)
+    panels[0].set_ylim(best.losses[0] - 0.04 * gap, useless.losses[0] + 0.08 * gap)
     panels[1].set_ylim(100 * useless.accuracies[0] - 6.0, 100 * best.accuracies[0] + 0.8)
     least, most = (limit(row.epsilon for row in rows if row.epsilon) for limit in (min, max))
     for panel in panels:
