@@ -133,15 +133,16 @@ def prepare(job: Job) -> tuple[JobData, Begun]:
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
     data = load_job_data(job)
-    labels = encode_labels(data.labels, loss, job.holder)
+    positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
+    labels = encode_labels(data.labels, loss, job.holder, positive)
     columns = tuple(shard.features.shape[1] for shard in data.shards)
     plan = plan_job(job, len(data.labels), columns, sum(_nbytes(shard.features) for shard in data.shards))
     plan.problem.loss.check_labels(labels.values)
-    return data, Begun(job, plan, data.shards, labels)
+    return data, Begun(job, plan, data.shards, labels, data.encodings)
 
 
-def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
-    """Labels as the loss wants them: -1 and +1, or numbers."""
+def encode_labels(values: Any, loss: Loss, party: str, positive: str | float | bool | None = None) -> Labels:
+    """Labels as the loss wants them: -1 and +1 (for `positive`, where it is chosen), or numbers."""
     import numpy as np
 
     from tacit.data.labels import encode_binary
@@ -149,9 +150,11 @@ def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
     from tacit.runtime.store import Labels
 
     if loss.task == "classification":
-        encoded, classes = encode_binary(values, party=party)
+        encoded, classes = encode_binary(values, party=party, positive=positive)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
         return Labels(encoded, tuple(plain))
+    if positive is not None:
+        raise InputError(f"positive = {show(positive)} is for two classes, not for loss {show(loss.name)}: remove it")
     try:
         return Labels(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError) as error:

@@ -5,6 +5,7 @@
 | file.py | `Job`, its sections and keys, read and written |
 | privacy.py | the section [privacy] |
 | graph.py | the section [graph] |
+| encode.py | the section [encode], and what a party says about its columns |
 | values.py | the kinds of value |
 | parties.py | what the parties must be |
 | write.py | values as TOML |

@@ -7,7 +7,7 @@
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round; infinities and NaN are "infinity", "-infinity" and "nan" |
-| model/PARTY.json | one party's columns and coefficients, or a node's model where the rows are split |
+| model/PARTY.json | one party's columns, how they were encoded, and coefficients; a node's where the rows are split |
 | model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
 | result.json | how the run went; written last, so a directory with it holds a finished run |
@@ -20,9 +20,9 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,9 +30,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tacit.data.encode.fit import Encoding
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
+from tacit.job.encode import KEYS as ENCODE_KEYS
 from tacit.job.graph import KEYS as GRAPH_KEYS
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.plan import GraphPlan, Plan
@@ -72,12 +74,13 @@ class Labels:
 
 @dataclass(frozen=True)
 class Begun:
-    """Everything that must be the same when a run goes on: the job, its plan and its data."""
+    """Everything that must be the same when a run goes on: the job, its plan and its data, as they were encoded."""
 
     job: Job
     plan: Plan | GraphPlan
     shards: Sequence[Shard]
     labels: Labels
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """As plain values, for plan.json."""
@@ -249,7 +252,9 @@ class RunDirectory:
 
     def finish(self, result: RunResult | GraphResult, begun: Begun) -> None:
         """Write the model, the trace, the certificate and, last, the result."""
-        write_model(self.path, result, {spec.name: spec.id for spec in begun.job.parties}, begun.labels.classes)
+        ids = {spec.name: spec.id for spec in begun.job.parties}
+        encoders = {name: encoding.encoder for name, encoding in begun.encodings.items()}
+        write_model(self.path, result, ids, begun.labels.classes, encoders)
         self.write_trace(result.trace)
         write_text(self.path / CERTIFICATE, result.certificate.to_json() + "\n")
         write_text(self.path / CERTIFICATE_TEXT, str(result.certificate) + "\n")
@@ -303,10 +308,12 @@ def _job_values(job: Job) -> dict[str, Any]:
     keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
+    values |= {f"encode.{key}": getattr(job.encode, key) for key in ENCODE_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):
-        values |= {f"party {number}.{key}": getattr(spec, key) for key in ("name", "id", "label", "features")}
+        keys = ("name", "id", "label", "positive", "features", "columns")
+        values |= {f"party {number}.{key}": getattr(spec, key) for key in keys}
     return values
 
 
