@@ -33,6 +33,7 @@ class Nodes:
     job: str = ""
     graph: str | None = 'kind = "ring"'
     privacy: str | None = None
+    encode: str | None = None
     label: str = 'label = "ill"'
     tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     ending: str = ".csv"
@@ -55,6 +56,7 @@ class Nodes:
         text = f'[job]\nname = "wards"\nsplit = "samples"\n{self.job}\n[model]\n{self.model}\n'
         text += "" if self.graph is None else f"[graph]\n{self.graph}\n"
         text += "" if self.privacy is None else f"[privacy]\n{self.privacy}\n"
+        text += "" if self.encode is None else f"[encode]\n{self.encode}\n"
         for name, table in self.tables.items():
             lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
             (self.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
@@ -82,6 +84,7 @@ def trained_in_python(nodes: Nodes, **settings: Any) -> HorizontalClassifier:
 
 
 def test_model_is_that_of_the_estimator(nodes: Nodes, tacit: Any) -> None:
+    nodes.encode = 'scale = "none"'
     nodes.tables["east"] = dict(reversed(nodes.tables["east"].items()))  # columns are matched by name
     out = nodes.folder / "run"
     answer = tacit("train", nodes.write(), "--out", out)
@@ -98,6 +101,7 @@ def test_model_is_that_of_the_estimator(nodes: Nodes, tacit: Any) -> None:
 
 
 def test_predict_takes_one_file_and_the_printed_command_works(nodes: Nodes, tacit: Any) -> None:
+    nodes.encode = 'scale = "none"'
     answer = tacit("train", nodes.write(), "--out", nodes.folder / "run")
     words = answer.out.splitlines()[-1].split()
     predicted = tacit(*words[1:])
@@ -120,7 +124,7 @@ def test_predict_refuses_two_files_and_missing_columns(nodes: Nodes, tacit: Any,
 
 
 def test_regression(nodes: Nodes, tacit: Any) -> None:
-    nodes.model = 'loss = "squared"\nalpha = 0.01'
+    nodes.model, nodes.encode = 'loss = "squared"\nalpha = 0.01', 'scale = "none"'
     for name in NAMES:
         nodes.tables[name]["ill"] = (nodes.rows_of(name) @ np.arange(4.0)).tolist()
     assert tacit("train", nodes.write(), "--out", nodes.folder / "run").code == 0
@@ -249,7 +253,7 @@ def randomize(nodes: Nodes, tacit: Any, epsilon: float) -> Path:
 
 
 def test_randomized_labels_train_with_their_loss_and_are_certified(nodes: Nodes, tacit: Any) -> None:
-    nodes.job = "tol = 1e-8"
+    nodes.job, nodes.encode = "tol = 1e-8", 'scale = "none"'
     answer = tacit("train", randomize(nodes, tacit, 2), "--out", nodes.folder / "run")
     assert (answer.code, answer.err) == (0, ""), answer
     assert "randomized by the contributors" in answer.out
@@ -271,6 +275,7 @@ def test_randomized_labels_train_with_their_loss_and_are_certified(nodes: Nodes,
 
 
 def test_epsilons_are_no_feature_and_resume_knows_them(nodes: Nodes, tacit: Any) -> None:
+    nodes.encode = 'scale = "none"'
     tacit("train", randomize(nodes, tacit, 30), "--out", nodes.folder / "run", "--quiet")
     assert joint(nodes.folder / "run")["columns"] == ["x0", "x1", "x2", "x3"]
     assert joint(nodes.folder / "run")["loss"] == "logistic"

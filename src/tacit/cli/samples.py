@@ -32,7 +32,9 @@ def prepare_nodes(job: Job, file: str) -> Begun:
         plan.problem.loss.check_labels(labels.values)
     except InputError as error:
         raise InputError(f"{file}: {error}") from error
-    return Begun(job, plan, data.shards, labels, {} if data.encoding is None else dict.fromkeys(job.names, data.encoding))
+    return Begun(
+        job, plan, data.shards, labels, {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
+    )
 
 
 def plan_nodes(

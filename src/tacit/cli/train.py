@@ -81,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
     from tacit.cli.samples import prepare_nodes
     from tacit.cli.summary import is_finished, summary
     from tacit.job import read_job
+    from tacit.runtime.encoded import with_encoding
     from tacit.runtime.store import RunDirectory
 
     _check_interval(options.checkpoint_every)
@@ -108,6 +109,8 @@ def run(options: argparse.Namespace) -> int:
             again = command("tacit", "train", options.job, "--out", directory.path, "--resume")
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
+        certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
+        result = replace(result, certificate=certificate)
         directory.finish(result, begun)
     if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")

@@ -172,7 +172,9 @@ def party_encoding(
 def refuse_columns(spec: PartySpec) -> None:
     """Refuse statements about the columns of a LIBSVM file."""
     if spec.columns:
-        raise InputError(f"party {show(spec.name)}: a LIBSVM file is used as it is: remove columns, or give CSV or Parquet")
+        raise InputError(
+            f"party {show(spec.name)}: a LIBSVM file is used as it is: remove columns, or give CSV or Parquet"
+        )
 
 
 def load_prediction_data(
@@ -210,7 +212,9 @@ def load_prediction_data(
         )
     encoders = encoders or [None] * len(paths)
     tables = [
-        read_table(path, party=spec.name, id_column=spec.id, text_columns=() if encoder is None else encoder.text_columns)
+        read_table(
+            path, party=spec.name, id_column=spec.id, text_columns=() if encoder is None else encoder.text_columns
+        )
         for path, spec, encoder in zip(paths, party_specs, encoders, strict=True)
     ]
     alignment = align(tables, [spec.id for spec in party_specs])
@@ -258,7 +262,9 @@ def _shards(
     own = encoders or [None] * len(tables)
     for table, columns, rows, encoder in zip(tables, names, alignment.rows, own, strict=True):
         if encoder is None:
-            shards.append(Shard(table.party, _pick(table.features(columns, absent_as_zero=said is not None), rows), columns))
+            shards.append(
+                Shard(table.party, _pick(table.features(columns, absent_as_zero=said is not None), rows), columns)
+            )
         elif said is None:
             shards.append(Shard(table.party, encoder.matrix(table, rows), encoder.names))
         else:

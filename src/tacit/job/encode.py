@@ -81,7 +81,7 @@ COLUMN_KEYS: dict[str, Kind] = {
     "kind": one_of(KINDS),
     "low": Kind("a number, or a date such as 2026-01-31", _limit),
     "high": Kind("a number, or a date such as 2026-01-31", _limit),
-    "values": Kind("a list of categories, such as [\"Basel\", \"Bern\"], none twice", _values),
+    "values": Kind('a list of categories, such as ["Basel", "Bern"], none twice', _values),
     "buckets": whole_number(1, MOST_BUCKETS),
     "missing": TRUTH,
 }
@@ -132,7 +132,9 @@ def check_columns(spec: PartySpec) -> None:
     """Refuse what cannot be said of a party's id and label, and `positive` without a label."""
     for role, column in (("id", spec.id), ("label", spec.label)):
         if column is not None and any(known.name == column for known in spec.columns):
-            raise InputError(f"party {show(spec.name)}: the {role} {show(column)} is among its columns: remove it there")
+            raise InputError(
+                f"party {show(spec.name)}: the {role} {show(column)} is among its columns: remove it there"
+            )
     if spec.positive is not None and spec.label is None:
         raise InputError(f"party {show(spec.name)} has positive = {show(spec.positive)} and no label: remove it")
 

@@ -149,8 +149,8 @@ def _unfit(table: ArrowTable, name: str, column: Any) -> InputError:
     """The refusal of a column of dates without a kind, of times, durations or nested values."""
     if kind_of_type(column.type) == DATE:
         return InputError(
-            f'party {show(table.party)}: column {show(name)} holds dates: give it kind = "date" in [party.columns] to use '
-            "them as numbers of days, or leave it out of features"
+            f"party {show(table.party)}: column {show(name)} holds dates: "
+            'give it kind = "date" in [party.columns] to use numbers of days, or leave it out of features'
         )
     return InputError(
         f"party {show(table.party)}: column {show(name)} holds values of type {column.type}, which cannot be encoded: "

@@ -61,7 +61,7 @@ class Encoder:
     def predicting(self, table: Table, rows: Rows | None = None) -> tuple[Matrix, tuple[str, ...]]:
         """Encoded new rows, and what is to be said about them: one line each."""
         said: list[str] = []
-        extra = [name for name in table.default_features({*self.sources, *self.unused})]
+        extra = table.default_features({*self.sources, *self.unused})
         if extra:
             what = "columns" if len(extra) > 1 else "column"
             said.append(f"{table.party}: {what} {listing(extra, 5)} not used by the model, so not looked at")
@@ -85,9 +85,7 @@ class Encoder:
         return len(self.columns) / width if width >= SPARSE_FROM else 1.0
 
 
-def _entries(
-    column: Column, table: ArrowTable, rows: Rows, said: list[str] | None
-) -> list[tuple[Rows, Rows, Vector]]:
+def _entries(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> list[tuple[Rows, Rows, Vector]]:
     """Row, place and value of what is not 0 in the columns that one column becomes."""
     every = np.arange(len(rows))
     if isinstance(column, NumberColumn):
@@ -115,9 +113,10 @@ def _say_texts(column: CategoryColumn | BucketColumn, party: str, texts: Texts, 
         if new.size:
             held = show(texts.values[texts.codes[new[0]]])
             rows = "1 row holds" if new.size == 1 else f"{new.size} rows hold"
+            known = plural(len(column.values), "category")
             said.append(
-                f"{party}: column {show(column.name)}: {rows} none of the model's {plural(len(column.values), 'category')}"
-                f" (such as {held}): counted as other"
+                f"{party}: column {show(column.name)}: {rows} none of the model's {known} (such as {held}): "
+                "counted as other"
             )
 
 

@@ -1,13 +1,13 @@
 """Constants of columns: from rows, where these are not protected, or from the job alone.
 
-A party whose rows are protected gets constants that the job states and nothing else: `public_encoder` sees no row. Of its
-file only this is checked: that each column can be read as the job says. What cannot is refused, before a run begins.
+A party whose rows are protected gets constants that the job states and nothing else: `public_encoder` sees no row. Of
+its file only this is checked: that each column can be read as the job says. What cannot is refused before a run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tacit.data.encode.cells import (
     reads_as_number,
     text_cells,
 )
-from tacit.data.encode.columns import ROWS, BucketColumn, CategoryColumn, Column, NumberColumn
+from tacit.data.encode.columns import JOB, ROWS, BucketColumn, CategoryColumn, Column, NumberColumn
 from tacit.data.encode.encoder import Encoder
 from tacit.data.encode.spec import CATEGORY, DATE, MISSING, NUMBER, OTHER, ColumnSpec, EncodeRules
 from tacit.data.table import ArrowTable
@@ -170,17 +170,17 @@ def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSp
     for name in names:
         spec = given.get(name, ColumnSpec(name))
         check_usable(part.table, name, spec.given_kind)
-        refuse_learning(part.table, spec, rules)
+        refuse_learning(part.table.party, spec, kind_of_type(part.table.arrow(name).type), rules)
         if spec.given_kind == CATEGORY:
             part.texts(name)
         else:
             _check_numbers(part, spec)
 
 
-def refuse_learning(table: ArrowTable, spec: ColumnSpec, rules: EncodeRules) -> None:
-    """Refuse a column of protected rows whose type or job would have its constants taken from them."""
-    where = f"party {show(table.party)}: column {show(spec.name)}"
-    category = (spec.given_kind or kind_of_type(table.arrow(spec.name).type)) == CATEGORY
+def refuse_learning(party: str, spec: ColumnSpec, kind: str, rules: EncodeRules) -> None:
+    """Refuse a column of protected rows whose constants would come from them; `kind` is that of its file."""
+    where = f"party {show(party)}: column {show(spec.name)}"
+    category = (spec.given_kind or kind) == CATEGORY
     if category and spec.values is None and spec.buckets is None:
         raise InputError(
             f"{where} holds categories, and a list taken from its rows would not be private: give it values = [...] or "
@@ -188,8 +188,8 @@ def refuse_learning(table: ArrowTable, spec: ColumnSpec, rules: EncodeRules) -> 
         )
     if not category and spec.low is None and rules.scale in ("standard", "range"):
         raise InputError(
-            f'{where} would be scaled by its rows (scale = "{rules.scale}"), which would not be private: give it low and '
-            'high in [party.columns], or write scale = "none"'
+            f'{where} would be scaled by its rows (scale = "{rules.scale}"), which would not be private: '
+            'give it low and high in [party.columns], or write scale = "none"'
         )
 
 
@@ -198,8 +198,8 @@ def _check_numbers(part: Part, spec: ColumnSpec) -> None:
     cells = part.numbers(spec.name, days=spec.kind == DATE)
     if spec.low is None and not spec.missing and np.isnan(cells).any():
         raise InputError(
-            f"party {show(part.table.party)}: column {show(spec.name)} has blanks, and to fill them with the mean of its "
-            "rows would not be private: give it low and high (blanks become their middle), or missing = true (they "
+            f"party {show(part.table.party)}: column {show(spec.name)} has blanks, and to fill them with the mean of "
+            "its rows would not be private: give it low and high (blanks become their middle), or missing = true (they "
             "become 0), in [party.columns]"
         )
 
@@ -246,7 +246,7 @@ def _fit_number(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -> 
     if spec.low is not None:
         public = _public(spec)
         assert isinstance(public, NumberColumn)
-        return NumberColumn(**{**vars(public), "missing": missing}), fact
+        return replace(public, missing=missing, source=_source(spec)), fact
     mean, deviation = moments(values)
     centre, divisor = 0.0, 1.0
     if rules.scale_of(False) == "standard":
@@ -287,17 +287,23 @@ def _fit_category(
                 counts[value] = counts.get(value, 0) + count
     if spec.buckets is not None:
         missing = blanks > 0 if spec.missing is None else spec.missing
-        return BucketColumn(spec.name, spec.buckets, missing), Fact(blanks, len(counts), 0, len(counts) + missing < 2)
+        fact = Fact(blanks, len(counts), 0, len(counts) + missing < 2)
+        return BucketColumn(spec.name, spec.buckets, missing, _source(spec)), fact
     blanks += counts.pop(MISSING, 0)
     missing = blanks > 0 if spec.missing is None else spec.missing
     if spec.values is not None:
-        column = CategoryColumn(spec.name, _listed(spec.values), missing)
+        column = CategoryColumn(spec.name, _listed(spec.values), missing, _source(spec))
     else:
         _refuse_numbers_as_text(parts[0].table.party, spec, counts, rules)
         column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS)
     other = sum(count for value, count in counts.items() if value not in column.values)
     used = sum(value in counts for value in column.values) + (other > 0) + (missing and blanks > 0)
     return column, Fact(blanks, len(counts), other, used < 2)
+
+
+def _source(spec: ColumnSpec) -> str:
+    """Where the constants of a column with a public range or list come from: that blanks occur may be of the rows."""
+    return ROWS if spec.missing is None else JOB
 
 
 def _kept(counts: dict[str, int], rules: EncodeRules) -> tuple[str, ...]:
