@@ -402,6 +402,7 @@ def test_plan_says_the_same_from_files_and_options(nodes: Nodes, tacit: Any) -> 
     told = json.loads(tacit("plan", job, "--rows", "north=60,east=90,south=50", "--columns", 4, "--json").out)
     assert seen["sizes"].pop("opened") == list(NAMES)
     assert told["sizes"].pop("opened") == []
+    assert [len(sizes.pop("encoding")) for sizes in (seen["sizes"], told["sizes"])] == [1, 0]
     assert seen == told
     assert seen["rows_by_party"] == {"north": 60, "east": 90, "south": 50}
     assert seen["rounds"] == {"most": 20, "fixed": True}
