@@ -246,7 +246,7 @@ def test_retyped_columns() -> None:
     assert (same.tolist(), said) == ([[-1, 1, 0, 0], [1, 0, 1, 0]], ())
     with pytest.raises(InputError, match='"age" holds "old" in row 2, but the model was trained on numbers'):
         encoder.predicting(table(city=["1", "2"], age=["1", "old"]))
-    with pytest.raises(InputError, match="of type date32.*but the model was trained on numbers"):
+    with pytest.raises(InputError, match=r"of type date32.*but the model was trained on numbers"):
         encoder.predicting(table(city=["1", "2"], age=DAYS[:2]))
     with pytest.raises(InputError, match='party "bank" has no column "age"'):
         encoder.predicting(table(city=["1", "2"]))

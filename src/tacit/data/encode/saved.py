@@ -48,7 +48,7 @@ def from_record(record: Any) -> Encoder:
 
 def _column(record: Any) -> Column:
     """One column, every value checked."""
-    if not isinstance(record, Mapping) or record.get("kind") not in _KINDS:
+    if not isinstance(record, Mapping) or record.get("kind") not in tuple(_KINDS):
         raise ValueError(f"its schema has a column {show(record)}")
     kind = record["kind"]
     name, missing, source = record.get("name"), record.get("missing"), record.get("source")
