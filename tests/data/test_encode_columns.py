@@ -233,10 +233,10 @@ def test_new_rows_and_what_is_said_of_them() -> None:
     assert encoded[:, :4].tolist() == [[1, 0, 1, 0], [0, 0, 0, 1], [-1, 0, 0, 1]]
     assert said == (
         'bank: column "extra" not used by the model, so not looked at',
-        'bank: column "age" has 1 blank, which training had not: filled with 2',
-        'bank: column "city" has 1 blank, which training had not: counted as "other"',
+        'bank: column "age" has 1 blank, for which the model has no column: filled with 2',
+        'bank: column "city" has 1 blank, for which the model has no column: counted as "other"',
         'bank: column "city": 1 row holds none of the model\'s 2 categories (such as "z"): counted as other',
-        'bank: column "code" has 1 blank, which training had not: counted as "no bucket"',
+        'bank: column "code" has 1 blank, for which the model has no column: counted as "no bucket"',
     )
 
 

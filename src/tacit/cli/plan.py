@@ -168,6 +168,6 @@ def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
     whole = [name for name, encoding in sizes.encodings.items() if not encoding.protected]
     header = [name for name in sizes.opened if name not in whole]
     read = [f"nothing else was used of {', '.join(header)}"] if header else []
-    read += [f"{', '.join(whole)} was read, as its rows are not protected"] if whole else []
+    read += [f"{', '.join(whole)}: read, as nobody protects these rows"] if whole else []
     said = "; ".join(read) or "nothing was read"
     return [*lines, f"{'':<11} the number of rows and the column names count as public: {said}"]

@@ -103,7 +103,7 @@ def _entries(column: Column, table: ArrowTable, rows: Rows, said: list[str] | No
 
 
 def _say_texts(column: CategoryColumn | BucketColumn, party: str, texts: Texts, said: list[str] | None) -> None:
-    """Remark on blanks that training had not, and on categories that it did not keep."""
+    """Remark on blanks without a column, and on categories that the model does not have."""
     if said is None:
         return
     blanks = int(np.count_nonzero(texts.codes < 0))
@@ -126,7 +126,10 @@ def _blank_name(column: Column) -> str:
 
 def _say_blanks(column: Column, party: str, count: int, what: str, said: list[str] | None) -> None:
     if said is not None and count and not column.missing:
-        said.append(f"{party}: column {show(column.name)} has {plural(count, 'blank')}, which training had not: {what}")
+        said.append(
+            f"{party}: column {show(column.name)} has {plural(count, 'blank')}, "
+            f"for which the model has no column: {what}"
+        )
 
 
 def _assembled(parts: list[tuple[Rows, Rows, Vector]], shape: tuple[int, int], share: float) -> Matrix:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from tacit.data.encode.fit import Encoding, Fact
 from tacit.data.wording import listing, plural
 
 LISTED = 8
+EPOCH = datetime.date(1970, 1, 1)
 
 
 def column_lines(party: str, encoding: Encoding) -> list[str]:
@@ -41,11 +43,24 @@ def describe(column: Column, fact: Fact | None) -> str:
 
 def _number(column: NumberColumn) -> str:
     what = "date" if column.days else "number"
+    marked = " and are marked" if column.missing else ""
     if column.low is not None and column.high is not None:
-        return f"{what} from {column.low:g} to {column.high:g}, blanks become {column.fill:g}"
+        return f"{what} from {_end(column, column.low)} to {_end(column, column.high)}, blanks become " + (
+            f"{_end(column, column.fill)}{marked}"
+        )
     if column.centre == 0.0 and column.divisor == 1.0 and column.source == JOB:
-        return f"{what} as it is" + (", blanks become 0 and are marked" if column.missing else "")
+        return f"{what} as it is" + (f", blanks become 0{marked}" if marked else "")
     return what
+
+
+def _end(column: NumberColumn, value: float) -> str:
+    """An end or the middle of a range, as a date where it is one."""
+    if not column.days:
+        return f"{value:g}"
+    try:
+        return str(EPOCH + datetime.timedelta(days=value))
+    except OverflowError:
+        return f"day {value:g}"
 
 
 def _seen(column: Column, fact: Fact) -> list[str]:
@@ -88,9 +103,10 @@ def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[
             "from the rows of all parties and shared between them"
         )
     elif learnt:
+        whose = "its" if len(learnt) == 1 else "each one's"
         uncovered.append(
             f"the constants of the encoding of {', '.join(learnt)} (means, deviations, which categories and blanks "
-            "occur): they were taken from its rows and are saved with its part of the model"
+            f"occur): they were taken from {whose} rows and are saved with {whose} part of the model"
         )
     if stated:
         assumed.append(
