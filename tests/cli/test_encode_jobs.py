@@ -388,7 +388,9 @@ def test_who_is_protected_follows_what_is_asked(customers: Customers, tacit: Any
     assert tacit("train", customers.write(), "--out", customers.folder / "others").code == 0
     for more in ('protect = "everyone"', 'mechanism = "shares"'):
         private(customers, f"epsilon = 8\nrow_norm = 2\n{more}")
-        assert 'party "bank": column "age" has blanks' in refused("train", customers.write(), "--out", "run")
+        assert 'party "bank": column "age" has blanks' in refused(
+            "train", customers.write(), "--out", customers.folder / "run"
+        )
     private(customers, 'epsilon = "none"\nlabel_epsilon = 2', "")
     assert tacit("train", customers.write(), "--out", customers.folder / "labels").code == 0
 
