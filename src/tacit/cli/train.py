@@ -49,6 +49,9 @@ a job file:
   name = "shop"
   data = "shop.csv"
   id = "customer"
+  [party.columns]          # text is a category, blanks are filled; to choose:
+  zip = { kind = "category" }
+  age = { low = 18, high = 90 }
   [privacy]                # without it nothing is protected
   epsilon = 1              # of the whole run, for each row of shop
 
