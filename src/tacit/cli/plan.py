@@ -21,12 +21,12 @@ Plan a job without training it: its mechanism, rounds, noise, the epsilon of the
 whole run for whom and against whom, what is not covered, the traffic, and what
 the sizes say about its use. What cannot be proven is refused.
 
-It needs the number of rows and of each party's columns as they are encoded. They
-come from the options, or from the parties' files: of a party whose rows are to
-be protected the header is read and the rows are counted; other files are read,
-as their encoding comes from their rows. With split = "samples" --rows is what each party
-has, as in --rows a=100,b=200; and of labels that were randomized beforehand,
-the column with their epsilons is read."""
+It needs the number of rows and of each party's encoded columns. They come from
+the options, or from the parties' files: of a party whose rows are to be
+protected the header is read and the rows are counted; other files are read, as
+their encoding comes from their rows. With split = "samples" --rows is what each
+party has, as in --rows a=100,b=200; and of labels that were randomized
+beforehand, the column with their epsilons is read."""
 EPILOG = """\
 examples:
   tacit plan credit.toml
