@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 
 from tacit.data.encode.cells import Texts, number_cells, text_cells
 from tacit.data.encode.columns import BucketColumn, CategoryColumn, NumberColumn
@@ -295,3 +296,23 @@ def test_chunked_and_dictionary_columns() -> None:
 def test_encoders_are_compared_by_value() -> None:
     assert Encoder((NumberColumn("x"),)) == Encoder((NumberColumn("x"),))
     assert Encoder((NumberColumn("x"),)) != Encoder((NumberColumn("x", 1.0),))
+
+
+def test_sparse_and_dense_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.RandomState(0)
+    columns = {
+        "city": [None if i % 11 == 0 else f"c{rng.randint(90)}" for i in range(300)],
+        "age": [None if i % 7 == 0 else rng.normal() for i in range(300)],
+    }
+    encoder = fitted(columns, rules=EncodeRules(rare=1, most=80)).encoder
+    rows = rng.permutation(300)[:200]
+    sparse = encoder.matrix(table(**columns), rows)
+    assert sp.issparse(sparse)
+    monkeypatch.setattr("tacit.data.encode.encoder.SPARSE_FROM", 10**9)
+    dense = encoder.matrix(table(**columns), rows)
+    assert isinstance(dense, np.ndarray)
+    np.testing.assert_array_equal(sparse.toarray(), dense)
+    kept = {name.removeprefix("city=") for name in encoder.names}
+    for row, at in zip(dense, rows, strict=True):
+        city = columns["city"][at] or "missing"
+        assert row[encoder.names.index(f"city={city if city in kept else 'other'}")] == 1.0

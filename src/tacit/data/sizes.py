@@ -13,8 +13,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from tacit.data.encode.cells import BLANK, kind_of_type
-from tacit.data.encode.fit import Encoding, known_specs, public_encoder, refuse_learning
+from tacit.data.encode.fit import Encoding
 from tacit.data.encode.spec import ColumnSpec, EncodeRules, common_specs
+from tacit.data.encode.stated import known_specs, public_encoder, refuse_learning
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table, refuse_columns
 from tacit.data.nodes import known_epsilons, node_columns, node_encoding, read_nodes
 from tacit.data.randomized import epsilon_columns, label_epsilons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def _value(value: Any) -> str:
         return "true" if value else "false"
     if not isinstance(value, str | int) or not str(value).strip():
         raise ValueError
-    return str(value).strip()
+    return unicodedata.normalize("NFC", str(value).strip())  # as cells of a file are read
 
 
 def _values(value: Any) -> tuple[str, ...]:

@@ -6,7 +6,8 @@
 | cells.py | one column of a table as numbers or as texts, with its blanks |
 | columns.py | the constants of one column, and what they make of its cells |
 | encoder.py | `Encoder`: all columns of a party |
-| fit.py | constants from rows, where these are not protected, or from the job |
+| stated.py | constants from the job, and refusals of constants from protected rows |
+| fit.py | constants from rows that nobody protects |
 | saved.py | an encoder as plain values and back |
 | words.py | what is said about an encoding |
 """

@@ -87,13 +87,21 @@ def text_cells(table: ArrowTable, name: str) -> Texts:
         raise _unfit(table, name, column)
     if pa.types.is_floating(column.type):
         column = pc.if_else(pc.is_nan(column), None, column)
-    text = pc.utf8_normalize(pc.utf8_trim_whitespace(column.cast(pa.large_string())), form="NFC")
-    text = pc.if_else(pc.equal(text, ""), None, text)
-    encoded = text.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return Texts(tuple(encoded.dictionary.to_pylist()), codes)
+    values, codes = _coded(column.cast(pa.large_string()))
+    # Only different texts are cleaned, which are few in most columns; those that become the same are one.
+    clean = pc.utf8_normalize(pc.utf8_trim_whitespace(values), form="NFC")
+    values, places = _coded(pc.if_else(pc.equal(clean, ""), None, clean))
+    return Texts(tuple(values.to_pylist()), np.append(places, -1)[codes])
+
+
+def _coded(column: Any) -> tuple[Any, Rows]:
+    """The different values of a column, and which of them each row has; -1 for none."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    encoded = column.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):  # a column too long for one array stays in pieces
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return encoded.dictionary, codes.astype(np.int64)
 
 
 def reads_as_number(text: str) -> bool:

@@ -24,8 +24,9 @@ from tacit.data.encode.cells import (
 from tacit.data.encode.columns import JOB, ROWS, BucketColumn, CategoryColumn, Column, NumberColumn
 from tacit.data.encode.encoder import Encoder
 from tacit.data.encode.spec import CATEGORY, DATE, MISSING, NUMBER, OTHER, ColumnSpec, EncodeRules
+from tacit.data.encode.stated import known_specs, listed_values, public_encoder, refuse_learning, stated_column
 from tacit.data.table import ArrowTable
-from tacit.data.wording import listing, nearest, show
+from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.types import Vector
 
@@ -120,49 +121,11 @@ def make_encoding(
     return Encoding(Encoder(tuple(columns), unused), facts)
 
 
-def public_encoder(
-    names: Sequence[str],
-    specs: Sequence[ColumnSpec],
-    unused: tuple[str, ...] = (),
-) -> Encoder:
-    """The encoder of columns of which nothing is known but what the job says; the others are numbers, as they are."""
-    given = {spec.name: spec for spec in specs}
-    return Encoder(tuple(_public(given.get(name, ColumnSpec(name))) for name in names), unused)
-
-
-def known_specs(specs: Sequence[ColumnSpec], names: Sequence[str], party: str) -> dict[str, ColumnSpec]:
-    """What the job says by column; refused where it names a column that is no feature."""
-    for spec in specs:
-        if spec.name not in names:
-            raise InputError(
-                f"party {show(party)}: columns names {show(spec.name)}{nearest(spec.name, list(names))}, which is none "
-                f"of its features: they are {listing(names)}"
-            )
-    return {spec.name: spec for spec in specs}
-
-
 def _unused(tables: Sequence[ArrowTable], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({name for table in tables for name in table.columns} - set(names)))
 
 
-# --- constants from the job ---------------------------------------------------------------------------
-
-
-def _public(spec: ColumnSpec) -> Column:
-    """The constants that a job states about one column."""
-    missing, days = bool(spec.missing), spec.kind == DATE
-    if spec.buckets is not None:
-        return BucketColumn(spec.name, spec.buckets, missing)
-    if spec.values is not None:
-        return CategoryColumn(spec.name, _listed(spec.values), missing or MISSING in spec.values)
-    if spec.low is None or spec.high is None:
-        return NumberColumn(spec.name, missing=missing, days=days)
-    centre, half = spec.low / 2 + spec.high / 2, spec.high / 2 - spec.low / 2
-    return NumberColumn(spec.name, centre, half, centre, spec.low, spec.high, missing, days)
-
-
-def _listed(values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(sorted({*values} - {OTHER, MISSING}))
+# --- protected rows ----------------------------------------------------------------------------------
 
 
 def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSpec], rules: EncodeRules) -> None:
@@ -175,22 +138,6 @@ def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSp
             part.texts(name)
         else:
             _check_numbers(part, spec)
-
-
-def refuse_learning(party: str, spec: ColumnSpec, kind: str, rules: EncodeRules) -> None:
-    """Refuse a column of protected rows whose constants would come from them; `kind` is that of its file."""
-    where = f"party {show(party)}: column {show(spec.name)}"
-    category = (spec.given_kind or kind) == CATEGORY
-    if category and spec.values is None and spec.buckets is None:
-        raise InputError(
-            f"{where} holds categories, and a list taken from its rows would not be private: give it values = [...] or "
-            "buckets = 32 in [party.columns], or leave it out of features"
-        )
-    if not category and spec.low is None and rules.scale in ("standard", "range"):
-        raise InputError(
-            f'{where} would be scaled by its rows (scale = "{rules.scale}"), which would not be private: '
-            'give it low and high in [party.columns], or write scale = "none"'
-        )
 
 
 def _check_numbers(part: Part, spec: ColumnSpec) -> None:
@@ -244,7 +191,7 @@ def _fit_number(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -> 
     missing = bool(blank.any() and values.size) if spec.missing is None else spec.missing
     fact = Fact(int(blank.sum()), constant=alike and not missing)
     if spec.low is not None:
-        public = _public(spec)
+        public = stated_column(spec)
         assert isinstance(public, NumberColumn)
         return replace(public, missing=missing, source=_source(spec)), fact
     mean, deviation = moments(values)
@@ -292,7 +239,7 @@ def _fit_category(
     blanks += counts.pop(MISSING, 0)
     missing = blanks > 0 if spec.missing is None else spec.missing
     if spec.values is not None:
-        column = CategoryColumn(spec.name, _listed(spec.values), missing, _source(spec))
+        column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec))
     else:
         _refuse_numbers_as_text(parts[0].table.party, spec, counts, rules)
         column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS)

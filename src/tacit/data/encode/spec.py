@@ -48,7 +48,7 @@ class ColumnSpec:
             raise InputError(f"column {show(self.name)} has both values and buckets: keep one")
         if len(number) == 1:
             raise InputError(f"column {show(self.name)} has {number[0]} alone: give both low and high")
-        if self.low is not None and self.high is not None and not self.low < self.high:
+        if self.low is not None and self.high is not None and not self.low / 2 < self.high / 2:
             raise InputError(f"column {show(self.name)}: low = {self.low:g} is not below high = {self.high:g}")
         if number and (category or self.kind == CATEGORY):
             raise InputError(f"column {show(self.name)}: low and high are for numbers: remove them, or the rest")
