@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     names = [part.name for part in model.parties]
     whole = is_of_rows(options.directory)
     _check_party(options.party, names, whole)
-    data = load_prediction_data(model.specs, match_paths(options.data, names))
+    data = load_prediction_data(model.specs, match_paths(options.data, names), model.encoders)
     row = find_row(data, options.id, options.row)
     predictions = predict(model, data)
     shares = explain(model, data.shards, row)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
+    from tacit.data.encode.fit import Encoding
     from tacit.job import Job
 
 HELP = "see rounds, noise, privacy and traffic before training"
@@ -20,11 +21,12 @@ Plan a job without training it: its mechanism, rounds, noise, the epsilon of the
 whole run for whom and against whom, what is not covered, the traffic, and what
 the sizes say about its use. What cannot be proven is refused.
 
-It needs the number of rows and of each party's columns, which are public. They
-come from the options, or from the parties' files, of which then the header is
-read and the rows are counted. With split = "samples" --rows is what each party
-has, as in --rows a=100,b=200; and of labels that were randomized beforehand,
-the column with their epsilons is read."""
+It needs the number of rows and of each party's encoded columns. They come from
+the options, or from the parties' files: of a party whose rows are to be
+protected the header is read and the rows are counted; other files are read, as
+their encoding comes from their rows. With split = "samples" --rows is what each
+party has, as in --rows a=100,b=200; and of labels that were randomized
+beforehand, the column with their epsilons is read."""
 EPILOG = """\
 examples:
   tacit plan credit.toml
@@ -41,12 +43,16 @@ class KnownSizes:
     columns: Mapping[str, int]
     at_most: bool = False
     opened: tuple[str, ...] = field(default=())
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
+        from tacit.cli.encoding import encoding_record
+
         return {
             "rows": self.rows,
             "at_most": self.at_most,
+            "encoding": encoding_record(self.encodings),
             "columns": dict(self.columns),
             "public": ["the number of rows", "each party's column names"],
             "opened": list(self.opened),
@@ -57,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("job", metavar="JOB.toml", help="the job file")
     parser.add_argument("--rows", metavar="N", help="number of rows (default: count those of the files)")
-    parser.add_argument("--columns", metavar="PARTY=N,...", help="number of feature columns (default: see the files)")
+    parser.add_argument("--columns", metavar="PARTY=N,...", help="number of encoded columns (default: see the files)")
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
 
@@ -82,7 +88,10 @@ def run(options: argparse.Namespace) -> int:
         record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        print("\n".join([f"{'job':<11} {job.name}", *_size_lines(job, sizes), str(plan)]))
+        from tacit.cli.encoding import plan_lines
+
+        encoding = plan_lines(sizes.encodings, shared=False)
+        print("\n".join([f"{'job':<11} {job.name}", *_size_lines(job, sizes), *encoding, str(plan)]))
     return 0
 
 
@@ -104,16 +113,20 @@ def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
                 f"party {show(spec.name)}: there is no file {show(str(path))}: mend the path of data, or give --rows "
                 "and --columns to plan without files"
             )
-    found = {spec.name: public_size(spec, job.parties, job.folder) for spec in needed}
+    found = {
+        spec.name: public_size(spec, job.parties, job.folder, job.encode, protected=spec.name in job.protected)
+        for spec in needed
+    }
+    encodings = {name: size.encoding for name, size in found.items() if size.encoding is not None}
     widths = {spec.name: known.get(spec.name) or found[spec.name].columns for spec in job.parties}
     if given is not None:
-        return KnownSizes(given, widths, opened=tuple(found))
+        return KnownSizes(given, widths, opened=tuple(found), encodings=encodings)
     lengths = {name: size.rows for name, size in found.items()}
     matched = any(spec.id is not None for spec in job.parties)
     if not matched and len(set(lengths.values())) > 1:
         held = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise InputError(f"without ids every party needs the same rows, but they are {held}: name an id for each party")
-    return KnownSizes(min(lengths.values()), widths, at_most=matched, opened=tuple(found))
+    return KnownSizes(min(lengths.values()), widths, matched, tuple(found), encodings)
 
 
 def parse_columns(text: str, names: list[str], option: str = "--columns") -> dict[str, int]:
@@ -158,5 +171,9 @@ def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
     if job.holdout:
         held = held_count(sizes.rows, job.holdout)
         lines.append(f"{'':<11} {plural(held, 'row')} of them held out (holdout = {job.holdout:g}): not trained on")
-    read = "nothing was read" if not sizes.opened else f"nothing else was used of {', '.join(sizes.opened)}"
-    return [*lines, f"{'':<11} the number of rows and the column names count as public: {read}"]
+    whole = [name for name, encoding in sizes.encodings.items() if not encoding.protected]
+    header = [name for name in sizes.opened if name not in whole]
+    read = [f"nothing else was used of {', '.join(header)}"] if header else []
+    read += [f"{', '.join(whole)}: read, as nobody protects these rows"] if whole else []
+    said = "; ".join(read) or "nothing was read"
+    return [*lines, f"{'':<11} the number of rows and the column names count as public: {said}"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
+    from tacit.data.encode.fit import Encoding
     from tacit.job import Job
     from tacit.types import Vector
 
@@ -24,13 +25,17 @@ class NodeSizes:
     columns: int
     epsilons: Mapping[str, Vector] = field(default_factory=dict)
     opened: bool = False
+    encoding: Encoding | None = None
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
+        from tacit.cli.encoding import encoding_record
+
         public = ["each party's number of rows", "the column names", *(["label epsilons"] if self.epsilons else [])]
         return {
             "rows": dict(self.rows),
             "columns": self.columns,
+            "encoding": encoding_record({} if self.encoding is None else {"all parties": self.encoding}),
             "public": public,
             "opened": list(self.rows) if self.opened else [],
         }
@@ -52,7 +57,10 @@ def print_plan(job: Job, options: argparse.Namespace) -> None:
         record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        print("\n".join([f"{'job':<11} {job.name}", *_lines(job, sizes), str(plan)]))
+        from tacit.cli.encoding import plan_lines
+
+        encoding = plan_lines({} if sizes.encoding is None else {"all parties": sizes.encoding}, shared=True)
+        print("\n".join([f"{'job':<11} {job.name}", *_lines(job, sizes), *encoding, str(plan)]))
 
 
 def _trained_epsilons(job: Job, sizes: NodeSizes, rows: Sequence[int]) -> Mapping[str, Vector]:
@@ -72,13 +80,15 @@ def _trained_epsilons(job: Job, sizes: NodeSizes, rows: Sequence[int]) -> Mappin
 
 def find_node_sizes(job: Job, rows: str | None, columns: str | None) -> NodeSizes:
     """Sizes from the options, or else from the files."""
-    from tacit.data.sizes import public_nodes
+    from tacit.data.sizes import node_sizes, public_nodes
 
     if (rows is None) != (columns is None):
         raise InputError('with split = "samples" give both --rows and --columns, or neither')
     if rows is None or columns is None:
         found, width, epsilons = public_nodes(job.parties, job.folder)
-        return NodeSizes(found, width, epsilons, opened=True)
+        encoding = node_sizes(job.parties, job.folder, job.encode, protected=bool(job.protected))
+        width = width if encoding is None else len(encoding.encoder.names)
+        return NodeSizes(found, width, epsilons, True, encoding)
     names = list(job.names)
     widths = set(_by_party(columns, names, "--columns").values())
     if len(widths) > 1:
@@ -106,6 +116,8 @@ def _lines(job: Job, sizes: NodeSizes) -> list[str]:
 
     parts = ", ".join(f"{name} {plural(count, 'row')}" for name, count in sizes.rows.items())
     read = "nothing else was used of the files" if sizes.opened else "nothing was read, labels count as not randomized"
+    if sizes.encoding is not None and not sizes.encoding.protected:
+        read = "the files were read, as their rows are not protected"
     also = " and the label epsilons" if sizes.epsilons else ""
     aside = sum(held_count(count, job.holdout) for count in sizes.rows.values())
     held = f"{'':<11} {plural(aside, 'row')} of them held out (holdout = {job.holdout:g}): not trained on"

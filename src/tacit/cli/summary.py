@@ -37,6 +37,7 @@ def summary(
         ("job", begun.job.name),
         ("rows", _rows_of_nodes(begun) if data is None else _rows(data)),
         *_held_out(begun),
+        *_columns(begun),
         *_classes(begun),
         ("rounds", rounds if is_finished(result) else f"{rounds}: NOT converged"),
         *_objective(record),
@@ -106,6 +107,14 @@ def _held_out(begun: Begun) -> list[tuple[str, str]]:
 
 def _sent(record: dict[str, int]) -> str:
     return f"{size(record['bytes'])} between neighbours, {size(record['bytes_busiest_edge'])} over the busiest edge"
+
+
+def _columns(begun: Begun) -> list[tuple[str, str]]:
+    """How the columns were encoded, by party, or once where all have the same."""
+    from tacit.cli.encoding import train_lines
+
+    lines = train_lines(begun.encodings, shared=begun.job.split == "samples")
+    return [("" if number else "columns", line) for number, line in enumerate(lines)]
 
 
 def _classes(begun: Begun) -> list[tuple[str, str]]:

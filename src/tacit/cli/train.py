@@ -51,6 +51,9 @@ a job file:
   name = "shop"
   data = "shop.csv"
   id = "customer"
+  [party.columns]          # text is a category, blanks are filled; to choose:
+  zip = { kind = "category" }
+  age = { low = 18, high = 90 }
   [privacy]                # without it nothing is protected
   epsilon = 1              # of the whole run, for each row of shop
 
@@ -87,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
     from tacit.cli.samples import prepare_nodes
     from tacit.cli.summary import is_finished, summary
     from tacit.job import read_job
+    from tacit.runtime.encoded import with_encoding
     from tacit.runtime.store import RunDirectory
 
     _check_interval(options.checkpoint_every)
@@ -114,6 +118,8 @@ def run(options: argparse.Namespace) -> int:
             again = command("tacit", "train", options.job, "--out", directory.path, "--resume")
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
+        certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
+        result = replace(result, certificate=certificate)
         directory.finish(result, begun)
         evaluated = evaluate_run(directory, result, begun, data)
     if not is_finished(result):
@@ -143,7 +149,8 @@ def prepare(job: Job) -> tuple[JobData, Begun]:
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
     data = load_job_data(job)
-    labels, held = encode_labels(data.labels, loss, job.holder), None
+    positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
+    labels, held = encode_labels(data.labels, loss, job.holder, positive), None
     shards: Sequence[Shard] = data.shards
     if job.holdout:
         mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)
@@ -152,11 +159,11 @@ def prepare(job: Job) -> tuple[JobData, Begun]:
     columns = tuple(shard.features.shape[1] for shard in shards)
     plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
     plan.problem.loss.check_labels(labels.values)
-    return data, Begun(job, plan, shards, labels, held)
+    return data, Begun(job, plan, shards, labels, held, data.encodings)
 
 
-def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
-    """Labels as the loss wants them: -1 and +1, or numbers."""
+def encode_labels(values: Any, loss: Loss, party: str, positive: str | float | bool | None = None) -> Labels:
+    """Labels as the loss wants them: -1 and +1 (for `positive`, where it is chosen), or numbers."""
     import numpy as np
 
     from tacit.data.labels import encode_binary
@@ -164,9 +171,11 @@ def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
     from tacit.runtime.store import Labels
 
     if loss.task == "classification":
-        encoded, classes = encode_binary(values, party=party)
+        encoded, classes = encode_binary(values, party=party, positive=positive)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
         return Labels(encoded, tuple(plain))
+    if positive is not None:
+        raise InputError(f"positive = {show(positive)} is for two classes, not for loss {show(loss.name)}: remove it")
     try:
         return Labels(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError) as error:

@@ -37,6 +37,18 @@ class HeldOut:
         return len(self.labels)
 
 
+@dataclass(frozen=True)
+class Holdout:
+    """Which part of the rows is held out, and by which seed."""
+
+    part: float = 0.0
+    seed: int = 0
+
+    def trained(self, rows: int, ids: npt.NDArray[Any] | None) -> Mask | None:
+        """Which of so many rows are trained on; None for all of them."""
+        return ~held_rows(rows, self.part, self.seed, ids) if self.part > 0 else None
+
+
 def held_count(rows: int, part: float) -> int:
     """How many of so many rows are held out: at least one, and at least one is left to train on."""
     return min(max(1, round(part * rows)), rows - 1) if part > 0 else 0

@@ -7,7 +7,7 @@ import io
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError, zlib.error, Overflo
 BLOCK = 1 << 24  # bytes; a row must fit in a block, and rows of many thousand columns are long
 
 
-def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | None = None) -> Table:
+def read_table(
+    path: str | os.PathLike[str], *, party: str, id_column: str | None = None, text_columns: Sequence[str] = ()
+) -> Table:
     """Read a table from a file.
 
     Parameters
@@ -41,6 +43,8 @@ def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | Non
     id_column : str, optional
         A column of a CSV file to read as text, so that ids keep their leading zeros and all their
         digits.
+    text_columns : sequence of str
+        Other columns of a CSV file to read so; those that it does not have are passed over.
 
     Returns
     -------
@@ -57,14 +61,14 @@ def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | Non
     reader, hint = reader_of(path, party)
     check_file(path, party)
     try:
-        return reader(path, party, id_column)
+        return reader(path, party, tuple(text_columns) if id_column is None else (id_column, *text_columns))
     except InputError:
         raise
     except DAMAGED as error:
         raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
 
 
-_Reader = Callable[[Path, str, str | None], Table]
+_Reader = Callable[[Path, str, tuple[str, ...]], Table]
 
 
 def reader_of(path: Path, party: str) -> tuple[_Reader, str]:
@@ -101,11 +105,11 @@ def unzipped(path: Path) -> bytes:
     return gzip.decompress(content) if path.name.lower().endswith(".gz") else content
 
 
-def _read_csv(path: Path, party: str, id_column: str | None) -> Table:
+def _read_csv(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     """Read CSV by Arrow, which infers the type of each column."""
     zipped = path.name.lower().endswith(".gz")
     source: Any = pa.BufferReader(unzipped(path)) if zipped else str(path)
-    types = {id_column: pa.string()} if id_column is not None else None
+    types = dict.fromkeys(as_text, pa.string())
     data = pyarrow.csv.read_csv(
         source,
         read_options=pyarrow.csv.ReadOptions(block_size=BLOCK),
@@ -123,7 +127,7 @@ def check_separator(names: list[str], path: Path, party: str) -> None:
             raise InputError(f"party {show(party)}: {show(str(path))} looks separated by {word}: separate it by commas")
 
 
-def _read_parquet(path: Path, party: str, id_column: str | None) -> Table:
+def _read_parquet(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     """Read Parquet; a single file, so that folder names are not taken for columns."""
     with pyarrow.parquet.ParquetFile(path) as file:
         data = file.read()
@@ -151,7 +155,7 @@ def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> T
     return ArrowTable(party=party, columns=names, n_rows=count, data=data)
 
 
-def _read_libsvm(path: Path, party: str, id_column: str | None) -> Table:
+def _read_libsvm(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     """Read LIBSVM text as CSR."""
     from sklearn.datasets import load_svmlight_file  # here: it is slow to import and rarely needed
 

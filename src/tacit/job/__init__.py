@@ -6,6 +6,7 @@
 | privacy.py | the section [privacy] |
 | options.py | the section [privacy.options] |
 | graph.py | the section [graph] |
+| encode.py | the section [encode], and what a party says about its columns |
 | values.py | the kinds of value |
 | parties.py | what the parties must be |
 | write.py | values as TOML |

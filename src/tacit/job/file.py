@@ -3,12 +3,13 @@
 [job]      name, split, engine, rounds, tol, seed, secure_aggregation, holdout
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
 [graph]    kind or edges, with split = "samples"
+[encode]   scale, rare, most: how columns become numbers
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
            coef_norm, refit, label_norm, epsilon_by_party, honest, noise_seed; without the section nothing is protected,
            and the certificate says so
 [privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
            randomized: numbers of the papers' methods of a sample split
-[[party]]  name, data, id, label, features
+[[party]]  name, data, id, label, positive, features, columns
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tacit.data.encode.spec import EncodeRules
+from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.data.wording import listing, nearest, one_line, show
 from tacit.errors import InputError
+from tacit.job.encode import COLUMNS, POSITIVE_LABEL, check_columns, columns_record, make_columns, protected_parties
+from tacit.job.encode import KEYS as ENCODE_KEYS
 from tacit.job.graph import KEYS as GRAPH_KEYS
 from tacit.job.graph import GraphSpec, make_spec
 from tacit.job.options import KEYS as OPTION_KEYS
@@ -90,6 +95,8 @@ class Job:
         order of rows. 0 trains on all.
     graph : GraphSpec or None
         Who talks to whom, where the rows are split.
+    encode : EncodeRules
+        How columns become numbers.
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
     """
@@ -107,6 +114,7 @@ class Job:
     secure_aggregation: bool = False
     holdout: float = 0.0
     graph: GraphSpec | None = None
+    encode: EncodeRules = field(default_factory=EncodeRules)
     folder: Path = Path(".")
 
     @property
@@ -118,6 +126,11 @@ class Job:
     def names(self) -> tuple[str, ...]:
         """The parties' names."""
         return tuple(party.name for party in self.parties)
+
+    @property
+    def protected(self) -> frozenset[str]:
+        """The parties whose rows are to be protected: no constant of their encoding may come from their rows."""
+        return protected_parties(self.privacy, self.split, self.parties)
 
     def make_graph(self) -> Graph:
         """The graph between the parties, where the rows are split."""
@@ -144,6 +157,7 @@ class Job:
         lines += [assignment(key, getattr(self.model, key)) for key in _KEYS["model"]]
         if self.graph is not None:
             lines += ["", "[graph]", *(assignment(key, getattr(self.graph, key)) for key in GRAPH_KEYS)]
+        lines += ["", "[encode]", *(assignment(key, getattr(self.encode, key)) for key in ENCODE_KEYS)]
         if self.privacy is not None:
             lines += ["", "[privacy]"]
             lines += [assignment(key, value) for key, value in values_of(self.privacy).items()]
@@ -151,7 +165,7 @@ class Job:
             lines += ["", f"[{OPTIONS}]"]
             lines += [assignment(key, value) for key, value in values_of_options(self.options).items()]
         for party in self.parties:
-            values = {key: getattr(party, key) for key in _KEYS["party"]}
+            values = {key: getattr(party, key) for key in _KEYS["party"]} | {"columns": columns_record(party.columns)}
             if folder is not None:
                 values["data"] = self._moved(party.data, Path(folder))
             lines += ["", "[[party]]"]
@@ -208,12 +222,13 @@ def load_job_data(job: Job) -> JobData:
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    return load_training_data(job.parties, job.folder)
+    return load_training_data(job.parties, job.folder, job.encode, job.protected, Holdout(job.holdout, job.seed or 0))
 
 
 def load_job_nodes(job: Job) -> NodesData:
     """Read the data of a job with split = "samples"; as `load_job_data`."""
-    return load_nodes(job.parties, job.folder)
+    holdout = Holdout(job.holdout, job.seed or 0)
+    return load_nodes(job.parties, job.folder, job.encode, protected=bool(job.protected), holdout=holdout)
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -239,6 +254,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "published": TRUTH,
     },
     "graph": GRAPH_KEYS,
+    "encode": ENCODE_KEYS,
     "privacy": PRIVACY_KEYS,
     OPTIONS: OPTION_KEYS,
     "party": {
@@ -246,7 +262,9 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "data": TEXT,
         "id": TEXT,
         "label": TEXT,
+        "positive": POSITIVE_LABEL,
         "features": NAMES,
+        "columns": COLUMNS,
     },
 }
 _SECTIONS = tuple(name for name in _KEYS if name != OPTIONS)  # a section of its own inside another
@@ -292,6 +310,7 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         privacy=privacy,
         options=options,
         parties=parties,
+        encode=EncodeRules(**_section(document.get("encode", {}), "encode")),
         graph=_graph(document, split, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
     )
@@ -360,6 +379,9 @@ def _party(values: Any, number: int) -> PartySpec:
     for key in ("name", "data"):
         if key not in parsed:
             raise InputError(f"party {number} has no {key}: add {key} = ...")
+    if "columns" in parsed:
+        parsed["columns"] = make_columns(parsed["columns"], number)
     spec = PartySpec(**parsed)
     check_party(spec, number)
+    check_columns(spec)
     return spec

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from tacit.algorithms.rows import RowClip
+from tacit.data.encode.encoder import Encoder
+from tacit.data.encode.saved import from_record
 from tacit.data.load import PartySpec, PredictionData
 from tacit.data.wording import show
 from tacit.errors import InputError
@@ -46,6 +48,8 @@ class SavedModel:
         The only party that may see predictions of a private run; None where anyone may.
     not_covered : tuple of str
         What the certificate of a private run says about predictions that it does not cover.
+    encoders : tuple of Encoder or None
+        How each party's columns become the model's; None where they are the same.
     """
 
     loss: str
@@ -56,12 +60,16 @@ class SavedModel:
     ids: tuple[str | None, ...]
     predictions_for: str | None = None
     not_covered: tuple[str, ...] = ()
+    encoders: tuple[Encoder | None, ...] = ()
 
     @property
     def specs(self) -> tuple[PartySpec, ...]:
         """What each party's file of new rows must hold."""
-        pairs = zip(self.parties, self.ids, strict=True)
-        return tuple(PartySpec(party.name, id=id_, features=party.columns) for party, id_ in pairs)
+        encoders = self.encoders or (None,) * len(self.parties)
+        return tuple(
+            PartySpec(party.name, id=id_, features=party.columns if encoder is None else encoder.sources)
+            for party, id_, encoder in zip(self.parties, self.ids, encoders, strict=True)
+        )
 
     def score(self, shards: Sequence[Shard]) -> Vector:
         """Score of each row: the sum of the parties' scores and the constant."""
@@ -119,17 +127,35 @@ def load_model(path: str | Path) -> SavedModel:
         task=task,
         classes=_classes(file, record, task),
         constant=_number(file, record.get("constant"), "constant"),
-        parties=tuple(party for party, _ in pairs),
-        ids=tuple(id_ for _, id_ in pairs),
+        parties=tuple(party for party, _, _ in pairs),
+        ids=tuple(id_ for _, id_, _ in pairs),
         predictions_for=_predictions_for(file, record, names),
         not_covered=_not_covered(run / CERTIFICATE),
+        encoders=tuple(encoder for _, _, encoder in pairs),
     )
 
 
-def _consensus(file: Path, record: dict[str, Any]) -> tuple[PartyModel, str | None]:
+_Part = tuple[PartyModel, str | None, Encoder | None]
+
+
+def _consensus(file: Path, record: dict[str, Any]) -> _Part:
     """The model of whole rows: one file is enough to predict, and it needs no ids."""
     columns, coef = _coefficients(file, record)
-    return PartyModel(ROWS, columns, coef, 0.0, _clip(file, record.get("clip"), len(columns))), None
+    model = PartyModel(ROWS, columns, coef, 0.0, _clip(file, record.get("clip"), len(columns)))
+    return model, None, _encoder(file, record, columns)
+
+
+def _encoder(file: Path, record: dict[str, Any], columns: tuple[str, ...]) -> Encoder | None:
+    """How the columns were encoded; a run of an earlier version does not say, as its columns were numbers."""
+    if record.get("schema") is None:
+        return None
+    try:
+        encoder = from_record(record["schema"])
+    except ValueError as error:
+        raise damaged(file, str(error)) from error
+    if encoder.names != columns:
+        raise damaged(file, "its schema does not fit its columns")
+    return encoder
 
 
 def _predictions_for(file: Path, record: dict[str, Any], names: Sequence[str]) -> str | None:
@@ -163,7 +189,7 @@ def _check_finished(run: Path) -> None:
     _read(run / RESULT)
 
 
-def _party(folder: Path, name: str, joint: Path) -> tuple[PartyModel, str | None]:
+def _party(folder: Path, name: str, joint: Path) -> _Part:
     if Path(name).name != name or "\0" in name:
         raise damaged(joint, f"{show(name)} is no name of a party")
     file = folder / f"{name}.json"
@@ -174,7 +200,8 @@ def _party(folder: Path, name: str, joint: Path) -> tuple[PartyModel, str | None
     id_ = None if record.get("id", 0) is None else _text(file, record, "id")
     bend = _number(file, record.get("bend", 0.0), "bend")
     offset = _number(file, record.get("offset"), "offset")
-    return PartyModel(name, columns, values, offset, _clip(file, record.get("clip"), len(columns)), bend), id_
+    model = PartyModel(name, columns, values, offset, _clip(file, record.get("clip"), len(columns)), bend)
+    return model, id_, _encoder(file, record, columns)
 
 
 def _coefficients(file: Path, record: dict[str, Any]) -> tuple[tuple[str, ...], Vector]:

@@ -7,7 +7,7 @@
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round, added as it ends; infinities and NaN are "infinity", "-infinity" and "nan" |
-| model/PARTY.json | one party's columns and coefficients, or a node's model where the rows are split |
+| model/PARTY.json | one party's columns, how they were encoded, and coefficients; a node's where the rows are split |
 | model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
 | evaluation.json | how good the model is; in a private run for the label holder alone |
@@ -23,9 +23,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,10 +33,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tacit.data.encode.fit import Encoding
 from tacit.data.holdout import HeldOut
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
+from tacit.job.encode import KEYS as ENCODE_KEYS
 from tacit.job.graph import KEYS as GRAPH_KEYS
 from tacit.job.options import KEYS as OPTION_KEYS
 from tacit.job.options import SECTION as OPTIONS
@@ -81,13 +83,14 @@ class Labels:
 
 @dataclass(frozen=True)
 class Begun:
-    """Everything that must be the same when a run goes on: the job, its plan and its data; and rows held out."""
+    """Everything that must be the same when a run goes on: the job, plan and encoded data; and rows held out."""
 
     job: Job
     plan: Plan | GraphPlan
     shards: Sequence[Shard]
     labels: Labels
     held: HeldOut | None = None
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """As plain values, for plan.json."""
@@ -246,7 +249,9 @@ class RunDirectory:
 
     def finish(self, result: RunResult | GraphResult, begun: Begun) -> None:
         """Write the model, the trace, the certificate and, last, the result."""
-        write_model(self.path, result, {spec.name: spec.id for spec in begun.job.parties}, begun.labels.classes)
+        ids = {spec.name: spec.id for spec in begun.job.parties}
+        encoders = {name: encoding.encoder for name, encoding in begun.encodings.items()}
+        write_model(self.path, result, ids, begun.labels.classes, encoders)
         self.write_trace(result.trace)
         write_text(self.path / CERTIFICATE, result.certificate.to_json() + "\n")
         write_text(self.path / CERTIFICATE_TEXT, str(result.certificate) + "\n")
@@ -322,11 +327,13 @@ def _job_values(job: Job) -> dict[str, Any]:
     keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "holdout")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
+    values |= {f"encode.{key}": getattr(job.encode, key) for key in ENCODE_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
     values |= {f"{OPTIONS}.{key}": job.options and getattr(job.options, key) for key in OPTION_KEYS}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):
-        values |= {f"party {number}.{key}": getattr(spec, key) for key in ("name", "id", "label", "features")}
+        of_party = ("name", "id", "label", "positive", "features", "columns")
+        values |= {f"party {number}.{key}": getattr(spec, key) for key in of_party}
     return values
 
 
