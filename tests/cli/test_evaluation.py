@@ -32,7 +32,7 @@ def by_kind(record: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def test_figures_are_those_of_models_that_have_not_seen_the_rows(files: Any, tacit: Any) -> None:
-    files.job = "holdout = 0.25"
+    files.job, files.encode = "holdout = 0.25", 'scale = "none"'
     record, answer = trained(files, tacit)
     assert record["rows"] == {"trained": 90, "held_out": 30, "evaluated": 30}
     assert record["held_out"]

@@ -47,6 +47,7 @@ def test_parts_sum_to_the_prediction(files: Any, tacit: Any) -> None:
 
 
 def test_a_party_sees_its_own_columns_alone(files: Any, tacit: Any) -> None:
+    files.encode = 'scale = "none"'
     words = trained(files, tacit)
     record = json.loads(tacit("explain", *words, "--id", "c0003", "--party", "shop", "--json").out)
     view = record["view"]
