@@ -52,6 +52,14 @@ class MemoryParty:
         """Take the last agreed step."""
         self._move(inbox, int(inbox["control"][0]))
 
+    def retune(self, problem: Problem) -> None:
+        """Go on with another alpha: the Gram matrix stays, and is factorised anew with the other ridge."""
+        self.problem = problem
+        self.ridge = problem.alpha * problem.regularizer.l2 * problem.total
+        if self.solver is not None:
+            self.solver.set_ridge(self.ridge)
+            self.solved = self.solver.solve(self.other)
+
     def _move(self, inbox: Arrays, slot: int) -> None:
         coefficients = inbox["coefficients"]
         if slot < 0 or not coefficients.size:
