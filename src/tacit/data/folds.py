@@ -14,7 +14,9 @@ Rows = npt.NDArray[np.intp]
 Splits = list[tuple[Rows, Rows]]
 
 
-def deal_folds(count: Any, rows: int, seed: int, kinds: npt.NDArray[Any] | None = None) -> Splits:
+def deal_folds(
+    count: Any, rows: int, seed: int, kinds: npt.NDArray[Any] | None = None, *, name: str = "folds"
+) -> Splits:
     """Rows to train on and rows to test on, for each fold; every row is tested on once.
 
     Parameters
@@ -26,6 +28,8 @@ def deal_folds(count: Any, rows: int, seed: int, kinds: npt.NDArray[Any] | None 
         Of the permutation in which the rows are dealt out.
     kinds : array or None
         The class of each row: every fold gets its share of each, to within one row.
+    name : str
+        What users call the count.
 
     Raises
     ------
@@ -33,9 +37,9 @@ def deal_folds(count: Any, rows: int, seed: int, kinds: npt.NDArray[Any] | None 
         For a count that is no whole number of at least 2, or more than there are rows.
     """
     if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 2:
-        raise InputError(f"folds={count!r} is not allowed: it must be a whole number of at least 2")
+        raise InputError(f"{name}={count!r} is not allowed: it must be a whole number of at least 2")
     if count > rows:
-        raise InputError(f"{count} folds need at least as many rows: there are n_samples={rows}")
+        raise InputError(f"{name}={count} needs at least {count} rows: there are n_samples={rows}")
     order = np.random.RandomState(seed).permutation(rows)
     if kinds is not None:
         order = order[np.argsort(np.asarray(kinds)[order], kind="stable")]
