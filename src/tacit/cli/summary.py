@@ -23,8 +23,15 @@ def is_finished(result: RunResult | GraphResult) -> bool:
     return result.converged or result.plan.fixed_rounds
 
 
-def summary(begun: Begun, result: RunResult | GraphResult, directory: Path, data: JobData | None) -> list[str]:
-    """How the run went; `data` say how rows were matched, where they were."""
+def summary(
+    begun: Begun,
+    result: RunResult | GraphResult,
+    directory: Path,
+    data: JobData | None,
+    searched: dict[str, Any] | None = None,
+) -> list[str]:
+    """How the run went; `data` say how rows were matched, where they were, and `searched` how alpha was chosen."""
+    from tacit.cli.search import search_line
     from tacit.data.wording import plural
     from tacit.runtime.store import result_record
 
@@ -34,11 +41,15 @@ def summary(begun: Begun, result: RunResult | GraphResult, directory: Path, data
         ("job", begun.job.name),
         ("rows", _rows_of_nodes(begun) if data is None else _rows(data)),
         *_classes(begun),
+        *([] if searched is None else [("alpha", search_line(searched))]),
         ("rounds", rounds if is_finished(result) else f"{rounds}: NOT converged"),
         *_objective(record),
         ("traffic", _sent(record["traffic"]) if data is None else traffic(record["traffic"])),
         *_privacy(result),
-        ("written", f"{directory}: model, trace.jsonl, certificate.txt, result.json"),
+        (
+            "written",
+            f"{directory}: model, trace.jsonl, certificate.txt, result.json{'' if searched is None else ', search.json'}",
+        ),
     ]
     lines = [f"{title:<10} {text}".rstrip() for title, text in rows]
     if result.plan.private is not None and data is not None:  # of rows trained on, no certificate covers the scores

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ def deal_folds(
     InputError
         For a count that is no whole number of at least 2, or more than there are rows.
     """
-    if isinstance(count, bool) or not isinstance(count, numbers.Integral) or count < 2:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 2:
         raise InputError(f"{name}={count!r} is not allowed: it must be a whole number of at least 2")
     if count > rows:
         raise InputError(f"{name}={count} needs at least {count} rows: there are n_samples={rows}")
@@ -44,5 +43,5 @@ def deal_folds(
     if kinds is not None:
         order = order[np.argsort(np.asarray(kinds)[order], kind="stable")]
     fold = np.empty(rows, dtype=np.intp)
-    fold[order] = np.arange(rows) % count
-    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(count)]
+    fold[order] = np.arange(rows) % int(count)
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(count))]

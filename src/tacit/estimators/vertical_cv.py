@@ -65,8 +65,8 @@ class _Search(_Vertical):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> RunResult:
         check_not_private(self.privacy)
         check_rule(self.rule)
-        alphas = alpha_grid(self.alphas)
-        plan, shards, encoded, layout = self._prepare(X, y, sample_weight, alphas[0], None)
+        plan, shards, encoded, layout = self._prepare(X, y, sample_weight, 1.0, None)
+        alphas = alpha_grid(self.alphas, plan.problem.total)
         found = search_alpha(plan, shards, encoded, alphas, self._splits(plan, encoded), self.rule)
         if found.unfinished:
             warnings.warn(_why_unfinished(found, plan), ConvergenceWarning, stacklevel=3)
@@ -110,7 +110,7 @@ class VerticalClassifierCV(_Search, VerticalClassifier):
     Parameters
     ----------
     alphas : int or list of float, default 10
-        What to try; a number stands for so many between 1 and 1e-6, at even ratios.
+        What to try; a number stands for so many at even ratios, from 1 to 1e-4 or, where that is less, 0.01 / rows.
     cv : int, splitter or list of (train, test), default 5
         How many folds, dealt out at random with an even share of each class; or as in scikit-learn.
     rule : {"best", "one-standard-error"}, default "best"

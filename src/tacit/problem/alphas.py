@@ -14,22 +14,32 @@ from tacit.problem.regularizers import Regularizer
 from tacit.types import Vector
 
 RULES = ("best", "one-standard-error")
-LARGEST, LEAST = 1.0, 1e-6  # of the grid where only its length is given
+LARGEST, LEAST = 1.0, 1e-4  # of the grid where only its length is given ...
+LEAST_WEIGHT = 0.01  # ... or alpha times rows, where that is less: a prior sd of 10 for each coefficient, hardly a pull
+LEAST_EVER = 1e-12
 MOST_ALPHAS = 1000
 
 
-def alpha_grid(alphas: Any) -> tuple[float, ...]:
-    """The alphas to try, from the largest: a list of numbers above 0, or how many between 1 and 1e-6.
+def alpha_grid(alphas: Any, total: float) -> tuple[float, ...]:
+    """The alphas to try, from the largest.
+
+    Parameters
+    ----------
+    alphas : list of float, or int
+        Numbers above 0; or how many, at even ratios from 1 to 1e-4 or, where that is less, 0.01 / total.
+    total : float
+        Rows, or the sum of their weights.
 
     Raises
     ------
     InputError
         For what is neither.
     """
-    if isinstance(alphas, numbers.Integral) and not isinstance(alphas, bool):
+    if isinstance(alphas, int | np.integer) and not isinstance(alphas, bool):
         if not 2 <= alphas <= MOST_ALPHAS:
             raise InputError(f"alphas={alphas} is not allowed: give a number from 2 to {MOST_ALPHAS}, or a list")
-        return tuple(float(value) for value in np.geomspace(LARGEST, LEAST, int(alphas)))
+        least = max(min(LEAST, LEAST_WEIGHT / total), LEAST_EVER)
+        return tuple(float(value) for value in np.geomspace(LARGEST, least, int(alphas)))
     if isinstance(alphas, str) or np.ndim(alphas) != 1 or not 1 <= np.size(alphas) <= MOST_ALPHAS:
         raise InputError(f"alphas={alphas!r} is not allowed: give how many to try, or a list of numbers above 0")
     for value in alphas:
