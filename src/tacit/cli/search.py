@@ -29,9 +29,10 @@ def with_alpha(begun: Begun, directory: RunDirectory, *, quiet: bool) -> tuple[B
         if not quiet:
             print("\n".join(table(record)))
         if record["unfinished"]:
+            fits = len(record["alphas"]) * record["folds"]
             tell(
-                f"tacit: {record['unfinished']} of the {len(record['alphas']) * record['folds']} fits of the search did "
-                "not converge: raise rounds or tol, or scale the columns to similar size"
+                f"tacit: {record['unfinished']} of the {fits} fits of the search did not converge: "
+                "raise rounds or tol, or scale the columns to similar size"
             )
         if record["remark"]:
             tell(f"tacit: {record['remark']}")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tacit.runtime.store import Begun
 
 WIDTH = 88  # of a long text
+_WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
 
 def is_finished(result: RunResult | GraphResult) -> bool:
@@ -46,10 +47,7 @@ def summary(
         *_objective(record),
         ("traffic", _sent(record["traffic"]) if data is None else traffic(record["traffic"])),
         *_privacy(result),
-        (
-            "written",
-            f"{directory}: model, trace.jsonl, certificate.txt, result.json{'' if searched is None else ', search.json'}",
-        ),
+        ("written", f"{directory}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
     ]
     lines = [f"{title:<10} {text}".rstrip() for title, text in rows]
     if result.plan.private is not None and data is not None:  # of rows trained on, no certificate covers the scores

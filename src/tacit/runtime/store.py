@@ -222,7 +222,7 @@ class RunDirectory:
             return None
         record = read_json(path)
         tried = record.get("alphas")
-        if record.get("format") != FORMAT or not SEARCHED <= record.keys() or not isinstance(tried, list):
+        if record.get("format") != FORMAT or not record.keys() >= SEARCHED or not isinstance(tried, list):
             raise damaged(path, "it is no record of a search")
         if not isinstance(record["alpha"], float) or record["alpha"] not in tried:
             raise damaged(path, "it names no alpha that was tried")
