@@ -102,15 +102,13 @@ def pooled(X: Any, y: Vector, alphas: tuple[float, ...], splits: Splits) -> Sear
     """scikit-learn with all rows in one place; its C is 1 over alpha times the rows trained on."""
     trained = len(splits[0][0])
     inverse = [1.0 / (alpha * trained) for alpha in alphas]
-    model = LogisticRegressionCV(
-        Cs=inverse, cv=splits, scoring="neg_log_loss", max_iter=1000, l1_ratios=(0,), use_legacy_attributes=True
-    )
+    newer = {"l1_ratios": (0,), "use_legacy_attributes": True}  # what newer releases want to be told
+    known = {key: value for key, value in newer.items() if key in LogisticRegressionCV().get_params()}
+    model = LogisticRegressionCV(Cs=inverse, cv=splits, scoring="neg_log_loss", max_iter=1000, **known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a solver that cannot reach the last digits says so
         took, _ = _clocked(lambda: model.fit(X, y))
     losses = -np.ravel(model.scores_[1.0]).reshape(len(splits), -1).mean(axis=0)
-    order = np.argsort(inverse)  # scikit-learn may sort its Cs
-    losses = losses if list(model.Cs_) == inverse else losses[np.argsort(order)]
     return Searched(alphas[int(np.argmin(losses))], losses, np.zeros(0), took)
 
 

@@ -1,5 +1,6 @@
 """The search for alpha: each fold follows the falling alphas in one run, and the rows it leaves out judge them.
 
+Only the method "memory" can follow; with others each alpha is a run of its own.
 A row that is left out has weight zero, so that no row is copied; where the method keeps the joint scores, those of the
 rows left out come without a message. Folds wait for nothing of each other, so their messages travel together: the
 search takes the rounds of its longest fold. Every byte of every fold is counted.
@@ -20,7 +21,7 @@ from tacit.errors import InputError, RunError
 from tacit.plan import Plan
 from tacit.problem.alphas import check_has_alpha, check_rule, choose, edge_remark, mean_losses
 from tacit.runtime.model import joint_scores
-from tacit.runtime.result import Run, RunResult, Start
+from tacit.runtime.result import Run, RunResult
 from tacit.types import Shard, Vector
 
 Watch = Callable[[int, int], None]
@@ -184,25 +185,22 @@ class _Fold:
         self.left_out, self.test_weights = left_out, whole[left_out]
         self.size = float(self.test_weights.sum())
         self.run: Run | None = None
-        self.last: RunResult | None = None
         self.follows = isinstance(plan.algorithm, Algorithm) and plan.algorithm.follows
-        # a method that cannot go on with another alpha starts anew from the last model: it asks for the shares of
-        # that model, and in the end for those of the rows left out
-        self.more_rounds = 0 if self.follows else 2
-        self.more_bytes = 0 if self.follows else 8 * len(shards) * (len(labels) + len(left_out))
+        # other methods are asked for the scores of the rows left out
+        self.more_rounds = 0 if self.follows else 1
+        self.more_bytes = 0 if self.follows else 8 * len(shards) * len(left_out)
 
     def fit(self, alpha: float) -> RunResult:
-        """Fit to the rows of the fold, from where the last alpha ended."""
+        """Fit to the rows of the fold: from where the last alpha ended, or anew where the method cannot follow.
+
+        A start from the last coefficients alone saves such a method no rounds, as measured: its multipliers are lost.
+        """
         plan = self._plan(alpha)
         if self.run is not None and self.follows:
             self.run.retune(plan)
         else:
             self.run = Run(plan, self.shards, self.labels)
-            if self.last is not None:
-                start = [party.linear_coef for party in self.last.parties]
-                self.run.start_from(Start(start, self.last.intercept))
-        self.last = self.run.go()
-        return self.last
+        return self.run.go()
 
     def loss(self, result: RunResult) -> float:
         """Mean loss of the rows left out; NaN where they weigh nothing, infinite where the method gave up."""
