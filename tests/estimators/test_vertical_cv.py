@@ -96,7 +96,7 @@ def test_methods_that_cannot_follow_fit_anew(cancer, settings) -> None:
     splits = deal_folds(2, len(y), 1, y)
     model = VerticalClassifierCV(alphas=ALPHAS, cv=splits, max_rounds=2000, **settings).fit(X, y)
     losses, rounds = anew(VerticalClassifier(max_rounds=2000, **settings), X, y, splits)
-    np.testing.assert_allclose(model.loss_path_, losses, rtol=1e-3)
+    np.testing.assert_allclose(model.loss_path_, losses, rtol=5e-3)
     np.testing.assert_allclose(model.rounds_path_ - 1, rounds, rtol=0.1)  # one is for the scores of the rows left out
 
 
