@@ -1,4 +1,6 @@
-"""The search for alpha against a fit anew for each alpha and fold, and against scikit-learn's on pooled rows."""
+"""The search for alpha against fits anew for each alpha and fold, and against scikit-learn's on pooled rows; with
+privacy, where it is refused, whether it could pay.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegressionCV
 
+from bench import path_private
 from bench.data import a9a
 from bench.progress import say
 from bench.rounds import cut
@@ -47,7 +50,8 @@ def run(quick: bool = False) -> list[Row]:
         rows += _compared(f"{task.name}, {parties} parties", cut(task, parties), X, y, alphas, splits, judged)
     say("scikit-learn")
     theirs = pooled(X, y, alphas, splits)
-    return [*rows, Row("LogisticRegressionCV (lbfgs), pooled rows", _shown(theirs), theirs.seconds)]
+    rows.append(Row("LogisticRegressionCV (lbfgs), pooled rows", _shown(theirs), theirs.seconds))
+    return [*rows, *path_private.rows(task, quick)]
 
 
 def _compared(
