@@ -31,6 +31,7 @@ class MemoryCoordinator:
         self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
         self.coefficients: Vector = np.zeros(0)
         self.round, self.plain = 0, False
+        self.kept: Vector | None = None  # slots that the parties are still to be told to keep
         self.tuned = 0  # the last round before this alpha; 0 for the first alpha
         self.past: Vector = np.full(STILL_ROUNDS, np.inf)  # the last objectives
 
@@ -44,9 +45,13 @@ class MemoryCoordinator:
         self.predictions.place(total["share"] + intercept, intercept)
 
     def retune(self, problem: Problem) -> None:
-        """Go on with another alpha, after the closing broadcast; the window knows nothing of alpha and stays."""
+        """Go on with another alpha, after the closing broadcast; the window knows nothing of alpha and stays.
+
+        Only steps that are large enough do: the last ones before an optimum are nearly rounding.
+        """
         self.problem, self.alpha = problem, problem.alpha * problem.regularizer.l2
         self.coefficients = np.zeros(0)  # the parties have taken this step
+        self.kept = self.window.thin()
         self.past = np.full(STILL_ROUNDS, np.inf)
         self.tuned = self.round
 
@@ -67,6 +72,8 @@ class MemoryCoordinator:
             message["step"] = self.window.newest
         if self.sends_step and refresh:
             message["curvature"] = self.predictions.curvature
+        if self.kept is not None:
+            message["kept"], self.kept = self.kept, None
         return message
 
     def _metric_due(self) -> Vector | None:
@@ -76,7 +83,9 @@ class MemoryCoordinator:
         if known and (since not in REFRESH_ROUNDS or (self.tuned and since == SOON)):
             return None
         metric = frozen_weights(self.problem.loss, self.predictions.curvature)
-        return None if self.tuned and np.array_equal(metric, self.window.metric) else metric
+        if self.tuned and not self.sends_step and np.array_equal(metric, self.window.metric):
+            return None
+        return metric
 
     def closing(self) -> Arrays:
         """The last step's coefficients."""
