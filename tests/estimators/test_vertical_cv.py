@@ -197,15 +197,15 @@ def test_folds_come_from_the_seed(cancer) -> None:
 
 def test_grid_reaches_down_with_the_rows(cancer) -> None:
     X, y = cancer
-    model = VerticalClassifierCV(alphas=4, cv=2).fit(X, y)
+    model = VerticalClassifierCV(alphas=4, cv=2, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.alphas_, np.geomspace(1, 0.01 / len(y), 4))
-    assert VerticalClassifierCV(alphas=[0.1, 1, 0.1], cv=2).fit(X, y).alphas_.tolist() == [1.0, 0.1]
+    assert VerticalClassifierCV(alphas=[0.1, 1, 0.1], cv=2, random_state=0).fit(X, y).alphas_.tolist() == [1.0, 0.1]
 
 
 def test_remarks_on_the_end_of_the_grid(cancer) -> None:
     X, y = cancer
-    assert "smaller" in VerticalClassifierCV(alphas=[10, 5, 1], cv=2).fit(X, y).search_.remark
-    assert VerticalClassifierCV(alphas=[10, 1e-2, 1e-8], cv=2).fit(X, y).search_.remark == ""
+    assert "smaller" in VerticalClassifierCV(alphas=[10, 5, 1], cv=2, random_state=0).fit(X, y).search_.remark
+    assert VerticalClassifierCV(alphas=[10, 1e-2, 1e-5], cv=2, random_state=0).fit(X, y).search_.remark == ""
 
 
 def test_says_that_fits_did_not_converge(cancer) -> None:
