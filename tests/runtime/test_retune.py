@@ -1,4 +1,4 @@
-"""A run that goes on with another alpha: both sides stay in step, and nothing is made anew that alpha does not touch."""
+"""A run that goes on with another alpha: both sides stay in step, and what alpha does not touch is not made anew."""
 
 from __future__ import annotations
 

@@ -93,5 +93,5 @@ class Subspace:
 
 
 def _is_more_than_rounding(share: Vector, z: Vector) -> bool:
-    """False for a direction that the window has made needless: to use what is left of it would multiply its rounding."""
+    """False for a direction that the window has made needless: using what is left of it would multiply its rounding."""
     return float(np.linalg.norm(share)) > NEEDLESS * float(np.linalg.norm(z))
