@@ -12,7 +12,17 @@ from bench.data import a9a, dense_blocks
 from bench.parts import PARTS
 from bench.row import Row
 
-CHEAP = ("paper_prototype", "dense", "baselines", "private", "private_rounds", "graph", "graph-private", "graph-sets")
+CHEAP = (
+    "paper_prototype",
+    "dense",
+    "path",
+    "baselines",
+    "private",
+    "private_rounds",
+    "graph",
+    "graph-private",
+    "graph-sets",
+)
 
 
 @pytest.mark.parametrize("part", CHEAP)

@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError
@@ -85,13 +85,21 @@ def run(options: argparse.Namespace) -> int:
     rows = sizes.rows - held_count(sizes.rows, job.holdout)
     plan = plan_job(job, rows, columns, 8 * rows * sum(columns))
     if options.json:
-        record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
+        alphas = None if job.search is None else asdict(job.search)
+        record = {
+            "job": job.name,
+            **({} if alphas is None else {"search": alphas}),
+            "sizes": sizes.record(),
+            **plan.describe(),
+        }
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         from tacit.cli.encoding import plan_lines
 
         encoding = plan_lines(sizes.encodings, shared=False)
-        print("\n".join([f"{'job':<11} {job.name}", *_size_lines(job, sizes), *encoding, str(plan)]))
+        print(
+            "\n".join([f"{'job':<11} {job.name}", *_size_lines(job, sizes), *encoding, *_search_lines(job), str(plan)])
+        )
     return 0
 
 
@@ -177,3 +185,14 @@ def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
     read += [f"{', '.join(whole)}: read, as nobody protects these rows"] if whole else []
     said = "; ".join(read) or "nothing was read"
     return [*lines, f"{'':<11} the number of rows and the column names count as public: {said}"]
+
+
+def _search_lines(job: Job) -> list[str]:
+    """That the plan is one of several fits, where alpha is chosen."""
+    if job.search is None:
+        return []
+    count = job.search.alphas if isinstance(job.search.alphas, int) else len(job.search.alphas)
+    return [
+        f"{'search':<11} {count} alphas on {job.search.folds} folds before the last fit, which is what follows here;",
+        f"{'':<11} each further alpha takes a few rounds, and the folds' messages travel together",
+    ]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tacit.runtime.store import Begun
 
 WIDTH = 88  # of a long text
+_WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
 
 def is_finished(result: RunResult | GraphResult) -> bool:
@@ -25,9 +26,15 @@ def is_finished(result: RunResult | GraphResult) -> bool:
 
 
 def summary(
-    begun: Begun, result: RunResult | GraphResult, directory: Path, data: JobData | None, evaluated: dict[str, Any]
+    begun: Begun,
+    result: RunResult | GraphResult,
+    directory: Path,
+    data: JobData | None,
+    evaluated: dict[str, Any],
+    searched: dict[str, Any] | None = None,
 ) -> list[str]:
-    """How the run went; `data` say how rows were matched, where they were."""
+    """How the run went; `data` say how rows were matched, where they were, and `searched` how alpha was chosen."""
+    from tacit.cli.search import search_line
     from tacit.data.wording import plural
     from tacit.runtime.store import result_record
 
@@ -39,12 +46,13 @@ def summary(
         *_held_out(begun),
         *_columns(begun),
         *_classes(begun),
+        *([] if searched is None else [("alpha", search_line(searched))]),
         ("rounds", rounds if is_finished(result) else f"{rounds}: NOT converged"),
         *_objective(record),
         *_wrapped("tried on", tried_on(evaluated)),
         ("traffic", _sent(record["traffic"]) if data is None else traffic(record["traffic"])),
         *_privacy(result),
-        ("written", f"{directory}: model, trace.jsonl, certificate.txt, evaluation.json, result.json"),
+        ("written", f"{directory}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
         ("report", command("tacit", "report", directory)),
     ]
     lines = [f"{title:<10} {text}".rstrip() for title, text in rows]

@@ -41,7 +41,10 @@ a job file:
   holdout = 0.2            # keep a part of the rows to try the model on
   [model]
   loss = "logistic"        # hinge, squared_hinge, squared, huber, poisson ...
-  alpha = 1e-4
+  alpha = 1e-4             # or, to choose it by cross-validation, instead:
+                           # [search]
+                           # alphas = 10, or [1e-4, 1e-3]; folds = 5
+                           # rule = "best" or "one-standard-error"
   [[party]]
   name = "bank"
   data = "bank.csv"        # next to the job file; .parquet and .svm also
@@ -88,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
     from tacit.cli.evaluated import evaluate_run, report_if_possible
     from tacit.cli.samples import prepare_nodes
+    from tacit.cli.search import with_alpha
     from tacit.cli.summary import is_finished, summary
     from tacit.job import read_job
     from tacit.runtime.encoded import with_encoding
@@ -108,7 +112,10 @@ def run(options: argparse.Namespace) -> int:
             begun = prepare_nodes(job, Path(options.job).name)
         else:
             data, begun = prepare(job)
+        begun, searched = with_alpha(begun, directory, quiet=options.quiet)
         directory.begin(begun)
+        if searched is not None:
+            directory.write_search(searched)
         try:
             result = _train(directory, begun, options)
         except RunError:
@@ -125,7 +132,7 @@ def run(options: argparse.Namespace) -> int:
     if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
     if not options.quiet:
-        print("\n".join(summary(begun, result, directory.path, data, evaluated)))
+        print("\n".join(summary(begun, result, directory.path, data, evaluated, searched)))
     if options.report:
         report_if_possible(directory.path)
     return 0

@@ -2,6 +2,7 @@
 
 [job]      name, split, engine, rounds, tol, seed, secure_aggregation, holdout
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
+[search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
 [graph]    kind or edges, with split = "samples"
 [encode]   scale, rare, most: how columns become numbers
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
@@ -38,6 +39,8 @@ from tacit.job.options import values_of as values_of_options
 from tacit.job.parties import check_nodes, check_parties, check_party
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
+from tacit.job.search import KEYS as SEARCH_KEYS
+from tacit.job.search import SearchSpec, check_search
 from tacit.job.values import NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
 from tacit.job.write import assignment
 from tacit.privacy.paper_options import PaperOptions
@@ -97,6 +100,8 @@ class Job:
         Who talks to whom, where the rows are split.
     encode : EncodeRules
         How columns become numbers.
+    search : SearchSpec or None
+        How alpha is chosen; None where the model has it.
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
     """
@@ -115,6 +120,7 @@ class Job:
     holdout: float = 0.0
     graph: GraphSpec | None = None
     encode: EncodeRules = field(default_factory=EncodeRules)
+    search: SearchSpec | None = None
     folder: Path = Path(".")
 
     @property
@@ -154,7 +160,10 @@ class Job:
         lines: list[str | None] = ["[job]"]
         lines += [assignment(key, getattr(self, key)) for key in _KEYS["job"]]
         lines += ["", "[model]"]
-        lines += [assignment(key, getattr(self.model, key)) for key in _KEYS["model"]]
+        given = [key for key in _KEYS["model"] if key != "alpha" or self.search is None]
+        lines += [assignment(key, getattr(self.model, key)) for key in given]
+        if self.search is not None:
+            lines += ["", "[search]", *(assignment(key, getattr(self.search, key)) for key in SEARCH_KEYS)]
         if self.graph is not None:
             lines += ["", "[graph]", *(assignment(key, getattr(self.graph, key)) for key in GRAPH_KEYS)]
         lines += ["", "[encode]", *(assignment(key, getattr(self.encode, key)) for key in ENCODE_KEYS)]
@@ -253,6 +262,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "rho": POSITIVE_OR_AUTO,
         "published": TRUTH,
     },
+    "search": SEARCH_KEYS,
     "graph": GRAPH_KEYS,
     "encode": ENCODE_KEYS,
     "privacy": PRIVACY_KEYS,
@@ -302,6 +312,10 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
     model = Model(**_section(document.get("model", {}), "model"))
     if model.published and split == "features":
         raise InputError('model.published is not used with split = "features": remove it')
+    search = None
+    if "search" in document:
+        search = SearchSpec(**_section(document["search"], "search"))
+        check_search(document, split)
     parties = _parties(document.get("party", []), check_nodes if split == "samples" else check_parties)
     privacy, options = _privacy(document, split, [party.name for party in parties])
     return Job(
@@ -309,6 +323,7 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         model=model,
         privacy=privacy,
         options=options,
+        search=search,
         parties=parties,
         encode=EncodeRules(**_section(document.get("encode", {}), "encode")),
         graph=_graph(document, split, [party.name for party in parties], top.get("seed") or 0),

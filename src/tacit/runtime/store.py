@@ -4,6 +4,7 @@
 |---|---|
 | job.toml | the job as run |
 | plan.json | the plan, and the versions of the packages |
+| search.json | the alphas that were tried, their losses and the one taken, where the job has [search] |
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round, added as it ends; infinities and NaN are "infinity", "-infinity" and "nan" |
@@ -43,6 +44,7 @@ from tacit.job.graph import KEYS as GRAPH_KEYS
 from tacit.job.options import KEYS as OPTION_KEYS
 from tacit.job.options import SECTION as OPTIONS
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
+from tacit.job.search import KEYS as SEARCH_KEYS
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.checkpoint import read_checkpoint
 from tacit.runtime.files import (
@@ -63,7 +65,8 @@ from tacit.runtime.versions import versions
 from tacit.types import Shard, TraceRow, Vector
 
 JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
-LOCK, PRINT = "run.lock", "data.json"
+LOCK, PRINT, SEARCH = "run.lock", "data.json", "search.json"
+SEARCHED = {"alpha", "alphas", "folds", "rule", "seconds", "traffic"}  # what search.json holds at least
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 EVALUATION, REPORT = "evaluation.json", "report.html"
 TRIES, PAUSE = 5, 0.05  # to take the lock: who watches a run may hold it for an instant
@@ -219,10 +222,27 @@ class RunDirectory:
                 f"cannot go on with the run in {show_path(self.path)}: {difference}; undo that, or choose another --out"
             )
 
+    def write_search(self, record: dict[str, Any]) -> None:
+        """Keep the search of a run that has begun, so that going on does not make it again."""
+        write_json(self.path / SEARCH, {"format": FORMAT, **record})
+
+    def read_search(self) -> dict[str, Any] | None:
+        """The search of a run that has begun; None where it has made none."""
+        path = self.path / SEARCH
+        if not path.exists():
+            return None
+        record = read_json(path)
+        tried = record.get("alphas")
+        if record.get("format") != FORMAT or not record.keys() >= SEARCHED or not isinstance(tried, list):
+            raise damaged(path, "it is no record of a search")
+        if not isinstance(record["alpha"], float) or record["alpha"] not in tried:
+            raise damaged(path, "it names no alpha that was tried")
+        return record
+
     def abandon(self) -> None:
         """Forget a run that failed before anything was saved, so that a mended job can be trained here."""
         if not self.checkpoint.exists():
-            for name in (PLAN, JOB, PRINT, TRACE):
+            for name in (SEARCH, PLAN, JOB, PRINT, TRACE):
                 (self.path / name).unlink(missing_ok=True)
 
     def restore(self, run: Run | GraphRun) -> bool:
@@ -328,6 +348,7 @@ def _job_values(job: Job) -> dict[str, Any]:
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
     values |= {f"encode.{key}": getattr(job.encode, key) for key in ENCODE_KEYS}
+    values |= {f"search.{key}": job.search and getattr(job.search, key) for key in SEARCH_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
     values |= {f"{OPTIONS}.{key}": job.options and getattr(job.options, key) for key in OPTION_KEYS}
     values["the number of parties"] = len(job.parties)

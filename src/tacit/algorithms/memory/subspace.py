@@ -11,6 +11,7 @@ from tacit.types import Arrays, Vector
 
 SUBSPACE_CUTOFF = 1e-12
 INNER_STEPS = 2
+NEEDLESS = 1e-12  # of z
 SLOPE_LEFT = 1e-3  # the search ends when the slope has fallen to this part of the first
 
 
@@ -22,11 +23,12 @@ class Subspace:
 
     def __init__(self, predictions: Predictions, window: Window, alpha: float, total: Arrays) -> None:
         self.predictions, self.window, self.alpha = predictions, window, alpha
-        self.share = total["share"]
-        pp, px, _ = (float(value) for value in total["direction_dots"])
+        heard = _is_more_than_rounding(total["share"], predictions.z)
+        self.share = heard * total["share"]
+        pp, px = (heard * float(value) for value in total["direction_dots"][:2])
         self.start_norm2 = float(total["coef_norm2"][0])
         self.linear = np.append(total["move_dot_coef"], px)
-        self.penalty_gram = bordered(window.gram, total["move_dot_direction"], pp)
+        self.penalty_gram = bordered(window.gram, heard * total["move_dot_direction"], pp)
         weighted = window.metric * self.share
         gram = bordered(window.curvature_gram, window.columns.T @ weighted, float(self.share @ weighted))
         self.sums = np.append(window.sums, weighted.sum())
@@ -88,3 +90,8 @@ class Subspace:
                 return True
             length /= 2
         return False
+
+
+def _is_more_than_rounding(share: Vector, z: Vector) -> bool:
+    """False for a direction that the window has made needless: using what is left of it would multiply its rounding."""
+    return float(np.linalg.norm(share)) > NEEDLESS * float(np.linalg.norm(z))
