@@ -21,17 +21,17 @@ release = version = tacit.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 3
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+smartquotes = False  # x' is not x’, and "none" goes into job files as it is
 autodoc_typehints = "none"  # the docstrings say the types
 autodoc_member_order = "bysource"
-exclude_patterns = ["README.md"]
 suppress_warnings = ["myst.header"]  # a page may go from # to ### where that reads better
 
 html_theme = "furo"
 html_title = f"Tacit {tacit.__version__}"
+html_static_path = ["_static"]
+html_css_files = ["tacit.css"]
 html_copy_source = False
 html_show_sphinx = False
-templates_path: list[str] = []
 
 
 
