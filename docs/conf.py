@@ -34,12 +34,13 @@ html_copy_source = False
 html_show_sphinx = False
 
 
-
 def plain(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are plain text: bars, stars and single quotes of code mean themselves and not what reST takes them for."""
     for number, line in enumerate(lines):
         parts = re.split(r"(`+[^`]+`+)", line)
-        code = [f"``{part.strip('`')}``" if part.startswith("`") else re.sub(r"([|*])", r"\\\1", part) for part in parts]
+        code = [
+            f"``{part.strip('`')}``" if part.startswith("`") else re.sub(r"([|*])", r"\\\1", part) for part in parts
+        ]
         lines[number] = "".join(code)
 
 

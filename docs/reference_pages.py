@@ -61,7 +61,7 @@ ABOUT = {
     "privacy": "What the whole run must guarantee. Without this section nothing is protected, and the certificate says so.",
     "privacy.options": "Numbers that the papers' methods of the sample split leave open, all optional.",
     "party": "One `[[party]]` for each, in double brackets.",
-    COLUMN_SECTION: "A table for a column, below its party: `zip = { kind = \"category\" }`.",
+    COLUMN_SECTION: 'A table for a column, below its party: `zip = { kind = "category" }`.',
 }
 
 
@@ -84,7 +84,11 @@ def cli_page() -> str:
     try:
         parser = make_parser()
         verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-        parts = ["# The command line", "What `tacit --help` and `tacit VERB --help` print.", _text(parser.format_help())]
+        parts = [
+            "# The command line",
+            "What `tacit --help` and `tacit VERB --help` print.",
+            _text(parser.format_help()),
+        ]
         for name in VERBS:
             parts += [f"## tacit {name}", _text(verbs.choices[name].format_help())]
     finally:
@@ -120,7 +124,9 @@ def _key_table(section: str, keys: Mapping[str, Any]) -> str:
     lines = ["| key | must be | default | |", "|---|---|---|---|"]
     for key, kind in keys.items():
         allowed = _allowed(section, key) or kind.allowed
-        lines.append("| " + " | ".join([f"`{key}`", _cell(allowed), _default(section, key), _cell(meanings[key])]) + " |")
+        lines.append(
+            "| " + " | ".join([f"`{key}`", _cell(allowed), _default(section, key), _cell(meanings[key])]) + " |"
+        )
     return "\n".join(lines)
 
 
@@ -149,7 +155,12 @@ def _default(section: str, key: str) -> str:
     for field in dataclasses.fields(HOLDERS[section]):
         if field.name != key or (section, key) == ("job", "name"):
             continue
-        if (section, key) in NEEDED or field.default is None or field.default == () or field.default is dataclasses.MISSING:
+        if (
+            (section, key) in NEEDED
+            or field.default is None
+            or field.default == ()
+            or field.default is dataclasses.MISSING
+        ):
             break
         written = f"`{json.dumps(field.default)}`"
         return written + (f"; samples: `{OF_SAMPLES[key]}`" if section == "job" and key in OF_SAMPLES else "")

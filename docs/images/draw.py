@@ -37,7 +37,10 @@ def draw() -> None:
     figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
     for colour, (who, losses) in zip(COLOURS, table.items(), strict=True):
         axes.plot([float(e) for e in losses], list(losses.values()), "o-", color=colour, label=who.replace("`", ""))
-    for loss, words, below in ((plain["alone"], "label holder alone", 3), (plain["both"], "both together, no noise", -12)):
+    for loss, words, below in (
+        (plain["alone"], "label holder alone", 3),
+        (plain["both"], "both together, no noise", -12),
+    ):
         axes.axhline(loss, color="#555", linewidth=0.9, linestyle="--")
         axes.annotate(words, (8, loss), xytext=(0, below), textcoords="offset points", ha="right", color="#444")
     axes.set_ylim(bottom=plain["both"] - 0.004)  # room for the words
