@@ -25,7 +25,7 @@ demo: $(READY)
 
 check: $(READY)
 	$(BIN)/ruff check src tests bench docs
-	$(BIN)/ruff format --check src tests bench docs
+	$(BIN)/ruff format --check src tests bench docs/*.py docs/images/*.py
 	$(BIN)/mypy
 
 test: check

@@ -35,7 +35,7 @@ html_show_sphinx = False
 
 
 def plain(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text: bars, stars and single quotes of code mean themselves and not what reST takes them for."""
+    """Docstrings are plain text: bars and stars mean themselves, and `code` is code; reST would differ."""
     for number, line in enumerate(lines):
         parts = re.split(r"(`+[^`]+`+)", line)
         code = [

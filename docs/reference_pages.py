@@ -58,7 +58,7 @@ ABOUT = {
     "model": "What is trained.",
     "graph": 'Who talks to whom: needed with `split = "samples"`, refused without.',
     "encode": "How columns become numbers, for all parties: see [Encode columns](../how-to/encode-columns.md).",
-    "privacy": "What the whole run must guarantee. Without this section nothing is protected, and the certificate says so.",
+    "privacy": "What the whole run must guarantee. Without it nothing is protected, and the certificate says so.",
     "privacy.options": "Numbers that the papers' methods of the sample split leave open, all optional.",
     "party": "One `[[party]]` for each, in double brackets.",
     COLUMN_SECTION: 'A table for a column, below its party: `zip = { kind = "category" }`.',

@@ -1,4 +1,4 @@
-"""Draw what privacy costs, from the table in README.md: `python docs/images/draw.py` writes privacy.svg beside this file."""
+"""Draw what privacy costs, from the table in README.md: `python docs/images/draw.py` writes privacy.svg."""
 
 from __future__ import annotations
 

@@ -59,7 +59,8 @@ def commands_of(block: Block) -> list[str]:
 def load_script(path: Path) -> ModuleType:
     """Import a script of docs/, which is no package."""
     spec = importlib.util.spec_from_file_location(f"docs_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

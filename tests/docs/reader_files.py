@@ -1,4 +1,4 @@
-"""Files that a page takes for granted because they are the reader's own: generated here, with the columns the page names."""
+"""Files that a page takes for granted, as they are the reader's own: generated, with the columns the page names."""
 
 from __future__ import annotations
 

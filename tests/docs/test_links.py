@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -56,12 +58,10 @@ def test_every_page_is_linked_from_another() -> None:
 
 
 def test_the_picture_shows_the_numbers_of_the_readme() -> None:
-    import json
-    import xml.etree.ElementTree as ET
-
     script = load_script(ROOT / "docs" / "images" / "draw.py")
     picture = ET.parse(script.PICTURE)
     described = picture.find(".//{http://purl.org/dc/elements/1.1/}description")
-    assert described is not None and described.text is not None
+    assert described is not None
+    assert described.text is not None
     assert json.loads(described.text) == script.read_table()
     assert script.PICTURE.stat().st_size < 200_000

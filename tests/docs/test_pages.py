@@ -100,7 +100,7 @@ def test_reasons_are_given_for_what_is_written_somewhere_and_not_run() -> None:
 def test_every_verb_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text()
     table = re.findall(r"\| verb \|.*?\n\n", text, flags=re.S)[0]
-    assert {word for word in re.findall(r"`(\w+)", table)} - {"JOB"} == set(VERBS)
+    assert set(re.findall(r"`(\w+)", table)) - {"JOB"} == set(VERBS)
 
 
 def test_encode_columns_says_what_is_protected(tmp_path: Path) -> None:
