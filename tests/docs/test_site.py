@@ -58,6 +58,14 @@ def test_formulas_and_tables_are_shown_as_they_were_meant(site: Path) -> None:
     assert "argmin over ||x|| <= b of f(x)" in shown["shares"]
 
 
+def test_no_star_or_underscore_of_a_formula_became_emphasis(site: Path) -> None:
+    found = []
+    for path in (site / "proofs").glob("*.html"):
+        glued = re.findall(r"[\w')]<em>.*?</em>|<em>[^<]*</em>[\w+{]", path.read_text(), flags=re.S)
+        found += [f"{path.stem}: {text}" for text in glued]
+    assert not found  # write \\* or \\_ there
+
+
 def test_the_reference_describes_the_estimators(site: Path) -> None:
     text = (site / "reference" / "python.html").read_text()
     for anchor in ("tacit.VerticalClassifier", "tacit.VerticalClassifier.fit", "tacit.Privacy", "tacit.alone"):
