@@ -48,6 +48,6 @@ def job_files(folder: Path) -> None:
 
 
 FILES: dict[str, Callable[[Path], None]] = {
-    "docs/how-to/encode-columns.md": lambda folder: credit(folder, "calls", "plan", "zip"),
+    "docs/how-to/encode-columns.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
     "docs/how-to/job-files.md": job_files,
 }

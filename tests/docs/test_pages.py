@@ -111,6 +111,6 @@ def test_encode_columns_says_what_is_protected(tmp_path: Path) -> None:
             found.append(read_job(tmp_path / "credit.toml"))
     plain, private = found
     assert plain.parties[0].positive == "yes"
-    assert plain.parties[1].columns == (ColumnSpec("zip", kind="category"),)
+    assert plain.parties[1].columns == (ColumnSpec("since", kind="date"), ColumnSpec("zip", kind="category"))
     assert private.protected == {"phone"}
     assert [column.name for column in private.parties[1].columns] == ["calls", "plan", "since", "zip"]
