@@ -46,7 +46,7 @@ def test_chooses_tells_and_writes(searching: Any, tacit: Any) -> None:
 
 def test_model_and_losses_are_those_of_the_estimators(searching: Any, tacit: Any) -> None:
     out = searching.folder / "run"
-    searching.job = "seed = 3"
+    searching.job, searching.encode = "seed = 3", 'scale = "none"'
     tacit("train", searching.write(), "--out", out, "--quiet")
     blocks = [searching.X[:, :3], searching.X[:, 3:]]
     same = VerticalClassifierCV(alphas=[1, 0.1, 0.01, 0.001], cv=4, random_state=3).fit(blocks, searching.y)

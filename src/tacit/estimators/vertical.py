@@ -260,6 +260,7 @@ class VerticalClassifier(BinaryFace, _Vertical):
     parties : int, list of sizes, or list of column lists, default 2
         How one X is cut; not used where X is a list with one table per party.
     fit_intercept : bool, default True
+        Whether the model has a constant, which no penalty holds down.
     method : str, default "auto"
         "auto" takes "memory" where the loss is smooth and convex and the penalty l2 or none. Else it takes
         "multipliers" for convex losses with kinks ("hinge", "absolute") and, from ten parties on, for every convex
