@@ -20,9 +20,9 @@ def load(folder: Path, cells: list[str], *columns: ColumnSpec) -> JobData:
 AGES = [str(20 + k % 15) for k in range(40)]
 
 
-@pytest.mark.parametrize("slip", ["3o", "1e999", "1_000", "5 %", "?"])
+@pytest.mark.parametrize("slip", ["3o", "1_000", "5 %", "?"])
 def test_a_slip_among_few_different_numbers_is_refused(slip: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds numbers and .* as text"):
+    with pytest.raises(InputError, match=r"holds numbers and .* as text"):
         load(tmp_path, [*AGES, slip])
 
 

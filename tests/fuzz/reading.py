@@ -32,7 +32,7 @@ NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 BLANKS = " \t"
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """The bytes are no table."""
 
 
@@ -53,18 +53,18 @@ def read_cells(content: bytes) -> Cells:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Unreadable("no UTF-8") from error
+        raise UnreadableError("no UTF-8") from error
     csv.field_size_limit(10**9)
     rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
     try:
         list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except csv.Error as error:
         if "unexpected end" in str(error):
-            raise Unreadable("a quote stays open") from error
+            raise UnreadableError("a quote stays open") from error
     if len(rows) < 2 or any(len(row) != len(rows[0]) for row in rows):
-        raise Unreadable("rows of other lengths")
+        raise UnreadableError("rows of other lengths")
     if len(set(rows[0])) < len(rows[0]) or "" in rows[0]:
-        raise Unreadable("a header without names")
+        raise UnreadableError("a header without names")
     return Cells(rows[0], rows[1:])
 
 
@@ -140,12 +140,12 @@ def read_sparse(content: bytes) -> tuple[list[float], list[dict[int, float]]]:
             if name == "qid" and word is words[1]:
                 continue
             if not re.fullmatch("[+]?[0-9]+", name) or int(name) <= last:
-                raise Unreadable(word)
+                raise UnreadableError(word)
             last = int(name)
             entries[last] = _plain(value)
         rows.append(entries)
     if not rows:
-        raise Unreadable("no rows")
+        raise UnreadableError("no rows")
     return labels, rows
 
 
@@ -153,5 +153,5 @@ def _plain(text: str) -> float:
     if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
         return float(text)
     if not NUMBER.fullmatch(text):
-        raise Unreadable(text)
+        raise UnreadableError(text)
     return float(text)
