@@ -184,7 +184,7 @@ class Mutator:
             holder[key] = {"value": value}
         elif choice == 4 and isinstance(value, int | float) and not isinstance(value, bool):
             holder[key] = self.random.choice(
-                [-value, value * 10, value + 1, str(value), value / 3, float(int(min(abs(value), 1e9)))]
+                [-value, value * 10, value + 1, str(value), value // 3, float(int(min(abs(value), 1e9)))]
             )
         elif choice == 5 and isinstance(value, list):
             self.random.shuffle(value)
