@@ -72,6 +72,10 @@ def _encode_sorted(y: npt.ArrayLike, party: str) -> tuple[Vector, npt.NDArray[An
             f"{prefix}the labels mix numbers and text, which have no common order: use one of them"
         ) from error
     _check_two(classes, prefix)
+    if all(isinstance(value, str) for value in classes) and classes[0].strip() == classes[1].strip():
+        raise InputError(
+            f"{prefix}the labels {listing(classes.tolist())} differ by blanks alone: write both in one way, or mend one"
+        )
     return np.where(codes == 1, 1.0, -1.0), classes
 
 

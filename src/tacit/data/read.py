@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 import scipy.sparse as sp
 
+from tacit.data.csv_file import read_arrow
 from tacit.data.table import MOST_COLUMNS, ArrowTable, SparseTable, Table
 from tacit.data.wording import listing, one_line, show
 from tacit.errors import InputError
@@ -24,7 +24,6 @@ __all__ = ["Table", "read_table"]
 
 # What the readers raise on damaged input; InputError is a ValueError too and is let through first.
 DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError, zlib.error, OverflowError, MemoryError)
-BLOCK = 1 << 24  # bytes; a row must fit in a block, and rows of many thousand columns are long
 
 
 def read_table(
@@ -106,16 +105,9 @@ def unzipped(path: Path) -> bytes:
 
 
 def _read_csv(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
-    """Read CSV by Arrow, which infers the type of each column."""
+    """Read CSV."""
     zipped = path.name.lower().endswith(".gz")
-    source: Any = pa.BufferReader(unzipped(path)) if zipped else str(path)
-    types = dict.fromkeys(as_text, pa.string())
-    data = pyarrow.csv.read_csv(
-        source,
-        read_options=pyarrow.csv.ReadOptions(block_size=BLOCK),
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(column_types=types),
-    )
+    data = read_arrow(path, unzipped(path) if zipped else None, as_text)
     check_separator(data.column_names, path, party)
     return arrow_table(data, path, party)
 
@@ -159,7 +151,9 @@ def _read_libsvm(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     """Read LIBSVM text as CSR."""
     from sklearn.datasets import load_svmlight_file  # here: it is slow to import and rarely needed
 
-    features, label = load_svmlight_file(io.BytesIO(unzipped(path)), zero_based=False)
+    content = unzipped(path)
+    _refuse_underscores(content)
+    features, label = load_svmlight_file(io.BytesIO(content), zero_based=False)
     n_rows, width = features.shape
     if n_rows == 0:
         raise _no_rows(path, party)
@@ -170,6 +164,15 @@ def _read_libsvm(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
         )
     names = (*(str(number) for number in range(1, width + 1)), "label")
     return SparseTable(party=party, columns=names, n_rows=n_rows, data=sp.csr_array(features), label=label)
+
+
+def _refuse_underscores(content: bytes) -> None:
+    """Refuse 1_000 and 1_0:5, which Python takes for numbers and the format does not."""
+    if b"_" not in content:
+        return
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if b"_" in line.split(b"#", 1)[0]:
+            raise ValueError(f"line {number} has an underscore")
 
 
 def _no_rows(path: Path, party: str) -> InputError:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from tacit.data.csv_file import BLOCK
 from tacit.data.encode.cells import BLANK, kind_of_type
 from tacit.data.encode.fit import Encoding
 from tacit.data.encode.spec import ColumnSpec, EncodeRules, common_specs
@@ -19,7 +20,7 @@ from tacit.data.encode.stated import known_specs, public_encoder, refuse_learnin
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table, refuse_columns
 from tacit.data.nodes import known_epsilons, node_columns, node_encoding, read_nodes
 from tacit.data.randomized import epsilon_columns, label_epsilons
-from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
+from tacit.data.read import DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.data.table import ArrowTable, Table
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError

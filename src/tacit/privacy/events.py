@@ -245,7 +245,7 @@ def from_record(value: object, where: str = "event", depth: int = 0) -> Event:
     kind = KINDS[as_choice(record.get("kind"), f"{where}.kind", tuple(KINDS))]
     names = [field.name for field in fields(kind)]
     check_names(record, where, ["kind", *names])
-    values: dict[str, Any] = {name: record[name] for name in names}
+    values: dict[str, Any] = {field.name: _as_float(record[field.name], field.type) for field in fields(kind)}
     if kind is Composed:
         parts = as_list(values["events"], f"{where}.events")
         values["events"] = tuple(from_record(part, f"{where}.events[{i}]", depth + 1) for i, part in enumerate(parts))
@@ -253,3 +253,13 @@ def from_record(value: object, where: str = "event", depth: int = 0) -> Event:
         return kind(**values)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
+
+
+def _as_float(value: object, kind: object) -> object:
+    """A very large whole number as a float where a float is wanted, since libraries cannot add it up."""
+    if kind != "float" or not isinstance(value, int) or abs(value) <= 2**53:
+        return value
+    try:
+        return float(value)
+    except OverflowError:  # refused where the event is made
+        return value

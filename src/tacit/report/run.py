@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
+
 from tacit import __version__
+from tacit.data.wording import one_line
 from tacit.errors import InputError
 from tacit.report import pictures, run_pictures
 from tacit.report import run_words as words
@@ -45,8 +48,10 @@ def write_report(run: str | Path, out: Path | None = None) -> Path:
         raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
     try:
         page = report_page(known)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise damaged(known.path / EVALUATION, f"it does not fit the run ({type(error).__name__}: {error})") from error
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, TemplateError) as error:
+        raise damaged(
+            known.path / EVALUATION, f"it does not fit the run ({type(error).__name__}: {one_line(error)})"
+        ) from error
     write_text(path, page, secret=known.certificate.private)
     return path
 

@@ -85,7 +85,7 @@ def read_run(path: str | Path) -> SavedRun:
         certificate = Certificate.from_json((run / CERTIFICATE).read_bytes())
     except (OSError, InputError) as error:
         raise damaged(run / CERTIFICATE, str(error)) from error
-    plan = read_json(run / PLAN)
+    plan, known = _plan(run / PLAN)
     trace = read_trace(run / TRACE)
     if not trace:
         raise damaged(run / TRACE, "it holds no round")
@@ -93,11 +93,20 @@ def read_run(path: str | Path) -> SavedRun:
     return SavedRun(
         path=run,
         job=job,
-        plan=plan["plan"],
+        plan=plan,
         result=read_json(run / RESULT),
         trace=trace,
         certificate=certificate,
         model=model,
         evaluation=read_json(evaluation) if evaluation.exists() else None,
-        versions=plan["versions"],
+        versions=known,
     )
+
+
+def _plan(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The plan, and the versions of the packages."""
+    record = read_json(file)
+    plan, versions = record.get("plan"), record.get("versions")
+    if not isinstance(plan, dict) or not isinstance(versions, dict):
+        raise damaged(file, "it holds no plan with the versions of the packages")
+    return plan, {name: str(version) for name, version in versions.items()}

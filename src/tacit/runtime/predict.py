@@ -120,7 +120,7 @@ def load_model(path: str | Path) -> SavedModel:
     if loss not in LOSSES or LOSSES[loss].task != task:
         raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
     names = _texts(file, record, "parties")
-    whole = record.get("split") == SAMPLES
+    whole = _is_whole(file, record)
     pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in names]
     return SavedModel(
         loss=loss,
@@ -133,6 +133,16 @@ def load_model(path: str | Path) -> SavedModel:
         not_covered=_not_covered(run / CERTIFICATE),
         encoders=tuple(encoder for _, _, encoder in pairs),
     )
+
+
+def _is_whole(file: Path, record: dict[str, Any]) -> bool:
+    """Whether it is one model of whole rows; that of split columns has no coefficients in common."""
+    split = record.get("split")
+    if split is not None and split != SAMPLES:
+        raise damaged(file, f"split is {show(split)}, not {show(SAMPLES)}")
+    if split is None and "coef" in record:  # the parties' models are not to be added up
+        raise damaged(file, "it holds coefficients of whole rows and does not say split")
+    return split == SAMPLES
 
 
 _Part = tuple[PartyModel, str | None, Encoder | None]

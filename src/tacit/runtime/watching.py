@@ -77,10 +77,13 @@ class Watcher:
         """The run as it is now."""
         state = self._state()  # before the trace: of a finished run all rounds are read
         if not self._plan and (self.path / PLAN).exists():
-            self._plan = read_json(self.path / PLAN).get("plan", {})
+            plan = read_json(self.path / PLAN).get("plan")
+            self._plan = plan if isinstance(plan, dict) else {}
         private = self._plan.get("privacy")
-        rounds = private.get("rounds", 0) if private else self._plan.get("max_rounds", 0)
-        return Seen(state, self._name(), int(rounds), Trace(self._reader.read()))
+        rounds = (private if isinstance(private, dict) else self._plan).get("rounds" if private else "max_rounds")
+        if not isinstance(rounds, int) or not 0 <= rounds <= 10**9:
+            rounds = 0  # a damaged plan does not keep anybody from watching
+        return Seen(state, self._name(), rounds, Trace(self._reader.read()))
 
     def _state(self) -> str:
         if (self.path / RESULT).exists():

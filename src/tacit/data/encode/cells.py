@@ -107,7 +107,7 @@ def _coded(column: Any) -> tuple[Any, Rows]:
 def reads_as_number(text: str) -> bool:
     """Whether a text is a finite number."""
     try:
-        return bool(np.isfinite(float(text)))
+        return "_" not in text and bool(np.isfinite(float(text)))  # Python alone takes 1_000 for a number
     except ValueError:
         return False
 

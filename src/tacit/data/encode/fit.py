@@ -261,10 +261,13 @@ def _kept(counts: dict[str, int], rules: EncodeRules) -> tuple[str, ...]:
 
 def _refuse_numbers_as_text(party: str, spec: ColumnSpec, counts: dict[str, int], rules: EncodeRules) -> None:
     """Refuse to guess where a column of text is mostly numbers: one wrong cell makes a file's numbers text."""
-    if spec.kind is not None or len(counts) <= rules.most:
+    if spec.kind is not None:
         return
     wrong = [value for value in sorted(counts) if not reads_as_number(value)]
     if 2 * sum(counts[value] for value in wrong) > sum(counts.values()):
+        return
+    # Codes such as 1, 2 and U are categories, each in many rows; what stands in few looks like a slip.
+    if len(counts) <= rules.most and not any(counts[value] < rules.rare for value in wrong):
         return
     held = f" and {show(wrong[0])}" if wrong else ""
     raise InputError(
