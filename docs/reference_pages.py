@@ -33,6 +33,7 @@ from tacit.job.encode import COLUMN_KEYS
 from tacit.job.file import _KEYS as SECTIONS
 from tacit.job.file import OF_SAMPLES, SPLITS, Job, Model
 from tacit.job.graph import GraphSpec
+from tacit.job.search import SearchSpec
 from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import LOSSES
@@ -47,6 +48,7 @@ HOLDERS: dict[str, Any] = {
     "job": Job,
     "model": Model,
     "graph": GraphSpec,
+    "search": SearchSpec,
     "encode": EncodeRules,
     "privacy": Privacy,
     "privacy.options": PaperOptions,
@@ -56,6 +58,7 @@ HOLDERS: dict[str, Any] = {
 ABOUT = {
     "job": "What the run is, and where it ends.",
     "model": "What is trained.",
+    "search": "How alpha is chosen by cross-validation, where `model.alpha` is left out: see [Choose alpha](../how-to/choose-alpha.md).",
     "graph": 'Who talks to whom: needed with `split = "samples"`, refused without.',
     "encode": "How columns become numbers, for all parties: see [Encode columns](../how-to/encode-columns.md).",
     "privacy": "What the whole run must guarantee. Without it nothing is protected, and the certificate says so.",
