@@ -58,7 +58,7 @@ HOLDERS: dict[str, Any] = {
 ABOUT = {
     "job": "What the run is, and where it ends.",
     "model": "What is trained.",
-    "search": "How alpha is chosen by cross-validation, where `model.alpha` is left out: see [Choose alpha](../how-to/choose-alpha.md).",
+    "search": "How alpha is chosen, where `model.alpha` is left out: see [Choose alpha](../how-to/choose-alpha.md).",
     "graph": 'Who talks to whom: needed with `split = "samples"`, refused without.',
     "encode": "How columns become numbers, for all parties: see [Encode columns](../how-to/encode-columns.md).",
     "privacy": "What the whole run must guarantee. Without it nothing is protected, and the certificate says so.",

@@ -15,7 +15,17 @@ ALPHAS = f"a whole number from 2 to {MOST_ALPHAS}, or a list of numbers above 0"
 
 @dataclass(frozen=True)
 class SearchSpec:
-    """The section [search]: arguments of the estimators that choose alpha; `folds` is their `cv`."""
+    """The section [search]: arguments of the estimators that choose alpha.
+
+    Attributes
+    ----------
+    alphas : int or tuple of float
+        How many alphas are tried, in even ratios from 1 down; or which.
+    folds : int
+        Into so many parts the rows are dealt: each part is once the one that is not trained on.
+    rule : str
+        "best": the alpha of the least loss. "one-standard-error": the largest whose loss is within one standard error of it.
+    """
 
     alphas: int | tuple[float, ...] = 10
     folds: int = 5
