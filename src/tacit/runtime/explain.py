@@ -51,13 +51,14 @@ class Share:
         cells : sequence of Cell or None
             The row in the party's file; None where its columns are the model's.
         """
-        parts = [
+        parts: list[dict[str, Any]] = [
             {"column": name, "value": float(value), "adds": float(adds)}
             for name, value, adds in zip(self.columns, self.values, self.adds, strict=True)
         ]
         if cells is None:
             cells = [Cell(part["column"], part["value"], "", 1) for part in parts]
-        found, start = [], 0
+        found: list[dict[str, Any]] = []
+        start = 0
         for cell in cells:
             own = parts[start : start + cell.width]
             start += cell.width
