@@ -54,4 +54,4 @@ def test_privacy_section_is_lawful_and_can_be_planned(tmp_path: Path) -> None:
 
 def test_commands_have_a_verb(tmp_path: Path) -> None:
     commands = re.findall(r"^tacit (\w+)", README, flags=re.M)
-    assert {"plan", "train", "predict", "verify"} <= set(commands) <= set(VERBS)
+    assert {"plan", "train", "watch", "report", "predict", "explain", "verify"} <= set(commands) <= set(VERBS)
