@@ -180,7 +180,7 @@ def test_names_that_a_file_may_have(tmp_path: Path, name: str) -> None:
 def test_files_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no job file"):
         read_job(tmp_path / "none.toml")
-    with pytest.raises(InputError, match="cannot open the job file"):
+    with pytest.raises(InputError, match="cannot open the job file: it is a folder"):
         read_job(tmp_path)
     path = tmp_path / "latin.toml"
     path.write_bytes(b'[job]\nname = "Soci\xe9t\xe9"\n')

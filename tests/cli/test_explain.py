@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tacit.runtime.explain import explain
 from tacit.runtime.model import PartyModel
 from tacit.runtime.predict import SavedModel
 from tacit.types import Shard
+from tests.cli.test_encode_jobs import Customers, write_csv
 from tests.cli.test_private_jobs import FORMS, KEPT
 from tests.cli.test_samples import Nodes
 
@@ -67,9 +69,63 @@ def test_a_party_sees_its_own_columns_alone(files: Any, tacit: Any) -> None:
     assert rest == pytest.approx(shop, rel=1e-12)
     for party, own, others in (("shop", "s0", "b0"), ("bank", "b0", "s0")):
         text = tacit("explain", *words, "--party", party).out
-        assert f" {own} (" in text
+        assert f" {own} = " in text
         assert others not in text
     assert not any(name in tacit("explain", *words).out for name in ("b0", "s0"))
+
+
+KINDS = """
+id = "customer"
+[party.columns]
+since = { kind = "date", low = 2020-01-01, high = 2025-12-31 }
+code = { buckets = 8 }
+calls = { low = 0, high = 100 }
+"""
+
+
+def test_columns_are_shown_as_the_file_has_them(tmp_path: Path, tacit: Any) -> None:
+    customers = Customers(tmp_path, phone_keys=KINDS)
+    for number, row in enumerate(customers.phone):
+        row["since"] = f"2021-03-{1 + number % 28:02d}"
+    assert tacit("train", customers.write(random.Random(3)), "--out", tmp_path / "run", "--quiet").code == 0
+    new = {"customer": "n1", "plan": "bronze", "calls": 130.5, "code": "00", "since": "2021-07-04"}
+    blank = {"customer": "n2", "plan": "", "calls": "", "code": "", "since": ""}
+    write_csv(tmp_path / "phone-new.csv", [blank, new])
+    bank = {"customer": "n1", "age": "", "city": "Bern", "vip": "true"}
+    write_csv(tmp_path / "bank-new.csv", [bank, {**bank, "customer": "n2", "age": 42, "city": ""}])
+    words = [tmp_path / "run", tmp_path / "bank-new.csv", tmp_path / "phone-new.csv"]
+    shown = {}
+    for id_, party in (("n1", "bank"), ("n1", "phone"), ("n2", "bank"), ("n2", "phone")):
+        record = json.loads(tacit("explain", *words, "--id", id_, "--party", party, "--json").out)
+        view = record["view"]
+        saved = json.loads((tmp_path / "run" / "model" / f"{party}.json").read_text())
+        parts = {part["column"]: part for one in view["columns"] for part in one["parts"]}
+        assert {
+            name: parts[name]["value"] * coef for name, coef in zip(saved["columns"], saved["coef"], strict=True)
+        } == (pytest.approx({name: part["adds"] for name, part in parts.items()}))
+        for one in view["columns"]:
+            assert one["adds"] == pytest.approx(sum(part["adds"] for part in one["parts"]), abs=1e-14)
+        sizes = [abs(one["adds"]) for one in view["columns"]]
+        assert sizes == sorted(sizes, reverse=True)
+        total = sum(one["adds"] for one in view["columns"]) + view["own_constant"]
+        assert total == pytest.approx(next(one["adds"] for one in record["parties"] if one["party"] == party))
+        shown[id_, party] = {one["column"]: (one["value"], one["note"]) for one in view["columns"]}
+    mean = float(np.mean([row["age"] for row in customers.bank if row["age"] != ""]))
+    assert shown["n1", "bank"] == {
+        "age": (None, f"filled with {float(f'{mean:.4g}'):g}"), "city": ("Bern", ""), "vip": (True, ""),
+    }  # fmt: skip
+    assert shown["n2", "bank"] == {"age": (42.0, ""), "city": (None, ""), "vip": (True, "")}
+    phone = shown["n1", "phone"]
+    assert (phone["plan"], phone["calls"]) == (("bronze", "counted as other"), (130.5, "taken as 100"))
+    assert (phone["code"][0], phone["since"]) == ("00", ("2021-07-04", ""))
+    assert phone["code"][1].startswith("bucket ")
+    assert shown["n2", "phone"] == {
+        "plan": (None, "counted as other"), "calls": (None, "filled with 50"), "code": (None, "no bucket"),
+        "since": (None, "filled with 2022-12-31"),
+    }  # fmt: skip
+    text = tacit("explain", *words, "--id", "n1", "--party", "phone").out
+    assert '  plan = "bronze" (counted as other) ' in text
+    assert '  since = "2021-07-04" ' in text
 
 
 def test_text(files: Any, tacit: Any) -> None:
@@ -124,7 +180,7 @@ def test_other_rows_show_the_common_columns(tmp_path: Path, tacit: Any, refused:
     wanted = predicted(tacit, words)[4]
     total = record["constant"] + sum(one["adds"] for one in record["view"]["columns"]) + record["view"]["own_constant"]
     assert total == pytest.approx(float(wanted["score"]), rel=1e-12)
-    assert "x0 (" in tacit("explain", *words).out
+    assert "x0 = " in tacit("explain", *words).out
     assert "leave it out" in refused("explain", *words, "--party", "north")
     assert "give --row" in refused("explain", *words, "--id", "north1")
 

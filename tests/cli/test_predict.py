@@ -108,7 +108,7 @@ def test_wrong_data_arguments(files: Any, refused: Any, trained: Path) -> None:
     assert "two files" in refused("predict", trained, f"bank={bank}", f"bank={shop}")
     assert 'no file for party "shop"' in refused("predict", trained, f"bank={bank}")
     assert "there is no file" in refused("predict", trained, bank, files.folder / "nowhere.csv")
-    assert 'has no column "b0"' in refused("predict", trained, shop, bank)
+    assert 'has no columns "b0"' in refused("predict", trained, shop, bank)
     assert "cannot write" in refused("predict", trained, bank, shop, "--out", files.folder)
 
 

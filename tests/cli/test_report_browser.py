@@ -47,11 +47,11 @@ FRAME = """
 """
 
 
-def browse(page: Path, width: int, scheme: str, folder: Path) -> list[str]:
+def browse(page: Path, width: int, scheme: str, folder: Path, probe: str = PROBE) -> list[str]:
     """What the probe says of the page at this width; in a frame, as a browser's window has a least width."""
     text = page.read_text().replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
     probed = folder / "probed.html"
-    probed.write_text(text.replace("</body>", f"{PROBE}</body>"))
+    probed.write_text(text.replace("</body>", f"{probe}</body>"))
     frame = folder / "frame.html"
     frame.write_text(FRAME.format(probed.as_uri(), width))
     words = [

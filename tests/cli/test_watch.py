@@ -69,7 +69,8 @@ def test_a_run_in_progress_a_killed_one_and_one_that_goes_on(files: Any, tacit: 
     assert watcher.look().state == STOPPED
     answer = tacit("watch", out)
     assert answer.code == 1
-    assert "nobody is training it" in answer.out
+    assert f"nobody is training it: go on with tacit train JOB.toml --out {out} --resume" in answer.out
+    assert "the run is not finished" in tacit("verify", out).err
     with open(out / "trace.jsonl", "a") as file:
         file.write('{"round": 9999999, "obj')  # a line that the killed process did not finish
     process = start(job, out, "--resume", "--checkpoint-every", "0")

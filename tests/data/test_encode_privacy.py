@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tacit.data.encode.fit import Encoding, Part, make_encoding
 from tacit.data.encode.spec import ColumnSpec, EncodeRules
 from tacit.data.encode.stated import public_encoder
-from tacit.data.encode.words import constants, describe, record
+from tacit.data.encode.words import column_lines, constants, describe, record
 from tacit.data.table import ArrowTable
 from tacit.errors import InputError
 
@@ -92,6 +92,30 @@ def test_blanks_without_something_public_to_stand_for_them_are_refused() -> None
     line = one_column([1.0, None])
     assert 'column "x" has blanks, and to fill them with the mean of its rows would not be private' in line
     assert "give it low and high (blanks become their middle), or missing = true" in line
+
+
+def test_all_columns_are_refused_at_once() -> None:
+    cells = {"city": ["a", "b"], "plan": ["c", "d"], "calls": [1.0, None], "texts": [None, 2.0], "age": [1.0, 2.0]}
+    part = Part(ArrowTable(party="shop", columns=tuple(cells), n_rows=2, data=pa.table(cells)))
+    with pytest.raises(InputError) as caught:
+        make_encoding([part], list(cells), (), EncodeRules(), protected=True)
+    line = str(caught.value)
+    assert line.startswith('party "shop": columns "city", "plan" hold categories, and lists taken from their rows')
+    assert "give each values = [...] or buckets = 32 in [party.columns], or leave them out of features; " in line
+    assert '; columns "calls", "texts" have blanks, and to fill them with the mean of their rows' in line
+    assert "age" not in line
+    with pytest.raises(InputError, match=r'columns "calls", "texts", "age" would be scaled by their rows .* give each'):
+        make_encoding([part], list(cells), (), EncodeRules(scale="standard"), protected=True)
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_numbers_without_a_range_are_pointed_out_where_rows_are_clipped(protected: bool) -> None:
+    data = pa.table({"x": [1.0, 2000.0], "y": [0.0, 1.0]})
+    part = Part(ArrowTable(party="shop", columns=("x", "y"), n_rows=2, data=data))
+    known = ColumnSpec("y", low=0, high=1)
+    for specs, pointed in (((known,), protected), ((known, ColumnSpec("x", low=0, high=3000)), False)):
+        encoding = make_encoding([part], ["x", "y"], specs, EncodeRules(), protected=protected)
+        assert any("give them low and high" in line for line in column_lines("shop", encoding)) == pointed
 
 
 def test_a_cell_that_does_not_fit_is_refused() -> None:

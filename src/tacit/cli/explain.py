@@ -11,6 +11,9 @@ from tacit.cli.wording import tell
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tacit.data.encode.raw import Cell
     from tacit.data.load import PredictionData
     from tacit.runtime.explain import Share
     from tacit.runtime.predict import Predictions, SavedModel
@@ -21,7 +24,9 @@ Explain the prediction of one row: the constant, what each party adds to the
 score or takes off it, and what comes out.
 
 Columns are shown of one party alone, and only to whoever asks for that party's
-own view with --party; with a constant of its own they sum to its part. Where
+own view with --party: each with what stands in the file, and the sum of what
+its encoded parts add (--json has these, too). With a constant of the party's
+own they sum to its part. Where
 the parties held other rows (split = "samples"), the model is common to all, and
 its columns are shown."""
 EPILOG = """\
@@ -30,6 +35,7 @@ examples:
   tacit explain runs/credit bank.csv shop.csv --row 3 --party bank
   tacit explain runs/hospitals new-patients.csv --json"""
 BAR = 24  # characters of the longest bar
+NAME = 48  # characters of the longest name
 SAID = ("predictions", "the row that is asked about")  # how sentences of a certificate begin that are about these
 
 
@@ -65,7 +71,8 @@ def run(options: argparse.Namespace) -> int:
     for line in warnings(options.directory, model):
         tell(f"tacit: {line}")
     shown = names[0] if whole else options.party
-    record = make_record(model, predictions, row, shares, shown, options.top)
+    cells = None if shown is None else find_cells(model, data, names.index(shown), row)
+    record = make_record(model, predictions, row, shares, shown, options.top, cells)
     print(json.dumps(record, indent=2, ensure_ascii=False) if options.json else "\n".join(text(record, whole)))
     return 0
 
@@ -107,6 +114,14 @@ def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
     return number - 1
 
 
+def find_cells(model: SavedModel, data: PredictionData, party: int, row: int) -> tuple[Cell, ...] | None:
+    """The asked row in the file of one party; None where its columns were not encoded."""
+    from tacit.data.encode.raw import raw_cells
+
+    encoder = model.encoders[party] if model.encoders else None
+    return None if encoder is None else raw_cells(encoder, data.tables[party], int(data.rows[party][row]))
+
+
 def warnings(run: str, model: SavedModel) -> list[str]:
     """What a private run's certificate does not cover about predictions, a line each."""
     from tacit.privacy.certificate import Certificate
@@ -127,7 +142,13 @@ def warnings(run: str, model: SavedModel) -> list[str]:
 
 
 def make_record(
-    model: SavedModel, predictions: Predictions, row: int, shares: list[Share], party: str | None, top: int
+    model: SavedModel,
+    predictions: Predictions,
+    row: int,
+    shares: list[Share],
+    party: str | None,
+    top: int,
+    cells: Sequence[Cell] | None,
 ) -> dict[str, Any]:
     """The explanation as plain values; columns of `party` alone."""
     probability = predictions.probability
@@ -143,13 +164,14 @@ def make_record(
     }
     own = next((share for share in shares if share.party == party), None)
     if own is not None:
-        largest = own.largest(top)
+        columns = own.by_column(cells)
+        largest = columns[:top]
         others = own.score - own.rest - sum(column["adds"] for column in largest)
         record["view"] = {
             "party": own.party,
             "columns": largest,
-            "other_columns": len(own.columns) - len(largest),
-            "other_columns_add": others if len(largest) < len(own.columns) else 0.0,
+            "other_columns": len(columns) - len(largest),
+            "other_columns_add": others if len(largest) < len(columns) else 0.0,
             "own_constant": own.rest,
         }
     return record
@@ -169,13 +191,13 @@ def text(record: dict[str, Any], whole: bool) -> list[str]:
     lines += ["", f"score {record['score']:.4g}: {_meaning(record)}"]
     if not whole and "view" in record:
         view = record["view"]
-        lines += ["", f"the part of {view['party']}, column by column (the column's value in brackets):"]
+        lines += ["", f"the part of {view['party']}, column by column:"]
         lines += _bars(_columns(view))
     return lines
 
 
 def _columns(view: dict[str, Any]) -> list[tuple[str, float]]:
-    rows = [(f"{one['column']} ({one['value']:.4g})", one["adds"]) for one in view["columns"]]
+    rows = [(one["words"], one["adds"]) for one in view["columns"]]
     if view["other_columns"]:
         rows.append((f"{view['other_columns']} other columns", view["other_columns_add"]))
     if view["own_constant"]:
@@ -194,10 +216,11 @@ def _meaning(record: dict[str, Any]) -> str:
 
 def _bars(rows: list[tuple[str, float]]) -> list[str]:
     """Signed numbers with bars as long as they are large."""
-    width = min(max(len(name) for name, _ in rows), 40)
+    names = [name if len(name) <= NAME else f"{name[: NAME - 3]}..." for name, _ in rows]
+    width = max(len(name) for name in names)
     most = max(abs(value) for _, value in rows) or 1.0
     drawn = [("+" if value > 0 else "-") * round(BAR * abs(value) / most) for _, value in rows]
     return [
-        f"  {name[:40]:<{width}}  {value:>+10.4f}  {bar}".rstrip()
-        for (name, value), bar in zip(rows, drawn, strict=True)
+        f"  {name:<{width}}  {value:>+10.4f}  {bar}".rstrip()
+        for name, (_, value), bar in zip(names, rows, drawn, strict=True)
     ]

@@ -117,13 +117,26 @@ def _run(arguments: list[str]) -> int:
         raise InputError(f"there is no verb {show(verb)}{nearest(verb, list(VERBS))}: choose one of {', '.join(VERBS)}")
     parser = make_parser()
     try:
-        options = parser.parse_args(arguments)
+        options, unknown = parser.parse_known_args(arguments)
     except SystemExit as leave:  # after --help and --version
         return int(leave.code or 0)
+    if unknown:
+        raise InputError(_unknown(options.verb, unknown[0]))
     if options.verb is None:
         parser.print_help()
         return DONE
     return int(options.run(options))
+
+
+def _unknown(verb: str | None, argument: str) -> str:
+    """The refusal of an argument that nobody asked for."""
+    from tacit.job.file import section_of
+
+    name = argument.removeprefix("--").partition("=")[0].replace("-", "_")
+    section = section_of(name) if argument.startswith("--") else None
+    if section is not None:
+        return f"there is no option {show(argument)}: write {name} = ... into [{section}] of the job file"
+    return f"{show(argument)} is one argument too many: see {f'tacit {verb} --help' if verb else 'tacit --help'}"
 
 
 def _complain(text: str) -> None:

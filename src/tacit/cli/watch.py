@@ -57,7 +57,8 @@ def run(options: argparse.Namespace) -> int:
     if seen.state == FINISHED:
         print(f"report     {command('tacit', 'report', watcher.path)}")
         return FINISHED_WELL
-    print("           nobody is training it: go on with tacit train JOB.toml --out RUN --resume")
+    go_on = command("tacit", "train", "JOB.toml", "--out", watcher.path, "--resume")
+    print(f"           nobody is training it: go on with {go_on}")
     return NOT_FINISHED
 
 

@@ -88,12 +88,26 @@ class JobData:
 
 @dataclass(frozen=True, eq=False)
 class PredictionData:
-    """New rows to predict; the attributes are as in `JobData`, and `said` are remarks on columns and blanks."""
+    """New rows to predict.
+
+    Attributes
+    ----------
+    shards, ids, counts
+        As in `JobData`.
+    said : tuple of str
+        Remarks on columns and blanks.
+    tables : sequence of Table
+        The parties' files as read.
+    rows : sequence of array
+        Which row of its table each row of a shard is.
+    """
 
     shards: list[Shard]
     ids: npt.NDArray[Any] | None
     counts: Counts
     said: tuple[str, ...] = ()
+    tables: Sequence[Table] = ()
+    rows: Sequence[Rows] = ()
 
 
 def load_training_data(
@@ -227,7 +241,7 @@ def load_prediction_data(
     names = [spec.features or () for spec in party_specs]
     said: list[str] = []
     shards = _shards(tables, names, alignment, encoders=encoders, said=said)
-    return PredictionData(shards, alignment.ids, alignment.counts, tuple(said))
+    return PredictionData(shards, alignment.ids, alignment.counts, tuple(said), tables, alignment.rows)
 
 
 def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:

@@ -72,6 +72,8 @@ _Reader = Callable[[Path, str, tuple[str, ...]], Table]
 
 def reader_of(path: Path, party: str) -> tuple[_Reader, str]:
     """Choose the reader by the end of the name, and what to advise when it fails."""
+    if os.path.isdir(path):  # never raises, whatever the path is
+        raise InputError(f"party {show(party)}: {show(str(path))} is a folder: give the file in it")
     name = path.name.lower().removesuffix(".gz")
     zipped = name != path.name.lower()
     if name.endswith(".csv"):

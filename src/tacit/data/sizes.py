@@ -16,7 +16,7 @@ from tacit.data.csv_file import BLOCK
 from tacit.data.encode.cells import BLANK, kind_of_type
 from tacit.data.encode.fit import Encoding
 from tacit.data.encode.spec import ColumnSpec, EncodeRules, common_specs
-from tacit.data.encode.stated import known_specs, public_encoder, refuse_learning
+from tacit.data.encode.stated import known_specs, public_encoder, refuse, unlearnable
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table, refuse_columns
 from tacit.data.nodes import known_epsilons, node_columns, node_encoding, read_nodes
 from tacit.data.randomized import epsilon_columns, label_epsilons
@@ -90,9 +90,9 @@ def _public_encoding(
         return None
     given = known_specs(columns, names, table.party)
     typed = path.name.lower().endswith(".parquet")
-    for name in names:
-        kind = kind_of_type(table.arrow(name).type) if typed else BLANK
-        refuse_learning(table.party, given.get(name, ColumnSpec(name)), kind, encode)
+    kinds = [kind_of_type(table.arrow(name).type) if typed else BLANK for name in names]
+    found = [given.get(name, ColumnSpec(name)) for name in names]
+    refuse(table.party, unlearnable(list(zip(found, kinds, strict=True)), encode))
     return Encoding(public_encoder(names, columns), {}, protected=True)
 
 

@@ -80,8 +80,8 @@ KEYS: dict[str, Kind] = {
 }
 COLUMN_KEYS: dict[str, Kind] = {
     "kind": one_of(KINDS),
-    "low": Kind("a number, or a date such as 2026-01-31", _limit),
-    "high": Kind("a number, or a date such as 2026-01-31", _limit),
+    "low": Kind("a number, or a date such as 2026-01-31 without quotes", _limit),
+    "high": Kind("a number, or a date such as 2026-01-31 without quotes", _limit),
     "values": Kind('a list of categories, such as ["Basel", "Bern"], none twice', _values),
     "buckets": whole_number(1, MOST_BUCKETS),
     "missing": TRUTH,

@@ -213,6 +213,11 @@ def read_job(path: str | os.PathLike[str]) -> Job:
         raise InputError(f"{path.name}: {error}") from error
 
 
+def section_of(key: str) -> str | None:
+    """The section of a job file that a key stands in; None for an unknown one."""
+    return next((section for section, keys in _KEYS.items() if key in keys), None)
+
+
 def load_job_data(job: Job) -> JobData:
     """Read and align the data of a job.
 
@@ -289,6 +294,8 @@ def _document(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError as error:
         raise InputError(f"there is no job file {show(str(path))}: mend the path") from error
+    except IsADirectoryError as error:
+        raise InputError("cannot open the job file: it is a folder, give the .toml file in it") from error
     except OSError as error:
         raise InputError(f"cannot open the job file {show(str(path))}: {error.strerror or one_line(error)}") from error
     except UnicodeDecodeError as error:

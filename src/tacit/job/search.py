@@ -24,7 +24,8 @@ class SearchSpec:
     folds : int
         Into so many parts the rows are dealt: each part is once the one that is not trained on.
     rule : str
-        "best": the alpha of the least loss. "one-standard-error": the largest whose loss is within one standard error of it.
+        "best": the alpha of the least loss. "one-standard-error": the largest whose loss is within one
+        standard error of it.
     """
 
     alphas: int | tuple[float, ...] = 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from tacit.algorithms.gram.settings import BEND_AT
+from tacit.data.encode.raw import Cell
 from tacit.runtime.model import PartyModel
 from tacit.runtime.predict import SavedModel
 from tacit.types import Matrix, Shard, Vector
@@ -25,6 +27,7 @@ class Share:
     score : float
         What the party adds.
     columns : tuple of str
+        The model's columns, encoded ones where the party's were encoded.
     values : array
         The row's values in these columns.
     adds : array
@@ -40,10 +43,29 @@ class Share:
     adds: Vector
     rest: float
 
-    def largest(self, count: int) -> list[dict[str, Any]]:
-        """The columns that add or take off most, as plain values."""
-        order = np.argsort(-np.abs(self.adds), kind="stable")[:count]
-        return [{"column": self.columns[j], "value": float(self.values[j]), "adds": float(self.adds[j])} for j in order]
+    def by_column(self, cells: Sequence[Cell] | None) -> list[dict[str, Any]]:
+        """What each of the party's own columns adds, the largest first, as plain values.
+
+        Parameters
+        ----------
+        cells : sequence of Cell or None
+            The row in the party's file; None where its columns are the model's.
+        """
+        parts: list[dict[str, Any]] = [
+            {"column": name, "value": float(value), "adds": float(adds)}
+            for name, value, adds in zip(self.columns, self.values, self.adds, strict=True)
+        ]
+        if cells is None:
+            cells = [Cell(part["column"], part["value"], "", 1) for part in parts]
+        found: list[dict[str, Any]] = []
+        start = 0
+        for cell in cells:
+            own = parts[start : start + cell.width]
+            start += cell.width
+            adds = math.fsum(part["adds"] for part in own)
+            found.append({"column": cell.column, "value": cell.value, "note": cell.note, "adds": adds, "parts": own})
+            found[-1]["words"] = cell.words
+        return sorted(found, key=lambda one: -abs(one["adds"]))
 
 
 def explain(model: SavedModel, shards: Sequence[Shard], row: int) -> list[Share]:

@@ -169,7 +169,7 @@ class RunDirectory:
         if resume and not begun and LOCK not in names:
             raise InputError(f"there is no run in {where}: leave out --resume")
         if not resume and begun:
-            raise InputError(f"{where} already holds a run: go on with --resume, or choose another --out")
+            raise InputError(f"{where} already holds a run: go on with --resume, choose another --out, or remove it")
         if not begun and names - ({LOCK, JOB} if LOCK in names else set()):
             raise InputError(f"{where} holds other files and no run: choose another --out")
 

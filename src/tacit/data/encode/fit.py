@@ -24,7 +24,15 @@ from tacit.data.encode.cells import (
 from tacit.data.encode.columns import JOB, ROWS, BucketColumn, CategoryColumn, Column, NumberColumn
 from tacit.data.encode.encoder import Encoder
 from tacit.data.encode.spec import CATEGORY, DATE, MISSING, NUMBER, OTHER, ColumnSpec, EncodeRules
-from tacit.data.encode.stated import known_specs, listed_values, public_encoder, refuse_learning, stated_column
+from tacit.data.encode.stated import (
+    known_specs,
+    listed_values,
+    named,
+    public_encoder,
+    refuse,
+    stated_column,
+    unlearnable,
+)
 from tacit.data.table import ArrowTable
 from tacit.data.wording import show
 from tacit.errors import InputError
@@ -129,26 +137,31 @@ def _unused(tables: Sequence[ArrowTable], names: Sequence[str]) -> tuple[str, ..
 
 
 def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSpec], rules: EncodeRules) -> None:
-    """Refuse what would need a constant from rows that are to be protected."""
+    """Refuse what would need a constant from rows that are to be protected, all columns at once."""
+    columns: list[tuple[ColumnSpec, str]] = []
     for name in names:
         spec = given.get(name, ColumnSpec(name))
         check_usable(part.table, name, spec.given_kind)
-        refuse_learning(part.table.party, spec, kind_of_type(part.table.arrow(name).type), rules)
-        if spec.given_kind == CATEGORY:
-            part.texts(name)
-        else:
-            _check_numbers(part, spec)
-
-
-def _check_numbers(part: Part, spec: ColumnSpec) -> None:
-    """Read the numbers; blanks need something public to stand for them."""
-    cells = part.numbers(spec.name, days=spec.kind == DATE)
-    if spec.low is None and not spec.missing and np.isnan(cells).any():
-        raise InputError(
-            f"party {show(part.table.party)}: column {show(spec.name)} has blanks, and to fill them with the mean of "
-            "its rows would not be private: give it low and high (blanks become their middle), or missing = true (they "
+        columns.append((spec, kind_of_type(part.table.arrow(name).type)))
+    blanks = [spec.name for spec, kind in columns if _lacks_fill(part, spec, kind)]
+    said = unlearnable(columns, rules)
+    if blanks:
+        its, it = ("its", "it") if len(blanks) == 1 else ("their", "each")
+        said.append(
+            f"{named(blanks)} {'has' if len(blanks) == 1 else 'have'} blanks, and to fill them with the mean of {its} "
+            f"rows would not be private: give {it} low and high (blanks become their middle), or missing = true (they "
             "become 0), in [party.columns]"
         )
+    refuse(part.table.party, said)
+
+
+def _lacks_fill(part: Part, spec: ColumnSpec, kind: str) -> bool:
+    """Read a column as the job says; whether it has blanks, with nothing public to stand for them."""
+    if (spec.given_kind or kind) == CATEGORY:
+        part.texts(spec.name)
+        return False
+    cells = part.numbers(spec.name, days=spec.kind == DATE)
+    return spec.low is None and not spec.missing and bool(np.isnan(cells).any())
 
 
 # --- constants from rows ------------------------------------------------------------------------------

@@ -50,17 +50,46 @@ def listed_values(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({*values} - {OTHER, MISSING}))
 
 
-def refuse_learning(party: str, spec: ColumnSpec, kind: str, rules: EncodeRules) -> None:
-    """Refuse a column of protected rows whose constants would come from them; `kind` is that of its file."""
-    where = f"party {show(party)}: column {show(spec.name)}"
-    category = (spec.given_kind or kind) == CATEGORY
-    if category and spec.values is None and spec.buckets is None:
-        raise InputError(
-            f"{where} holds categories, and a list taken from its rows would not be private: give it values = [...] or "
-            "buckets = 32 in [party.columns], or leave it out of features"
+def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -> list[str]:
+    """Columns of protected rows whose constants would come from them, a sentence for each reason.
+
+    Parameters
+    ----------
+    columns : sequence of (ColumnSpec, str)
+        What the job says of each column, and its kind in the file.
+    rules : EncodeRules
+    """
+    listed, scaled = [], []
+    for spec, kind in columns:
+        category = (spec.given_kind or kind) == CATEGORY
+        if category and spec.values is None and spec.buckets is None:
+            listed.append(spec.name)
+        elif not category and spec.low is None and rules.scale in ("standard", "range"):
+            scaled.append(spec.name)
+    said = []
+    if listed:
+        what, them = ("holds categories, and a list taken from its rows", "it")
+        if len(listed) > 1:
+            what, them = ("hold categories, and lists taken from their rows", "them")
+        said.append(
+            f"{named(listed)} {what} would not be private: give {'it' if them == 'it' else 'each'} values = [...] or "
+            f"buckets = 32 in [party.columns], or leave {them} out of features"
         )
-    if not category and spec.low is None and rules.scale in ("standard", "range"):
-        raise InputError(
-            f'{where} would be scaled by its rows (scale = "{rules.scale}"), which would not be private: '
-            'give it low and high in [party.columns], or write scale = "none"'
+    if scaled:
+        its, it = ("its", "it") if len(scaled) == 1 else ("their", "each")
+        said.append(
+            f'{named(scaled)} would be scaled by {its} rows (scale = "{rules.scale}"), which would not be private: '
+            f'give {it} low and high in [party.columns], or write scale = "none"'
         )
+    return said
+
+
+def named(columns: Sequence[str]) -> str:
+    """Columns in a message: all of them, so that a job is mended at once."""
+    return f"{'column' if len(columns) == 1 else 'columns'} {listing(columns)}"
+
+
+def refuse(party: str, said: Sequence[str]) -> None:
+    """Refuse a party's columns for these reasons, if there are any."""
+    if said:
+        raise InputError(f"party {show(party)}: {'; '.join(said)}")

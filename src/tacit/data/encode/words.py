@@ -11,6 +11,8 @@ from tacit.data.encode.fit import Encoding, Fact
 from tacit.data.wording import listing, plural
 
 LISTED = 8
+# Rows are clipped to row_norm in private runs: one column of thousands leaves nothing of those of about 1.
+RANGES = "rows are scaled down to row_norm: large numbers drown others: give them low and high"
 EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -23,7 +25,12 @@ def column_lines(party: str, encoding: Encoding) -> list[str]:
     groups: dict[str, list[str]] = {}
     for column in encoder.columns:
         groups.setdefault(describe(column, encoding.facts.get(column.name)), []).append(column.name)
-    return [*lines, *(f"  {what}: {listing(names, LISTED)}" for what, names in groups.items())]
+    lines += [f"  {what}: {listing(names, LISTED)}" for what, names in groups.items()]
+    return [*lines, f"  {RANGES}"] if encoding.protected and any(map(_unbounded, encoder.columns)) else lines
+
+
+def _unbounded(column: Column) -> bool:
+    return isinstance(column, NumberColumn) and column.low is None
 
 
 def describe(column: Column, fact: Fact | None) -> str:
