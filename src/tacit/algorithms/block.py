@@ -34,7 +34,7 @@ class Sweep:
     cross : array
         (D - 1 m')' diag(weights) steps.
     pull, gram : array or None
-        (D - 1 m')' weights, and the Gram matrix, where it was asked for.
+        (D - 1 m')' weights (with `project`), and the Gram matrix, where it was asked for.
     """
 
     gradient: Vector
@@ -137,7 +137,8 @@ class Block:
         cross = self.correlate_columns(weights, steps)
         if not gram:
             return Sweep(gradient, cross)
-        return Sweep(gradient, cross, self.correlate(weights), self.gram(weights, project=project))
+        pull = self.correlate(weights) if project else None
+        return Sweep(gradient, cross, pull, self.gram(weights, project=project))
 
     def _gram_dense(self, weights: Vector, centre: Vector | None) -> Vector:
         gram = np.zeros((self.d, self.d))

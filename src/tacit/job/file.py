@@ -1,6 +1,6 @@
 """The job file: its sections and keys, read and written.
 
-[job]      name, split, engine, rounds, tol, seed, secure_aggregation
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
 [graph]    kind or edges, with split = "samples"
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
@@ -33,7 +33,7 @@ from tacit.job.options import values_of as values_of_options
 from tacit.job.parties import check_nodes, check_parties, check_party
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
-from tacit.job.values import NAMES, NUMBER, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
+from tacit.job.values import AMOUNT, NAMES, NUMBER, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
 from tacit.job.write import assignment
 from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
@@ -85,6 +85,8 @@ class Job:
         Numbers of the papers' methods, where the rows are split and the file has a section [privacy.options].
     secure_aggregation : bool
         Whether the parties' numbers travel under masks, so that only their sum can be read.
+    memory : str or None
+        How much the process may take, such as "2GB": rows are then left on disk.
     graph : GraphSpec or None
         Who talks to whom, where the rows are split.
     folder : Path
@@ -102,6 +104,7 @@ class Job:
     privacy: Privacy | None = None
     options: PaperOptions | None = None
     secure_aggregation: bool = False
+    memory: str | None = None
     graph: GraphSpec | None = None
     folder: Path = Path(".")
 
@@ -223,6 +226,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "tol": NUMBER,
         "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
         "secure_aggregation": TRUTH,
+        "memory": AMOUNT,
     },
     "model": {
         "loss": TEXT,
@@ -276,6 +280,8 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features" or "samples"')
     if split == "samples":
         top = OF_SAMPLES | top
+    if split == "samples" and "memory" in top:
+        raise InputError('job.memory is not used with split = "samples": remove it')
     model = Model(**_section(document.get("model", {}), "model"))
     if model.published and split == "features":
         raise InputError('model.published is not used with split = "features": remove it')

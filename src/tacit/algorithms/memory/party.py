@@ -7,6 +7,7 @@ import numpy as np
 from tacit.algorithms.base import Problem
 from tacit.algorithms.block import Block
 from tacit.algorithms.linear import CurvatureSolver, solve_scaled
+from tacit.algorithms.memory.lean import WindowView
 from tacit.algorithms.memory.outlook import Outlook, window_size
 from tacit.types import Arrays, Vector
 
@@ -16,7 +17,7 @@ COUPLING_CUTOFF = 1e-6  # eigenvalues of the scaled coupling matrix below this c
 class MemoryParty:
     """The party's side: its own block, its part of the window, and the coupled block Newton step."""
 
-    def __init__(self, problem: Problem, block: Block, outlook: Outlook) -> None:
+    def __init__(self, problem: Problem, block: Block, outlook: Outlook | WindowView) -> None:
         self.problem, self.block, self.outlook = problem, block, outlook
         self.ridge = problem.alpha * problem.regularizer.l2 * problem.total
         self.outer = block.outer() if block.d > block.n and self.ridge > 0 else None

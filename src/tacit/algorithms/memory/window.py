@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tacit.algorithms.memory.lean import Combination, row_slices
 from tacit.types import Arrays, Vector
-
-ROWS_AT_ONCE = 65536
 
 
 class Window:
@@ -46,19 +45,29 @@ class Window:
         self.curvature_gram = _weighted_gram(self.columns, metric)
         self.sums = self.columns.T @ metric
 
-    def add(self, step: Vector, intercept: float, gram_row: Vector, gram_own: float) -> None:
+    def add(self, step: Vector | Combination, intercept: float, gram_row: Vector, gram_own: float) -> None:
         """Keep a step, with its part that moved b and its products in the parties' coefficients."""
         self.slot = self.next_slot
         self.next_slot = (self.slot + 1) % len(self.intercepts)
-        self.steps[:, self.slot] = step
+        for rows in row_slices(len(self.steps)):
+            self.steps[rows, self.slot] = step[rows]
         self.intercepts[self.slot] = intercept
         self.gram = with_row(self.gram, gram_row, gram_own, self.slot)
-        weighted = self.metric * step
-        products = self.columns.T @ weighted
-        self.curvature_gram = with_row(self.curvature_gram, products, float(products[self.slot]), self.slot)
+        products, own, total = self.products(self.newest)
+        self.curvature_gram = with_row(self.curvature_gram, products, own, self.slot)
         if self.slot == self.sums.size:
             self.sums = np.append(self.sums, 0.0)
-        self.sums[self.slot] = weighted.sum()
+        self.sums[self.slot] = total
+
+    def products(self, column: Vector) -> tuple[Vector, float, float]:
+        """S' W_f column, column' W_f column and the sum of W_f column, some rows at a time."""
+        products, own, total = np.zeros(self.used), 0.0, 0.0
+        for rows in row_slices(column.size):
+            weighted = self.metric[rows] * column[rows]
+            products += self.columns[rows].T @ weighted
+            own += float(column[rows] @ weighted)
+            total += float(weighted.sum())
+        return products, own, total
 
     def correct(self, products: Vector) -> None:
         """Replace the newest row of G by what the parties measured, so that no rounding builds up."""
@@ -105,8 +114,7 @@ def with_row(gram: Vector, row: Vector, own: float, slot: int) -> Vector:
 
 def _weighted_gram(columns: Vector, weights: Vector) -> Vector:
     gram = np.zeros((columns.shape[1],) * 2)
-    for start in range(0, len(weights), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
+    for rows in row_slices(len(weights)):
         part = np.sqrt(weights[rows, None]) * columns[rows]
         gram += part.T @ part
     return gram
