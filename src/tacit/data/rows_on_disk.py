@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from tacit.data.wording import one_line, show, size
 from tacit.errors import InputError, RunError
@@ -68,23 +69,18 @@ class StreamedRows:
                     coming = reader.submit(self._fill, buffers[(number + 1) % 2][:after])
                 yield start, block
 
-    def pieces(self) -> Iterator[tuple[slice, Vector]]:
-        """The rows in order as float64, few enough at a time for the cache; valid until the next ones."""
-        room = np.empty((ROWS_AT_ONCE, self.shape[1]))
+    def pieces(self) -> Iterator[tuple[slice, Numbers]]:
+        """The rows in order, few enough at a time for the cache; valid until the next ones."""
         for first, block in self.blocks():
             for start in range(0, len(block), ROWS_AT_ONCE):
                 part = block[start : start + ROWS_AT_ONCE]
-                if self.dtype != np.float64:
-                    wide = room[: len(part)]
-                    np.copyto(wide, part)
-                    part = wide
                 yield slice(first + start, first + start + len(part)), part
 
     def __matmul__(self, x: Vector) -> Vector:
         """The product with a vector, in float64."""
-        product = np.empty(self.shape[0])
-        for rows, part in self.pieces():
-            np.dot(part, x, out=product[rows])
+        product, x = np.empty(self.shape[0]), np.ascontiguousarray(x, dtype=np.float64)
+        for first, block in self.blocks():
+            _multiply(block, x, product[first : first + len(block)])
         return product
 
     def _fill(self, block: Numbers) -> Numbers:
@@ -142,3 +138,13 @@ def put(file: IO[bytes], block: Numbers, party: str) -> None:
             f"party {show(party)}: cannot write its rows to scratch space in {show(tempfile.gettempdir())} "
             f"({one_line(error)}): set TMPDIR to a folder with more room"
         ) from error
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # pragma: no cover - compiled
+def _multiply(block, x, out):  # type: ignore[no-untyped-def]
+    """Write block @ x, with sums in float64."""
+    for i in range(block.shape[0]):
+        total = 0.0
+        for j in range(block.shape[1]):
+            total += np.float64(block[i, j]) * x[j]
+        out[i] = total

@@ -12,7 +12,7 @@ import math
 from tacit.data.wording import plural, size
 from tacit.errors import InputError
 
-APART = 400_000_000  # bytes: interpreter, libraries, buffers of the rows; 300 MB were measured
+APART = 500_000_000  # bytes: interpreter, libraries, buffers of the rows; 370 MB were measured
 ALWAYS = 4  # vectors of one float64 per row, beside the parties' answers and the past steps
 MOST_STEPS = 16
 
