@@ -17,6 +17,7 @@ from bench import (
     private,
     private_rounds,
     rounds,
+    streamed,
 )
 
 PARTS: dict[str, ModuleType] = {
@@ -32,4 +33,5 @@ PARTS: dict[str, ModuleType] = {
     "graph-private": graph_private,
     "graph-sets": graph_sets,
     "graph-methods": graph_methods,
+    "streamed": streamed,
 }

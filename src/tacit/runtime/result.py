@@ -74,7 +74,7 @@ class Run:
             self.coordinator = Coordinator(plan, labels, own)
         if isinstance(self.shared, WindowView):
             self.shared.watch(self.coordinator.side.window)
-        self.engine = InProcess(self.parties)
+        self.engine = InProcess(self.parties, at_once=plan.problem.lean)
         self.state = LoopState()
         self._agreed = False
         self._broken = False
