@@ -113,7 +113,8 @@ def run(options: argparse.Namespace) -> int:
             directory.abandon()
             raise
         except KeyboardInterrupt:
-            again = command("tacit", "train", options.job, "--out", directory.path, "--resume")
+            memory = () if options.memory is None else ("--memory", options.memory)
+            again = command("tacit", "train", options.job, "--out", directory.path, *memory, "--resume")
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
         directory.finish(result, begun)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
@@ -44,6 +45,7 @@ class StreamedRows:
     def __init__(self, file: IO[bytes], shape: tuple[int, int], dtype: npt.DTypeLike, sha256: str, sums: Vector):
         self.shape, self.dtype, self.sha256, self.sums = shape, np.dtype(dtype), sha256, sums
         self._file = file
+        weakref.finalize(self, file.close)  # whoever forgets the rows gives their room back
 
     @property
     def nbytes(self) -> int:

@@ -304,7 +304,7 @@ def _plain_row(row: TraceRow) -> dict[str, Any]:
 def _job_values(job: Job) -> dict[str, Any]:
     """Every value of a job that shapes the result; paths may change, for the data's own fingerprint is compared."""
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
-    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation")
+    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "memory")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
