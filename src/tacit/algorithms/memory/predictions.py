@@ -12,6 +12,9 @@ from tacit.algorithms.constant import best_constant, negligible_objective
 from tacit.algorithms.memory.lean import Combination, row_slices
 from tacit.types import Vector
 
+UNSEEN = 1e-12  # of the loss: what a step gains below this, rounding may hide, and the step is taken unseen,
+SURE = 1e-3  # where it is this small beside the intercept
+
 
 class Predictions:
     """z with everything the coordinator knows about it; moved only to where the objective is known."""
@@ -94,6 +97,9 @@ class Predictions:
     def _intercept_step(self, slope: float) -> tuple[float, float]:
         """Newton's step for b, shortened until the loss falls; 0 where it does not."""
         move = -slope / max(self._curvature_sum(), 1e-12 * self.total)
+        gain = -0.5 * move * slope / self.total
+        if gain <= UNSEEN * max(self.loss, self.scale) and abs(move) <= SURE * (1 + abs(self.intercept)):
+            return move, self._loss_shifted(move)
         for _ in range(40):
             loss = self._loss_shifted(move)
             if loss <= self.loss + 1e-4 * move * slope / self.total:
