@@ -114,11 +114,11 @@ def _read(folder: Path) -> None:
 def _rows(order: str, measured: Measured, *, judged: bool) -> list[Row]:
     each, read = float(np.mean(measured.rounds)), float(np.mean(measured.reads))
     peak, ratio = measured.peak / 1e9, each / read
-    memory = {"limit": MOST_MEMORY, "target": "below 2 GB"} if judged else {}
-    times = {"limit": MOST_READS, "target": "at most 2"} if judged else {}
+    limits = (MOST_MEMORY, "below 2 GB"), (MOST_READS, "at most 2")
+    memory, times = limits if judged else ((None, ""), (None, ""))
     return [
-        Row(f"peak memory, ids in {order}", f"{peak:.3f} GB", peak, **memory),
-        Row(f"seconds per round / reading once, ids in {order}", f"{ratio:.2f}", ratio, **times),
+        Row(f"peak memory, ids in {order}", f"{peak:.3f} GB", peak, *memory),
+        Row(f"seconds per round / reading once, ids in {order}", f"{ratio:.2f}", ratio, *times),
         Row(f"seconds per round, {len(measured.rounds)} rounds", f"{seconds(each)}", each),
         Row("reading the same columns once with pyarrow", f"{seconds(read)}", read),
         Row("before the first round", f"{seconds(measured.setup)}", measured.setup),

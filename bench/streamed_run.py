@@ -34,7 +34,7 @@ def train(job: str, out: str, memory: str) -> None:
         yield clocks[0]
 
     setups: list[float] = []
-    progress.progress = watched  # type: ignore[assignment]
+    progress.progress = watched
     code = main(["train", job, "--out", out, "--memory", memory, "--quiet"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     if code:

@@ -34,7 +34,11 @@ class Pair:
     def __init__(self, folder: Path) -> None:
         rng = np.random.RandomState(3)
         self.folder = folder
-        self.bank: dict[str, Any] = {"id": np.arange(ROWS) * 7, "a": rng.normal(size=ROWS), "b": rng.randint(9, size=ROWS)}
+        self.bank: dict[str, Any] = {
+            "id": np.arange(ROWS) * 7,
+            "a": rng.normal(size=ROWS),
+            "b": rng.randint(9, size=ROWS),
+        }
         self.bank["y"] = rng.randint(2, size=ROWS)
         self.shop: dict[str, Any] = {"id": self.bank["id"], **{name: rng.normal(size=ROWS) for name in "cde"}}
         self.specs = [PartySpec("bank", "bank.parquet", "id", "y"), PartySpec("shop", "shop.parquet", "id")]
@@ -103,7 +107,9 @@ def test_another_order_with_rows_that_others_lack(pair: Pair, holder_last: bool)
 
 
 def test_three_parties_of_which_one_drops_rows_in_order(pair: Pair) -> None:
-    pq.write_table(pa.table({"key": np.arange(0, 7 * ROWS, 14)[::-1], "f": np.arange(500.0)}), pair.folder / "c.parquet")
+    pq.write_table(
+        pa.table({"key": np.arange(0, 7 * ROWS, 14)[::-1], "f": np.arange(500.0)}), pair.folder / "c.parquet"
+    )
     pair.specs.append(PartySpec("club", "c.parquet", "key"))
     streamed, loaded = pair.both()
     assert streamed.counts.dropped == {"bank": 500, "shop": 500, "club": 0}

@@ -57,7 +57,7 @@ class StreamedRows:
         self._file.close()
 
     def blocks(self) -> Iterator[tuple[int, Numbers]]:
-        """The rows in order, some at a time, each with the number of its first; valid until the next one is asked for."""
+        """The rows in order, a block at a time with the number of its first row; valid until the next block."""
         n, d = self.shape
         rows = max(1, min(n, BLOCK_BYTES // (d * self.dtype.itemsize)))
         buffers = [np.empty((rows, d), self.dtype) for _ in range(2)]
@@ -86,7 +86,7 @@ class StreamedRows:
         return product
 
     def _fill(self, block: Numbers) -> Numbers:
-        view = memoryview(block).cast("B")
+        view = block.data.cast("B")
         done = 0
         while done < len(view):
             got = self._file.readinto(view[done:])  # type: ignore[attr-defined]
@@ -109,7 +109,7 @@ def write_rows(blocks: Iterable[Numbers], shape: tuple[int, int], dtype: npt.DTy
     try:
         for block in blocks:
             put(file, block, party)
-            digest.update(memoryview(block).cast("B"))
+            digest.update(block.data.cast("B"))
             sums += block.sum(axis=0, dtype=np.float64)
     except BaseException:
         file.close()
@@ -131,7 +131,7 @@ def scratch_file(nbytes: int, party: str) -> IO[bytes]:
 
 def put(file: IO[bytes], block: Numbers, party: str) -> None:
     """Write a contiguous block where the file stands."""
-    view = memoryview(block).cast("B")
+    view = block.data.cast("B")
     try:
         while len(view):
             view = view[file.write(view) :]

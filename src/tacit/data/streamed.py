@@ -261,7 +261,7 @@ class _Buckets:
             count = min(self.rows, self.kept - first)
             raw = np.empty((count, len(self.file.features)), self.file.dtype)
             self.scratch.seek(first * self.row_bytes)
-            if self.scratch.readinto(memoryview(raw).cast("B")) < raw.nbytes:  # type: ignore[attr-defined]
+            if self.scratch.readinto(raw.data.cast("B")) < raw.nbytes:  # type: ignore[attr-defined]
                 raise InputError(f"party {show(self.file.spec.name)}: its scratch file was cut short: train again")
             arrived = self.places[(self.places >= first) & (self.places < first + count)]  # in the order they came in
             block = np.empty_like(raw)

@@ -65,9 +65,14 @@ class Predictions:
 
     def _evaluate(self, loss: float) -> None:
         self.loss = loss
-        self.residual, self.curvature = self.problem.loss.slopes(self.z, self.labels)
+        self.residual, self._curvature = self.problem.loss.slopes(self.z, self.labels)
         if self.weights is not None:
-            self.residual, self.curvature = self.weights * self.residual, self.weights * self.curvature
+            self.residual, self._curvature = self.weights * self.residual, self.weights * self._curvature
+
+    @property
+    def curvature(self) -> Vector:
+        """Second derivatives at z."""
+        return self._curvature
 
     def settle_intercept(self) -> None:
         """Move b to the minimiser over b alone, so that the residual sums to zero."""
