@@ -6,7 +6,6 @@ the first round, and those of each round without the pauses.
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.clock import RoundClock
+from bench.peak_memory import read_status
 from tacit.cli.main import main
 from tacit.runtime import progress
 
@@ -36,7 +36,7 @@ def train(job: str, out: str, memory: str) -> None:
     setups: list[float] = []
     progress.progress = watched
     code = main(["train", job, "--out", out, "--memory", memory, "--quiet"])
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = read_status("VmHWM")  # ru_maxrss, without what Linux carries over from the process that started this one
     if code:
         sys.exit(code)
     print(peak, setups[0], *clocks[0].rounds)
