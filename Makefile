@@ -4,12 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check bench clean help
+.PHONY: demo test check bench docs clean help
 
 help:
 	@echo "make demo   set up and train two parties on data shipped with scikit-learn"
 	@echo "make test   set up, check style and types, run every test"
 	@echo "make check  style and types only"
+	@echo "make docs   set up and build the documentation into site/"
 	@echo "make bench  ratios against peers, measured in one run (a few minutes)"
 
 $(READY): pyproject.toml
@@ -23,8 +24,8 @@ demo: $(READY)
 	@echo "(tacit is in $(BIN): put it on your PATH with . $(BIN)/activate)"
 
 check: $(READY)
-	$(BIN)/ruff check src tests bench
-	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench docs
+	$(BIN)/ruff format --check src tests bench docs/*.py docs/images/*.py
 	$(BIN)/mypy
 
 test: check
@@ -33,5 +34,9 @@ test: check
 bench: $(READY)
 	$(BIN)/python -m bench
 
+docs: $(READY)
+	$(BIN)/python -m sphinx -q -W --keep-going -d site/.doctrees docs site
+	@echo "open site/index.html (it needs no server and no network)"
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Run the bench: `python -m bench [--only NAME ...] [--json FILE] [--plots DIR] [--quick]`."""
+"""Run the bench: `python -m bench [--only NAME ...] [--json FILE] [--plots DIR] [--diffprivlib PYTHON] [--quick]`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench import diffprivlib_peer
 from bench.clock import blas_threads
 from bench.parts import PARTS
 from bench.progress import showing
@@ -18,6 +19,8 @@ from bench.report import Outcome, console, print_part, print_summary, write_json
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen parts and print their tables."""
     options = _parser().parse_args(arguments)
+    if options.diffprivlib:
+        diffprivlib_peer.use(options.diffprivlib)
     out, outcomes = console(), []
     out.print(_machine())
     for name in options.only or PARTS:
@@ -59,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=list(PARTS), metavar="NAME", help=f"parts: {', '.join(PARTS)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every row to this file")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="draw what has a picture into this directory")
+    parser.add_argument("--diffprivlib", metavar="PYTHON", help="a Python that has diffprivlib, for graph-methods")
     parser.add_argument("--quick", action="store_true", help="a small version in less than a minute; times unjudged")
     return parser
 

@@ -8,16 +8,15 @@ the table can be repeated.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import log_loss
 
+from bench import diffprivlib_peer
 from bench.data import ALPHA, Task, a9a, sklearn_fit
 from bench.noisy_gradient import LENGTH, tuned
 from bench.progress import say
@@ -75,18 +74,6 @@ def _descent(noises: int) -> Fit:
     return lambda X, y, epsilon, seed: (tuned(epsilon, DELTA, noises).fit(X, y, seed), 0.0)
 
 
-def _diffprivlib(X: Matrix, y: Vector, epsilon: float, seed: int) -> tuple[Vector, float]:
-    from diffprivlib.models import LogisticRegression
-
-    model = LogisticRegression(
-        epsilon=epsilon, data_norm=1.0 + 1e-9, C=1.0 / (ALPHA * X.shape[0]), fit_intercept=False, random_state=seed,
-        max_iter=1000,
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.asarray(model.fit(X.toarray() if hasattr(X, "toarray") else X, y).coef_[0]), 0.0
-
-
 METHODS = (
     Method("dual (DVP)", _on_graph("dual")),
     Method("primal (PVP)", _on_graph("primal")),
@@ -95,7 +82,7 @@ METHODS = (
     Method("gaussian", _on_graph("gaussian", intercept=True)),
     Method("noisy gradients, nodes", _descent(NODES)),
     Method("noisy gradients, server", _descent(1)),
-    Method("diffprivlib, server", _diffprivlib),
+    Method("diffprivlib, server", diffprivlib_peer.fit),
 )
 
 
@@ -115,14 +102,7 @@ def run(quick: bool = False) -> list[Row]:
 
 def _missing(method: Method) -> str:
     """Why a method cannot be run here; empty where it can."""
-    if method.fit is _diffprivlib:
-        if find_spec("diffprivlib") is None:
-            return "diffprivlib is not installed"
-        try:
-            import diffprivlib.models  # noqa: F401
-        except ImportError as error:
-            return f"diffprivlib does not import beside this scikit-learn ({str(error).split(' from ')[0]})"
-    return ""
+    return diffprivlib_peer.missing() if method.fit is diffprivlib_peer.fit else ""
 
 
 def _rows(task: Task, method: Method, epsilons: tuple[float, ...], seeds: int) -> Iterator[Row]:

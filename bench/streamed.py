@@ -24,6 +24,8 @@ COLUMNS = [f"x{j}" for j in range(WIDTH)]
 JOB = """\
 [job]
 name = "pair"
+[encode]
+scale = "none"
 [[party]]
 name = "first"
 data = "first.parquet"

@@ -180,7 +180,7 @@ def test_names_that_a_file_may_have(tmp_path: Path, name: str) -> None:
 def test_files_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no job file"):
         read_job(tmp_path / "none.toml")
-    with pytest.raises(InputError, match="cannot open the job file"):
+    with pytest.raises(InputError, match="cannot open the job file: it is a folder"):
         read_job(tmp_path)
     path = tmp_path / "latin.toml"
     path.write_bytes(b'[job]\nname = "Soci\xe9t\xe9"\n')
@@ -192,7 +192,7 @@ def test_load_job_data(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "bank.csv").write_text("customer,age,default\n2,20,0\n1,10,1\n")
     (tmp_path / "in" / "phone.csv").write_text("customer,calls,city\n1,5,x\n2,6,y\n3,7,z\n")
-    job = read_job(write(tmp_path, PARTIES))
+    job = read_job(write(tmp_path, '[encode]\nscale = "none"' + PARTIES))
     data = load_job_data(job)
     assert [shard.features.tolist() for shard in data.shards] == [[[10], [20]], [[5], [6]]]
     assert data.labels.tolist() == [1, 0]

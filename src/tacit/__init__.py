@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tacit.estimators.baselines import alone, pooled
     from tacit.estimators.horizontal import HorizontalClassifier, HorizontalRegressor
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
+    from tacit.estimators.vertical_cv import VerticalClassifierCV, VerticalRegressorCV
     from tacit.privacy.paper_options import PaperOptions
     from tacit.privacy.request import Privacy
 
@@ -23,7 +24,9 @@ _HOMES = {
     "RunError": "tacit.errors",
     "TacitError": "tacit.errors",
     "VerticalClassifier": "tacit.estimators.vertical",
+    "VerticalClassifierCV": "tacit.estimators.vertical_cv",
     "VerticalRegressor": "tacit.estimators.vertical",
+    "VerticalRegressorCV": "tacit.estimators.vertical_cv",
     "alone": "tacit.estimators.baselines",
     "pooled": "tacit.estimators.baselines",
 }
@@ -37,7 +40,9 @@ __all__ = [
     "RunError",
     "TacitError",
     "VerticalClassifier",
+    "VerticalClassifierCV",
     "VerticalRegressor",
+    "VerticalRegressorCV",
     "__version__",
     "alone",
     "pooled",

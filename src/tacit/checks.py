@@ -73,7 +73,8 @@ def _not_numeric(array: npt.NDArray[Any], party: str, columns: tuple[str, ...] |
             except (TypeError, ValueError):
                 name = columns[j] if columns else j
                 kind = " (argument must be a string or a number)" if isinstance(value, dict) else ""
-                return f"{party}, column {name!r}: {value!r} is not a number{kind}: encode it first, or leave it out"
+                held = value.item() if isinstance(value, np.generic) else value
+                return f"{party}, column {name!r}: {held!r} is not a number{kind}: encode it first, or leave it out"
     return f"{party}: its data are not numbers"
 
 

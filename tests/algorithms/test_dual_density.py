@@ -139,13 +139,14 @@ def test_no_random_pair_exceeds_alpha(seed: int) -> None:
         assert abs(found) <= alpha * (1 + 1e-9)
 
 
-def test_extra_curvature_comes_in_where_the_volume_would_take_half() -> None:
+def test_extra_curvature_comes_in_where_the_volume_would_take_too_much() -> None:
     made = plan(rows=(2, 2), alpha=1e-3, rho=1e-3, options={"alphas": 0.5, "rounds": 1}, privacy={"epsilon": 100.0})
     assert made.private is not None
     node = bounds(made.private.privacy, made.problem, _sizes(made), "dual", None)[0]
     one = dual_round(node, 0.5)
     assert one.extra > 0
-    assert one.rate * node.change == pytest.approx(0.25)
+    assert one.volume == pytest.approx(0.5 / (2 * math.sqrt(2)))  # two columns
+    assert one.rate * node.change == pytest.approx(0.5 - one.volume)
     wide = dual_round(replace(node, rows=10**6), 0.5)
     assert wide.extra == 0
     assert wide.rate * node.change == pytest.approx(0.5, rel=1e-4)

@@ -14,7 +14,17 @@ from bench.row import Row
 from bench.streamed import QUICK_MEMORY
 from tacit.job.values import bytes_of
 
-CHEAP = ("paper_prototype", "dense", "baselines", "private", "private_rounds", "graph", "graph-private", "graph-sets")
+CHEAP = (
+    "paper_prototype",
+    "dense",
+    "path",
+    "baselines",
+    "private",
+    "private_rounds",
+    "graph",
+    "graph-private",
+    "graph-sets",
+)
 
 
 @pytest.mark.parametrize("part", CHEAP)

@@ -25,6 +25,7 @@ class Files:
     bank_keys: str = 'id = "customer"\nlabel = "default"'
     shop_keys: str = 'id = "customer"'
     privacy: str | None = None
+    encode: str | None = None
 
     def __post_init__(self) -> None:
         rng = np.random.RandomState(7)
@@ -47,6 +48,8 @@ class Files:
         text = f'[job]\nname = "credit"\n{self.job}\n[model]\n{self.model}\n'
         if self.privacy is not None:
             text += f"[privacy]\n{self.privacy}\n"
+        if self.encode is not None:
+            text += f"[encode]\n{self.encode}\n"
         for name, keys in (("bank", self.bank_keys), ("shop", self.shop_keys)):
             text += f'[[party]]\nname = "{name}"\ndata = "{name}.csv"\n{keys}\n'
         path = self.folder / "credit.toml"

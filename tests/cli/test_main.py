@@ -42,12 +42,22 @@ def test_version(tacit: Any) -> None:
 
 def test_unknown_verb_suggests_the_nearest(refused: Any) -> None:
     assert 'did you mean "train"?' in refused("trian", "job.toml")
-    assert "choose one of demo, randomize, plan, train, predict, audit, verify, design" in refused("xyzzy")
+    assert "choose one of demo, randomize, plan, train, watch, predict, explain, report, audit, verify" in refused(
+        "xyzzy"
+    )
 
 
 @pytest.mark.parametrize("words", [["--nonsense"], ["train"], ["train", "a", "--nonsense"], ["predict", "run"]])
 def test_wrong_arguments_are_refused_in_one_line(refused: Any, words: list[str]) -> None:
     assert "--help" in refused(*words)
+
+
+def test_unknown_arguments_point_to_the_help_of_the_verb_or_to_the_job_file(refused: Any) -> None:
+    assert "see tacit report --help" in refused("report", "runs/a", "--paper")
+    assert "see tacit predict --help" in refused("predict", "runs/a", "a.csv", "--fast", "1")
+    for words in (["--holdout", "0.2"], ["--holdout=0.2"]):
+        assert "write holdout = ... into [job] of the job file" in refused("train", "job.toml", *words)
+    assert "write row_norm = ... into [privacy]" in refused("plan", "job.toml", "--row-norm", "2")
 
 
 def test_run_error_is_one_line_and_exit_1(tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,13 +166,13 @@ def test_no_file_is_opened_where_the_options_say_all(files: Any, tacit: Any) -> 
     for name in ("bank", "shop"):
         (files.folder / f"{name}.csv").unlink()
     plan = planned(tacit, job, *SIZES)
-    assert plan["sizes"] == {**expected["sizes"], "at_most": False, "opened": []}
+    assert plan["sizes"] == {**expected["sizes"], "at_most": False, "opened": [], "encoding": {}}
     assert {**plan, "sizes": None} == {**expected, "sizes": None}
     assert "nothing was read" in tacit("plan", job, *SIZES).out
 
 
-def test_values_are_not_looked_at(files: Any, tacit: Any) -> None:
-    files.privacy = "epsilon = 3"
+def test_values_of_protected_parties_are_not_looked_at(files: Any, tacit: Any) -> None:
+    files.privacy = 'epsilon = 4\nprotect = "everyone"'
     expected = planned(tacit, files.write())
     files.shop = {name: ["secret"] * files.rows for name in files.shop}
     files.bank = {name: [""] + ["nan"] * (files.rows - 1) for name in files.bank}

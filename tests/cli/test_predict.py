@@ -30,7 +30,10 @@ def paths(files: Any) -> list[Path]:
     return [files.folder / "bank.csv", files.folder / "shop.csv"]
 
 
-def test_predictions_equal_those_of_the_estimator(files: Any, tacit: Any, trained: Path) -> None:
+def test_predictions_equal_those_of_the_estimator(files: Any, tacit: Any) -> None:
+    files.encode = 'scale = "none"'
+    trained = files.folder / "run"
+    assert tacit("train", files.write(), "--out", trained, "--quiet").code == 0
     model = VerticalClassifier(alpha=0.01).fit([files.X[:, :3], files.X[:, 3:]], files.y)
     blocks = [files.X[:, :3], files.X[:, 3:]]
     files.write(shuffle=5)
@@ -75,6 +78,7 @@ def test_regression_predicts_numbers_by_row(files: Any, tacit: Any) -> None:
     y = files.X @ np.arange(7.0)
     files.bank["default"] = y.tolist()
     files.bank_keys, files.shop_keys, files.model = 'label = "default"', "", 'loss = "squared"\nalpha = 0.01'
+    files.encode = 'scale = "none"'
     del files.bank["customer"], files.shop["customer"]
     assert tacit("train", files.write(), "--out", files.folder / "run").code == 0
     rows = read(tacit("predict", files.folder / "run", *paths(files)).out)
@@ -104,7 +108,7 @@ def test_wrong_data_arguments(files: Any, refused: Any, trained: Path) -> None:
     assert "two files" in refused("predict", trained, f"bank={bank}", f"bank={shop}")
     assert 'no file for party "shop"' in refused("predict", trained, f"bank={bank}")
     assert "there is no file" in refused("predict", trained, bank, files.folder / "nowhere.csv")
-    assert 'has no column "b0"' in refused("predict", trained, shop, bank)
+    assert 'has no columns "b0"' in refused("predict", trained, shop, bank)
     assert "cannot write" in refused("predict", trained, bank, shop, "--out", files.folder)
 
 

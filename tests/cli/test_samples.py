@@ -40,6 +40,7 @@ def trained_in_python(nodes: Nodes, **settings: Any) -> HorizontalClassifier:
 
 
 def test_model_is_that_of_the_estimator(nodes: Nodes, tacit: Any) -> None:
+    nodes.encode = 'scale = "none"'
     nodes.tables["east"] = dict(reversed(nodes.tables["east"].items()))  # columns are matched by name
     out = nodes.folder / "run"
     answer = tacit("train", nodes.write(), "--out", out)
@@ -56,6 +57,7 @@ def test_model_is_that_of_the_estimator(nodes: Nodes, tacit: Any) -> None:
 
 
 def test_predict_takes_one_file_and_the_printed_command_works(nodes: Nodes, tacit: Any) -> None:
+    nodes.encode = 'scale = "none"'
     answer = tacit("train", nodes.write(), "--out", nodes.folder / "run")
     words = answer.out.splitlines()[-1].split()
     predicted = tacit(*words[1:])
@@ -78,7 +80,7 @@ def test_predict_refuses_two_files_and_missing_columns(nodes: Nodes, tacit: Any,
 
 
 def test_regression(nodes: Nodes, tacit: Any) -> None:
-    nodes.model = 'loss = "squared"\nalpha = 0.01'
+    nodes.model, nodes.encode = 'loss = "squared"\nalpha = 0.01', 'scale = "none"'
     for name in NAMES:
         nodes.tables[name]["ill"] = (nodes.rows_of(name) @ np.arange(4.0)).tolist()
     assert tacit("train", nodes.write(), "--out", nodes.folder / "run").code == 0
@@ -207,7 +209,7 @@ def randomize(nodes: Nodes, tacit: Any, epsilon: float) -> Path:
 
 
 def test_randomized_labels_train_with_their_loss_and_are_certified(nodes: Nodes, tacit: Any) -> None:
-    nodes.job = "tol = 1e-8"
+    nodes.job, nodes.encode = "tol = 1e-8", 'scale = "none"'
     answer = tacit("train", randomize(nodes, tacit, 2), "--out", nodes.folder / "run")
     assert (answer.code, answer.err) == (0, ""), answer
     assert "randomized by the contributors" in answer.out
@@ -229,6 +231,7 @@ def test_randomized_labels_train_with_their_loss_and_are_certified(nodes: Nodes,
 
 
 def test_epsilons_are_no_feature_and_resume_knows_them(nodes: Nodes, tacit: Any) -> None:
+    nodes.encode = 'scale = "none"'
     tacit("train", randomize(nodes, tacit, 30), "--out", nodes.folder / "run", "--quiet")
     assert joint(nodes.folder / "run")["columns"] == ["x0", "x1", "x2", "x3"]
     assert joint(nodes.folder / "run")["loss"] == "logistic"
@@ -355,6 +358,7 @@ def test_plan_says_the_same_from_files_and_options(nodes: Nodes, tacit: Any) -> 
     told = json.loads(tacit("plan", job, "--rows", "north=60,east=90,south=50", "--columns", 4, "--json").out)
     assert seen["sizes"].pop("opened") == list(NAMES)
     assert told["sizes"].pop("opened") == []
+    assert [len(sizes.pop("encoding")) for sizes in (seen["sizes"], told["sizes"])] == [1, 0]
     assert seen == told
     assert seen["rows_by_party"] == {"north": 60, "east": 90, "south": 50}
     assert seen["rounds"] == {"most": 20, "fixed": True}

@@ -51,11 +51,13 @@ class Pair:
         self.bank = {"id": ids, **{f"a{j}": X[:, j] for j in range(4)}, "y": self.y}
         self.shop = {"id": ids[order], **{f"b{j}": X[order, 4 + j] for j in range(4)}}
 
-    def write(self, job: str = "", model: str = "alpha = 1e-3", privacy: str = "") -> Path:
+    def write(
+        self, job: str = "", model: str = "alpha = 1e-3", more: str = "", encode: str = 'scale = "none"', shop: str = ""
+    ) -> Path:
         pq.write_table(pa.table(self.bank), self.folder / "bank.parquet", row_group_size=1000)
         pq.write_table(pa.table(self.shop), self.folder / "shop.parquet", row_group_size=700)
         path = self.folder / "pair.toml"
-        path.write_text(f"[job]\n{job}\n[model]\n{model}\n{privacy}\n{PARTIES}")
+        path.write_text(f"[job]\n{job}\n[model]\n{model}\n[encode]\n{encode}\n{more}\n{PARTIES}{shop}")
         return path
 
 
@@ -183,10 +185,19 @@ REFUSED = {
     "too little": ({}, "500MB", "give at least 510 MB"),
     "no amount": ({}, "plenty", '--memory "plenty" is not allowed: it must be an amount of memory'),
     "no unit": ({}, "2000", "it must be an amount of memory"),
-    "private": ({"privacy": "[privacy]\nepsilon = 1"}, "2GB", "memory does not go with [privacy]"),
+    "private": ({"more": "[privacy]\nepsilon = 1"}, "2GB", "memory does not go with [privacy]"),
     "masked": ({"job": "secure_aggregation = true"}, "2GB", "memory does not go with secure_aggregation"),
     "other method": ({"model": 'method = "averaged"'}, "2GB", 'memory does not go with method "averaged"'),
     "kinks": ({"model": 'loss = "hinge"'}, "2GB", "choose a smooth convex loss"),
+    "search": ({"model": "", "more": "[search]\nalphas = 3"}, "2GB", "memory does not go with [search]"),
+    "holdout": ({"job": "holdout = 0.2"}, "2GB", "memory does not go with holdout = 0.2"),
+    "scaled": ({"encode": ""}, "2GB", 'write scale = "none" under [encode]'),
+    "scaled by range": ({"encode": 'scale = "range"'}, "2GB", 'write scale = "none" under [encode]'),
+    "columns": (
+        {"shop": "[party.columns]\nb1 = { low = 0, high = 1 }"},
+        "2GB",
+        'party "shop": memory uses columns as they are, and columns says otherwise of "b1"',
+    ),
     "bad key": ({"job": "memory = 3"}, "2GB", "job.memory = 3 is not allowed"),
 }
 
@@ -195,6 +206,55 @@ REFUSED = {
 def test_what_is_refused_is_one_line(pair: Pair, refused: Any, name: str) -> None:
     texts, memory, expected = REFUSED[name]
     assert expected in refused("train", pair.write(**texts), "--out", pair.folder / "run", "--memory", memory)
+
+
+@pytest.mark.parametrize("name", ["search", "holdout", "scaled", "columns"])
+def test_the_key_of_the_job_refuses_the_same(pair: Pair, refused: Any, name: str) -> None:
+    texts, _, expected = REFUSED[name]
+    job = pair.write(**texts)
+    job.write_text(job.read_text().replace("[job]", '[job]\nmemory = "2GB"', 1))
+    for verb in ("train", "plan"):
+        assert expected in refused(verb, job)
+
+
+def test_text_is_refused_by_name(pair: Pair, refused: Any) -> None:
+    pair.shop["b1"] = pair.shop["b1"].astype(str)
+    said = refused("train", pair.write(), "--out", pair.folder / "run", "--memory", "600MB")
+    assert 'party "shop": column "b1" holds string' in said
+    assert 'column "b1" holds string' in refused("plan", pair.write('memory = "600MB"'))
+
+
+def test_plan_counts_what_the_run_will_have(pair: Pair, tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = pair.write('memory = "600MB"')
+    monkeypatch.setattr("tacit.data.sizes.read_training_table", None)  # which would read all rows into memory
+    answer = tacit("plan", job)
+    assert answer.code == 0
+    assert "at most 3000 rows; bank 4 columns and the labels, shop 4 columns" in answer.out
+
+
+def test_positive_label_is_the_one_that_was_chosen(pair: Pair, tacit: Any) -> None:
+    job, runs = pair.write(), [pair.folder / name for name in ("usual", "held", "on_disk")]
+    tacit("train", job, "--out", runs[0], "--memory", "600MB")
+    job.write_text(job.read_text().replace('label = "y"', 'label = "y"\npositive = 0'))
+    tacit("train", job, "--out", runs[1])
+    assert "y: 0 is positive, 1 negative" in tacit("train", job, "--out", runs[2], "--memory", "600MB").out
+    np.testing.assert_allclose(model_of(runs[2]), -model_of(runs[0]), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(model_of(runs[2]), model_of(runs[1]), rtol=0, atol=1e-8)
+
+
+def test_what_follows_a_run_on_disk(pair: Pair, tacit: Any) -> None:
+    """No figures, as they would take more memory; the report and predictions are those of the run in memory."""
+    job, held, on_disk = pair.write("tol = 1e-8"), pair.folder / "held", pair.folder / "on_disk"
+    tacit("train", job, "--out", held)
+    answer = tacit("train", job, "--out", on_disk, "--memory", "600MB", "--report")
+    assert "Nothing was evaluated: the rows stayed on disk" in answer.out
+    assert json.loads((on_disk / "evaluation.json").read_text())["models"] == []
+    assert "Nothing was evaluated" in (on_disk / "report.html").read_text()
+    files = [f"{name}={pair.folder / name}.parquet" for name in ("bank", "shop")]
+    for run in (held, on_disk):
+        assert tacit("predict", run, *files, "--out", run / "scores.csv").code == 0
+    one, other = (np.loadtxt(run / "scores.csv", delimiter=",", skiprows=1) for run in (held, on_disk))
+    np.testing.assert_allclose(other, one, rtol=0, atol=1e-9)
 
 
 def test_a_bad_value_is_refused_before_a_run_begins(pair: Pair, tacit: Any) -> None:

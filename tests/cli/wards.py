@@ -21,6 +21,7 @@ class Nodes:
     job: str = ""
     graph: str | None = 'kind = "ring"'
     privacy: str | None = None
+    encode: str | None = None
     options: str | None = None
     label: str = 'label = "ill"'
     tables: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class Nodes:
         text += "" if self.graph is None else f"[graph]\n{self.graph}\n"
         text += "" if self.privacy is None else f"[privacy]\n{self.privacy}\n"
         text += "" if self.options is None else f"[privacy.options]\n{self.options}\n"
+        text += "" if self.encode is None else f"[encode]\n{self.encode}\n"
         for name, table in self.tables.items():
             lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
             (self.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")

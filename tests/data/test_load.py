@@ -105,7 +105,7 @@ def test_prediction_takes_the_columns_of_the_model(folder: Path) -> None:
     assert data.shards[0].columns == ("age", "income")
     assert data.ids is not None
     assert data.ids.tolist() == [4, 5]
-    with pytest.raises(InputError, match='party "bank" has no column "age", "income"'):
+    with pytest.raises(InputError, match='party "bank" has no columns "age", "income"'):
         load_prediction_data((PartySpec("bank", id="key", features=("age", "income")),), [folder / "new_phone.csv"])
     with pytest.raises(InputError, match='1 data file for 2 parties: give one for each, in the order "bank"'):
         load_prediction_data(specs, [folder / "new_bank.csv"])

@@ -183,11 +183,18 @@ def test_damaged_parquet_is_refused(tmp_path: Path) -> None:
         one_line(caught)
 
 
+@pytest.mark.parametrize("name", ["exports", "exports.csv", "exports.parquet"])
+def test_folders_are_called_so(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=r'^party "bank": ".*" is a folder: give the file in it$'):
+        read_table(tmp_path / name, party="bank")
+
+
 def test_paths_that_are_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     for name, expected in (
         ("none.csv", "there is no file"),
-        ("folder.csv", "there is no file"),
+        ("folder.csv", "is a folder"),
         ("a\0b.csv", "no file"),
         ("a" * 5000 + ".csv", "cannot open"),
         ("bank.xlsx", "ends in .csv"),
@@ -251,7 +258,7 @@ def test_absent_columns_are_named_with_the_nearest(tmp_path: Path) -> None:
     table = read(tmp_path, "age,city\n1,2\n")
     with pytest.raises(InputError, match=r'party "bank" has no column "agee" \(did you mean "age"\?\)'):
         table.features(["agee"])
-    with pytest.raises(InputError, match='no column "p", "q"'):
+    with pytest.raises(InputError, match='no columns "p", "q"'):
         table.require(["p", "q", "age"])
 
 

@@ -142,7 +142,8 @@ def test_losses_of_runs_fall_with_alpha(method):
     mean = np.reshape(found.losses, (3, 3)).mean(axis=1)
     assert mean[0] > 1.05 * max(mean[1:])  # from 0.2 on there is hardly any noise left
     alone = tuning_cost(found.alphas[:-1], found.alphas[-1], 3, 1e-5).models
-    assert alone <= found.epsilon <= alone * 1.01  # the noise that hides digits comes on top
+    # the runs know the direction of their noise, alphas alone do not; the noise that hides digits comes on top
+    assert 0.9 * alone <= found.epsilon <= alone * 1.01
 
 
 def test_noisy_losses_are_accounted_for_and_exact_in_the_limit():

@@ -12,7 +12,7 @@ from tacit.plan.graph_options import PaperOptions
 from tacit.privacy import accountant
 from tacit.privacy.calibration import pure_for
 from tacit.privacy.certificate import Certificate
-from tacit.privacy.events import GaussianRelease, PureRelease
+from tacit.privacy.events import GaussianRelease, NormRelease, PureRelease
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.verify import verify
 from tests.algorithms.paper_nodes import plan
@@ -26,13 +26,14 @@ DELTA = 1e-5
 
 def test_a_hundred_rounds_at_one_half_are_not_one_half() -> None:
     made = plan(published=False, options={"alphas": 0.5, "rounds": 100}, privacy={"epsilon": 32.0}, rows=(500, 500))
-    events = [e for e in made.certificate().main_claims[0].events if isinstance(e, PureRelease)]
-    assert [(e.epsilon, e.count) for e in events] == [(0.5, 100)]
-    assert accountant.pure_epsilon(events) == 50
+    events = [e for e in made.certificate().main_claims[0].events if isinstance(e, NormRelease)]
+    assert [(e.epsilon, e.size, e.count) for e in events] == [(pytest.approx(0.5), 2, 100)]
+    assert accountant.pure_epsilon(events) == pytest.approx(50)
     assert accountant.zcdp_epsilon(events, DELTA) == pytest.approx(36.5, abs=0.05)
-    assert accountant.epsilon(events, DELTA) == pytest.approx(31.2, abs=0.05)
-    assert accountant.second_opinion(events, DELTA) == pytest.approx(31.2, abs=0.05)
-    assert 31.1 < made.certificate().epsilon(DELTA) < 31.3
+    alone = [PureRelease(0.5, 100)]  # what alpha says and nothing of the noise
+    assert accountant.epsilon(alone, DELTA) == pytest.approx(31.2, abs=0.05)
+    assert accountant.second_opinion(alone, DELTA) == pytest.approx(31.2, abs=0.05)
+    assert 29.0 < made.certificate().epsilon(DELTA) < 31.2
     assert "alpha = 0.5 at every node, in each of 100 rounds on its own" in made.certificate().published_claim
 
 
@@ -85,6 +86,38 @@ def test_every_node_and_round_may_have_its_own_alpha() -> None:
     rates = [one.rate for one in made.private.releases["node 2"] if isinstance(one, AllowedNormNoise)]
     assert rates[0] > rates[2] > rates[1]
     assert "0.1 at node 1, 0.2 to 0.5 at node 2, 1 at node 3" in made.certificate().published_claim
+
+
+# --- what is left open -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_less_noise_pulls_less_towards_neighbours(method: str) -> None:
+    def pull(**changes: Any) -> float:
+        made = plan(method, rho="auto", columns=20, **changes)
+        return float(made.private.settings.nodes["node 1"].penalty)  # type: ignore[union-attr]
+
+    pulls = [pull(rows=(500, 500), privacy={"epsilon": epsilon}) for epsilon in (0.1, 1.0, 8.0)]
+    assert pulls == sorted(pulls, reverse=True)
+    assert pulls[0] > 2 * pulls[2]
+    assert pull(rows=(5000, 5000), privacy={"epsilon": 1.0}) < pulls[1] / 2
+
+
+def test_dual_takes_more_rounds_where_the_noise_is_small() -> None:
+    def rounds(rows: int, epsilon: float, **options: Any) -> int:
+        made = plan(rho="auto", rows=(rows, rows), columns=20, privacy={"epsilon": epsilon}, options=options)
+        assert made.private is not None
+        return made.private.rounds
+
+    assert [rounds(3000, epsilon) for epsilon in (0.1, 1.0, 8.0)] == [2, 2, 4]
+    assert rounds(300, 8.0) == 2
+    assert rounds(3000, 8.0, rounds=3) == 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_given_rho_is_used_as_it_is(method: str) -> None:
+    made = plan(method, rho=0.37, columns=20, privacy={"epsilon": 0.5})
+    assert {one.penalty for one in made.private.settings.nodes.values()} == {0.37}  # type: ignore[union-attr]
 
 
 # --- certificates ------------------------------------------------------------------------------------
@@ -209,4 +242,4 @@ def test_options_out_of_range(wrong: dict[str, Any]) -> None:
 )
 def test_rounding_never_refuses_what_was_calibrated(method: str, options: dict[str, Any], epsilon: float) -> None:
     made = plan(method, rows=(300, 200, 250), options=options, privacy={"epsilon": epsilon})
-    assert 0.999 * epsilon < made.certificate().epsilon(1e-5) <= epsilon
+    assert 0.97 * epsilon < made.certificate().epsilon(1e-5) <= epsilon

@@ -9,7 +9,7 @@ import math
 import pytest
 
 from tacit.errors import InputError
-from tacit.privacy.accountant import epsilon
+from tacit.privacy.accountant import epsilon, second_opinion
 from tacit.privacy.events import (
     BucketedResponse,
     Composed,
@@ -124,3 +124,13 @@ def test_an_event_inside_a_composition_counts_by_its_own_unit() -> None:
     assert ledger.spent(0.0, "label") == math.inf  # what is bounded for a column has no bound for a label
     assert Ledger("shop", [Composed((RandomizedResponse(1.0, unit="label"),))]).spent(0.0, "label") == 1.0
     assert Ledger("shop", [PureRelease(0.5, unit="person")]).spent(0.0, "record") == 0.5
+
+
+def test_a_large_whole_number_is_read_as_a_float() -> None:
+    record = {**to_record(GaussianRelease(1.0, 2.0)), "noise": 3 * 10**30}
+    event = from_record(record)
+    assert isinstance(event, GaussianRelease)
+    assert event.noise == 3e30
+    assert second_opinion([event, GaussianRelease(0.5, 1.0)], 1e-5) > 0
+    with pytest.raises(InputError, match="noise"):
+        from_record({**record, "noise": 10**400})

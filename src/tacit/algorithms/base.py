@@ -155,6 +155,8 @@ class Algorithm:
         Make the sides of a problem.
     shared : callable or None
         Makes what parties of one process may keep once between them.
+    follows : bool
+        True where both sides have `retune`, which goes on with another alpha, and the coordinator `scores`.
     """
 
     name: str
@@ -162,6 +164,7 @@ class Algorithm:
     party: Callable[[Problem, Block, Any], PartySide]
     coordinator: Callable[[Problem, Vector], CoordinatorSide]
     shared: Callable[[Problem], Any] | None = None
+    follows: bool = False
 
 
 class Release(Protocol):

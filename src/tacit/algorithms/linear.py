@@ -49,6 +49,11 @@ class CurvatureSolver:
         """Of the smaller Gram matrix plus the ridge; made when it is first needed."""
         return cholesky(self.gram, self.ridge)
 
+    def set_ridge(self, ridge: float) -> None:
+        """Take another ridge; the Gram matrix stays."""
+        self.ridge = ridge
+        self.__dict__.pop("factor", None)
+
     def _project_outer(self, outer: Vector) -> Vector:
         if not self.project:
             return outer

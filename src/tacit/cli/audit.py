@@ -51,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
     """Audit, and say what was found."""
     from tacit.audit.auditor import QUICK, Effort
     from tacit.cli.samples import prepare_nodes
+    from tacit.cli.search import refuse_search
     from tacit.cli.train import prepare
     from tacit.job import read_job
 
@@ -63,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
     effort = replace(effort, workers=min(4, os.cpu_count() or 1))
     out = _directory(options.out)
     job = read_job(options.job)
+    refuse_search(job, "tacit audit")
     plan = prepare_nodes(job, Path(options.job).name).plan if job.split == "samples" else prepare(job)[1].plan
     with progress_bar("audit", visible=not options.quiet) as observe:
         found = audit_any(plan, effort, observe)

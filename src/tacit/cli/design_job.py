@@ -241,7 +241,7 @@ def _most_alpha(options: argparse.Namespace, begun: Begun) -> float:
     """The largest alpha of rounds with which a run stays within the epsilon that the job asks for."""
     from tacit.job import read_job
     from tacit.plan import GraphPlan
-    from tacit.privacy.events import PureRelease
+    from tacit.privacy.events import NormRelease
 
     job = read_job(options.source)
     assert job.privacy is not None
@@ -250,7 +250,7 @@ def _most_alpha(options: argparse.Namespace, begun: Begun) -> float:
         raise InputError('epsilon = "none" bounds no alpha: give --max-alpha')
     open_ = replace(_at(job, None), privacy=job.privacy)
     plan = plan_nodes(open_, begun.plan.rows, begun.plan.columns, {})
-    found = [event for claim in plan.certificate().claims for event in claim.events if isinstance(event, PureRelease)]
+    found = [event for claim in plan.certificate().claims for event in claim.events if isinstance(event, NormRelease)]
     return min(event.epsilon for event in found)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, design, plan, predict, randomize, reproduce, train, verify
+from tacit.cli import audit, demo, design, explain, plan, predict, randomize, report, reproduce, train, verify, watch
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -20,7 +20,10 @@ VERBS = {
     "randomize": randomize,
     "plan": plan,
     "train": train,
+    "watch": watch,
     "predict": predict,
+    "explain": explain,
+    "report": report,
     "audit": audit,
     "verify": verify,
     "design": design,
@@ -36,8 +39,12 @@ start here:
   tacit demo                  see it work on data shipped with scikit-learn
   tacit plan job.toml         see noise, privacy and traffic before training
   tacit train job.toml        train what a job file describes
+  tacit watch RUN             watch a run that another process trains
   tacit predict RUN a.csv b.csv
                               predict new rows with what was trained
+  tacit explain RUN a.csv b.csv --id 7
+                              take a prediction apart, party by party
+  tacit report RUN            write a page about what was trained
   tacit randomize people.csv --label L --epsilon 1
                               randomize labels before handing data over
   tacit audit job.toml        try to break the privacy of a job
@@ -110,13 +117,26 @@ def _run(arguments: list[str]) -> int:
         raise InputError(f"there is no verb {show(verb)}{nearest(verb, list(VERBS))}: choose one of {', '.join(VERBS)}")
     parser = make_parser()
     try:
-        options = parser.parse_args(arguments)
+        options, unknown = parser.parse_known_args(arguments)
     except SystemExit as leave:  # after --help and --version
         return int(leave.code or 0)
+    if unknown:
+        raise InputError(_unknown(options.verb, unknown[0]))
     if options.verb is None:
         parser.print_help()
         return DONE
     return int(options.run(options))
+
+
+def _unknown(verb: str | None, argument: str) -> str:
+    """The refusal of an argument that nobody asked for."""
+    from tacit.job.file import section_of
+
+    name = argument.removeprefix("--").partition("=")[0].replace("-", "_")
+    section = section_of(name) if argument.startswith("--") else None
+    if section is not None:
+        return f"there is no option {show(argument)}: write {name} = ... into [{section}] of the job file"
+    return f"{show(argument)} is one argument too many: see {f'tacit {verb} --help' if verb else 'tacit --help'}"
 
 
 def _complain(text: str) -> None:

@@ -6,12 +6,15 @@ import argparse
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
+    from tacit.data.encode.fit import Encoding
+    from tacit.data.load import PartySpec
+    from tacit.data.sizes import PublicSize
     from tacit.job import Job
 
 HELP = "see rounds, noise, privacy and traffic before training"
@@ -20,11 +23,12 @@ Plan a job without training it: its mechanism, rounds, noise, the epsilon of the
 whole run for whom and against whom, what is not covered, the traffic, and what
 the sizes say about its use. What cannot be proven is refused.
 
-It needs the number of rows and of each party's columns, which are public. They
-come from the options, or from the parties' files, of which then the header is
-read and the rows are counted. With split = "samples" --rows is what each party
-has, as in --rows a=100,b=200; and of labels that were randomized beforehand,
-the column with their epsilons is read."""
+It needs the number of rows and of each party's encoded columns. They come from
+the options, or from the parties' files: of a party whose rows are to be
+protected the header is read and the rows are counted; other files are read, as
+their encoding comes from their rows. With split = "samples" --rows is what each
+party has, as in --rows a=100,b=200; and of labels that were randomized
+beforehand, the column with their epsilons is read."""
 EPILOG = """\
 examples:
   tacit plan credit.toml
@@ -41,12 +45,16 @@ class KnownSizes:
     columns: Mapping[str, int]
     at_most: bool = False
     opened: tuple[str, ...] = field(default=())
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
+        from tacit.cli.encoding import encoding_record
+
         return {
             "rows": self.rows,
             "at_most": self.at_most,
+            "encoding": encoding_record(self.encodings),
             "columns": dict(self.columns),
             "public": ["the number of rows", "each party's column names"],
             "opened": list(self.opened),
@@ -57,13 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("job", metavar="JOB.toml", help="the job file")
     parser.add_argument("--rows", metavar="N", help="number of rows (default: count those of the files)")
-    parser.add_argument("--columns", metavar="PARTY=N,...", help="number of feature columns (default: see the files)")
+    parser.add_argument("--columns", metavar="PARTY=N,...", help="number of encoded columns (default: see the files)")
     parser.add_argument("--json", action="store_true", help="print it for machines")
 
 
 def run(options: argparse.Namespace) -> int:
     """Plan the job and print the plan."""
     from tacit.cli.train import check_engine, plan_job
+    from tacit.data.holdout import held_count
     from tacit.job import read_job
 
     job = read_job(options.job)
@@ -75,12 +84,24 @@ def run(options: argparse.Namespace) -> int:
         return 0
     sizes = find_sizes(job, options.rows, options.columns)
     columns = tuple(sizes.columns[spec.name] for spec in job.parties)
-    plan = plan_job(job, sizes.rows, columns, 8 * sizes.rows * sum(columns))
+    rows = sizes.rows - held_count(sizes.rows, job.holdout)
+    plan = plan_job(job, rows, columns, 8 * rows * sum(columns))
     if options.json:
-        record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
+        alphas = None if job.search is None else asdict(job.search)
+        record = {
+            "job": job.name,
+            **({} if alphas is None else {"search": alphas}),
+            "sizes": sizes.record(),
+            **plan.describe(),
+        }
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        print("\n".join([f"{'job':<11} {job.name}", *_size_lines(job, sizes), str(plan)]))
+        from tacit.cli.encoding import plan_lines
+
+        encoding = plan_lines(sizes.encodings, shared=False)
+        print(
+            "\n".join([f"{'job':<11} {job.name}", *_size_lines(job, sizes), *encoding, *_search_lines(job), str(plan)])
+        )
     return 0
 
 
@@ -89,7 +110,6 @@ def run(options: argparse.Namespace) -> int:
 
 def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
     """Sizes from the options, and from the files where the options leave any open."""
-    from tacit.data.sizes import public_size
     from tacit.data.wording import show
 
     known = {} if columns is None else parse_columns(columns, [spec.name for spec in job.parties])
@@ -102,16 +122,30 @@ def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
                 f"party {show(spec.name)}: there is no file {show(str(path))}: mend the path of data, or give --rows "
                 "and --columns to plan without files"
             )
-    found = {spec.name: public_size(spec, job.parties, job.folder) for spec in needed}
+    found = {spec.name: _size(job, spec) for spec in needed}
+    encodings = {name: size.encoding for name, size in found.items() if size.encoding is not None}
     widths = {spec.name: known.get(spec.name) or found[spec.name].columns for spec in job.parties}
     if given is not None:
-        return KnownSizes(given, widths, opened=tuple(found))
+        return KnownSizes(given, widths, opened=tuple(found), encodings=encodings)
     lengths = {name: size.rows for name, size in found.items()}
     matched = any(spec.id is not None for spec in job.parties)
     if not matched and len(set(lengths.values())) > 1:
         held = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise InputError(f"without ids every party needs the same rows, but they are {held}: name an id for each party")
-    return KnownSizes(min(lengths.values()), widths, at_most=matched, opened=tuple(found))
+    return KnownSizes(min(lengths.values()), widths, matched, tuple(found), encodings)
+
+
+def _size(job: Job, spec: PartySpec) -> PublicSize:
+    """The size of one party's file; where rows are to stay on disk, by the description that the file carries."""
+    from tacit.data.sizes import PublicSize, public_size
+
+    if job.memory is None:
+        return public_size(spec, job.parties, job.folder, job.encode, protected=spec.name in job.protected)
+    from tacit.data.streamed import PartyFile
+
+    label = next(party.label for party in job.parties if party.name == job.holder)
+    file = PartyFile(spec, job.folder, label or "")
+    return PublicSize(file.rows, len(file.features))
 
 
 def parse_columns(text: str, names: list[str], option: str = "--columns") -> dict[str, int]:
@@ -142,6 +176,7 @@ def whole(option: str, text: str) -> int:
 
 
 def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
+    from tacit.data.holdout import held_count
     from tacit.data.wording import plural
 
     most = "at most " if sizes.at_most else ""
@@ -152,5 +187,23 @@ def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
     lines = [f"{'sizes':<11} {most}{plural(sizes.rows, 'row')}; {', '.join(parts)}"]
     if sizes.at_most:
         lines.append(f"{'':<11} those of the smallest file: training leaves out what another party lacks")
-    read = "nothing was read" if not sizes.opened else f"nothing else was used of {', '.join(sizes.opened)}"
-    return [*lines, f"{'':<11} the number of rows and the column names count as public: {read}"]
+    if job.holdout:
+        held = held_count(sizes.rows, job.holdout)
+        lines.append(f"{'':<11} {plural(held, 'row')} of them held out (holdout = {job.holdout:g}): not trained on")
+    whole = [name for name, encoding in sizes.encodings.items() if not encoding.protected]
+    header = [name for name in sizes.opened if name not in whole]
+    read = [f"nothing else was used of {', '.join(header)}"] if header else []
+    read += [f"{', '.join(whole)}: read, as nobody protects these rows"] if whole else []
+    said = "; ".join(read) or "nothing was read"
+    return [*lines, f"{'':<11} the number of rows and the column names count as public: {said}"]
+
+
+def _search_lines(job: Job) -> list[str]:
+    """That the plan is one of several fits, where alpha is chosen."""
+    if job.search is None:
+        return []
+    count = job.search.alphas if isinstance(job.search.alphas, int) else len(job.search.alphas)
+    return [
+        f"{'search':<11} {count} alphas on {job.search.folds} folds before the last fit, which is what follows here;",
+        f"{'':<11} each further alpha takes a few rounds, and the folds' messages travel together",
+    ]

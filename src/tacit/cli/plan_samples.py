@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
+    from tacit.data.encode.fit import Encoding
     from tacit.job import Job
     from tacit.types import Vector
 
@@ -24,13 +25,17 @@ class NodeSizes:
     columns: int
     epsilons: Mapping[str, Vector] = field(default_factory=dict)
     opened: bool = False
+    encoding: Encoding | None = None
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
+        from tacit.cli.encoding import encoding_record
+
         public = ["each party's number of rows", "the column names", *(["label epsilons"] if self.epsilons else [])]
         return {
             "rows": dict(self.rows),
             "columns": self.columns,
+            "encoding": encoding_record({} if self.encoding is None else {"all parties": self.encoding}),
             "public": public,
             "opened": list(self.rows) if self.opened else [],
         }
@@ -39,28 +44,51 @@ class NodeSizes:
 def print_plan(job: Job, options: argparse.Namespace) -> None:
     """Plan the job and print the plan."""
     from tacit.cli.samples import plan_nodes
+    from tacit.data.holdout import held_count
 
     try:
         sizes = find_node_sizes(job, options.rows, options.columns)
-        plan = plan_nodes(job, tuple(sizes.rows[name] for name in job.names), sizes.columns, sizes.epsilons)
+        counts = [sizes.rows[name] for name in job.names]
+        rows = tuple(count - held_count(count, job.holdout) for count in counts)
+        plan = plan_nodes(job, rows, sizes.columns, _trained_epsilons(job, sizes, rows))
     except InputError as error:
         raise InputError(f"{Path(options.job).name}: {error}") from error
     if options.json:
         record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        print("\n".join([f"{'job':<11} {job.name}", *_lines(sizes), str(plan)]))
+        from tacit.cli.encoding import plan_lines
+
+        encoding = plan_lines({} if sizes.encoding is None else {"all parties": sizes.encoding}, shared=True)
+        print("\n".join([f"{'job':<11} {job.name}", *_lines(job, sizes), *encoding, str(plan)]))
+
+
+def _trained_epsilons(job: Job, sizes: NodeSizes, rows: Sequence[int]) -> Mapping[str, Vector]:
+    """The largest epsilons of as many labels as are trained on: a plan claims no more than the run will."""
+    import numpy as np
+
+    return (
+        {
+            name: np.sort(sizes.epsilons[name])[-count:]
+            for name, count in zip(job.names, rows, strict=True)
+            if name in sizes.epsilons
+        }
+        if job.holdout
+        else sizes.epsilons
+    )
 
 
 def find_node_sizes(job: Job, rows: str | None, columns: str | None) -> NodeSizes:
     """Sizes from the options, or else from the files."""
-    from tacit.data.sizes import public_nodes
+    from tacit.data.sizes import node_sizes, public_nodes
 
     if (rows is None) != (columns is None):
         raise InputError('with split = "samples" give both --rows and --columns, or neither')
     if rows is None or columns is None:
         found, width, epsilons = public_nodes(job.parties, job.folder)
-        return NodeSizes(found, width, epsilons, opened=True)
+        encoding = node_sizes(job.parties, job.folder, job.encode, protected=bool(job.protected))
+        width = width if encoding is None else len(encoding.encoder.names)
+        return NodeSizes(found, width, epsilons, True, encoding)
     names = list(job.names)
     widths = set(_by_party(columns, names, "--columns").values())
     if len(widths) > 1:
@@ -82,13 +110,19 @@ def _by_party(text: str, names: list[str], option: str) -> dict[str, int]:
     return found
 
 
-def _lines(sizes: NodeSizes) -> list[str]:
+def _lines(job: Job, sizes: NodeSizes) -> list[str]:
+    from tacit.data.holdout import held_count
     from tacit.data.wording import plural
 
     parts = ", ".join(f"{name} {plural(count, 'row')}" for name, count in sizes.rows.items())
     read = "nothing else was used of the files" if sizes.opened else "nothing was read, labels count as not randomized"
+    if sizes.encoding is not None and not sizes.encoding.protected:
+        read = "the files were read, as their rows are not protected"
     also = " and the label epsilons" if sizes.epsilons else ""
+    aside = sum(held_count(count, job.holdout) for count in sizes.rows.values())
+    held = f"{'':<11} {plural(aside, 'row')} of them held out (holdout = {job.holdout:g}): not trained on"
     return [
         f"{'sizes':<11} {parts}; {plural(sizes.columns, 'column')}",
+        *([held] if aside else []),
         f"{'':<11} numbers of rows, column names{also} count as public: {read}",
     ]

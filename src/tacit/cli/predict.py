@@ -53,7 +53,9 @@ def run(options: argparse.Namespace) -> int:
 
     model = load_model(options.directory)
     paths = match_paths(options.data, [party.name for party in model.parties])
-    data = load_prediction_data(model.specs, paths)
+    data = load_prediction_data(model.specs, paths, model.encoders)
+    for remark in data.said:
+        print(f"tacit: {remark}", file=sys.stderr)
     dropped = {name: count for name, count in data.counts.dropped.items() if count}
     if dropped:
         listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())

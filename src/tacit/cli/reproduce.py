@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tacit.papers.reproduction.work import Outcome, Piece
     from tacit.report.reproduction import Rerun
 
+WIDEST = 120  # characters of a line
 NAMES = ("sharing", "dynamic", "pdml")
 HELP = "rerun the papers' figures and tables and judge their claims"
 DESCRIPTION = """\
@@ -123,34 +124,19 @@ def _compute(name: str, pieces: Sequence[Piece], options: argparse.Namespace) ->
 
 def _print(reruns: Sequence[Rerun], pages: Sequence[Path], quick: bool) -> None:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    from tacit.report.reproduction import shown
+    from tacit.cli.verdicts import claims
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    colour = {"holds": "green", "does not hold": "red", "cannot be checked": "yellow"}
+    console = Console()
+    width = min(console.width, WIDEST) if sys.stdout.isatty() else WIDEST
     for rerun in reruns:
-        table = Table(title=f"{rerun.paper.name}: {rerun.paper.title}", title_justify="left", show_lines=False)
-        for column in ("where", "the paper says", "published", "here", "verdict", "why"):
-            table.add_column(column, overflow="fold")
-        for figure in rerun.expected.figures:
-            verdict, why = ("not rerun", figure.reason) if figure.reason else ("rerun", f"see {rerun.paper.name}.html")
-            table.add_row(Text(figure.number), Text(figure.what), "", "", verdict, Text(why))
-        table.add_section()
-        for one in rerun.judged:
-            table.add_row(
-                Text(one.item.where),
-                Text(one.item.claim),
-                Text(shown(one.item.published)),
-                Text(shown(one.ours)),
-                Text(one.verdict, style=colour[one.verdict]),
-                Text(one.reason),
-            )
-        console.print(table)
+        for line in claims(rerun, width):
+            console.print(line, soft_wrap=True)
+        print()
     for rerun in reruns:
         counts = ", ".join(f"{number} {verdict}" for verdict, number in rerun.counts.items())
         print(f"{rerun.paper.name}: {counts}")
+    print("Whole texts, figures and tables are in the pages.")
     if quick:
         print("This was the quick version, of few rows, rounds and seeds: judge the papers by the full one.")
     print("pages: " + ", ".join(str(page) for page in pages))

@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 def with_memory(job: Job, memory: str | None) -> Job:
     """The job with the amount of memory that was given on the command line, where it was."""
     from tacit.data.wording import show
+    from tacit.job.memory import check_memory
     from tacit.job.values import AMOUNT
 
     if memory is None:
         return job
-    if job.split == "samples":
-        raise InputError('--memory is not used with split = "samples": leave it out')
     try:
-        return replace(job, memory=AMOUNT.parse(memory))
+        job = replace(job, memory=AMOUNT.parse(memory))
     except ValueError as error:
         raise InputError(f"--memory {show(memory)} is not allowed: it must be {AMOUNT.allowed}") from error
+    check_memory(job)
+    return job
 
 
 def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
@@ -46,7 +47,8 @@ def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
     wanted = sum(least * len(file.features) * file.dtype.itemsize for file in files)
     tell(f"tacit: keeping up to {size(wanted)} of rows in {tempfile.gettempdir()} while it trains")
     data = stream_training_data(files)
-    labels = encode_labels(data.labels, loss, job.holder)
+    positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
+    labels = encode_labels(data.labels, loss, job.holder, positive)
     data = replace(data, labels=np.zeros(0))  # a number for each row: kept once
     plan = plan_job(job, len(labels.values), columns, 0)
     plan.problem.loss.check_labels(labels.values)

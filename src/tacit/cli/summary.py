@@ -7,6 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tacit.cli.evaluated import tried_on
 from tacit.cli.wording import command, duration, size, traffic, within
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tacit.runtime.store import Begun
 
 WIDTH = 88  # of a long text
+_WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
 
 def is_finished(result: RunResult | GraphResult) -> bool:
@@ -23,8 +25,16 @@ def is_finished(result: RunResult | GraphResult) -> bool:
     return result.converged or result.plan.fixed_rounds
 
 
-def summary(begun: Begun, result: RunResult | GraphResult, directory: Path, data: JobData | None) -> list[str]:
-    """How the run went; `data` say how rows were matched, where they were."""
+def summary(
+    begun: Begun,
+    result: RunResult | GraphResult,
+    directory: Path,
+    data: JobData | None,
+    evaluated: dict[str, Any],
+    searched: dict[str, Any] | None = None,
+) -> list[str]:
+    """How the run went; `data` say how rows were matched, where they were, and `searched` how alpha was chosen."""
+    from tacit.cli.search import search_line
     from tacit.data.wording import plural
     from tacit.runtime.store import result_record
 
@@ -33,12 +43,17 @@ def summary(begun: Begun, result: RunResult | GraphResult, directory: Path, data
     rows = [
         ("job", begun.job.name),
         ("rows", _rows_of_nodes(begun) if data is None else _rows(data)),
+        *_held_out(begun),
+        *_columns(begun),
         *_classes(begun),
+        *([] if searched is None else [("alpha", search_line(searched))]),
         ("rounds", rounds if is_finished(result) else f"{rounds}: NOT converged"),
         *_objective(record),
+        *_wrapped("tried on", tried_on(evaluated)),
         ("traffic", _sent(record["traffic"]) if data is None else traffic(record["traffic"])),
         *_privacy(result),
-        ("written", f"{directory}: model, trace.jsonl, certificate.txt, result.json"),
+        ("written", f"{directory}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
+        ("report", command("tacit", "report", directory)),
     ]
     lines = [f"{title:<10} {text}".rstrip() for title, text in rows]
     if result.plan.private is not None and data is not None:  # of rows trained on, no certificate covers the scores
@@ -85,12 +100,29 @@ def _rows(data: JobData) -> str:
 
 
 def _rows_of_nodes(begun: Begun) -> str:
-    parts = ", ".join(f"{shard.name} {shard.features.shape[0]}" for shard in begun.shards)
-    return f"{len(begun.labels.values)} ({parts})"
+    held = [0] * len(begun.shards) if begun.held is None else [s.features.shape[0] for s in begun.held.shards]
+    parts = ", ".join(
+        f"{shard.name} {shard.features.shape[0] + more}" for shard, more in zip(begun.shards, held, strict=True)
+    )
+    return f"{len(begun.labels.values) + sum(held)} ({parts})"
+
+
+def _held_out(begun: Begun) -> list[tuple[str, str]]:
+    if begun.held is None:
+        return []
+    return [("", f"{begun.held.rows} of them held out, {len(begun.labels.values)} trained on")]
 
 
 def _sent(record: dict[str, int]) -> str:
     return f"{size(record['bytes'])} between neighbours, {size(record['bytes_busiest_edge'])} over the busiest edge"
+
+
+def _columns(begun: Begun) -> list[tuple[str, str]]:
+    """How the columns were encoded, by party, or once where all have the same."""
+    from tacit.cli.encoding import train_lines
+
+    lines = train_lines(begun.encodings, shared=begun.job.split == "samples")
+    return [("" if number else "columns", line) for number, line in enumerate(lines)]
 
 
 def _classes(begun: Begun) -> list[tuple[str, str]]:

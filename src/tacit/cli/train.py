@@ -7,7 +7,7 @@ import math
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tacit.runtime.graph.run import GraphResult, GraphRun
     from tacit.runtime.result import Run, RunResult
     from tacit.runtime.store import Begun, Labels, RunDirectory
+    from tacit.types import Shard, TraceRow
 
 HELP = "train what a job file describes"
 DESCRIPTION = """\
@@ -37,9 +38,13 @@ EPILOG = """\
 a job file:
   [job]
   name = "credit"
+  holdout = 0.2            # keep a part of the rows to try the model on
   [model]
   loss = "logistic"        # hinge, squared_hinge, squared, huber, poisson ...
-  alpha = 1e-4
+  alpha = 1e-4             # or, to choose it by cross-validation, instead:
+                           # [search]
+                           # alphas = 10, or [1e-4, 1e-3]; folds = 5
+                           # rule = "best" or "one-standard-error"
   [[party]]
   name = "bank"
   data = "bank.csv"        # next to the job file; .parquet and .svm also
@@ -49,6 +54,9 @@ a job file:
   name = "shop"
   data = "shop.csv"
   id = "customer"
+  [party.columns]          # text is a category, blanks are filled; to choose:
+  zip = { kind = "category" }
+  age = { low = 18, high = 90 }
   [privacy]                # without it nothing is protected
   epsilon = 1              # of the whole run, for each row of shop
 
@@ -74,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the process below so much, such as 2GB: rows of Parquet files are then left on disk",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
+    parser.add_argument("--report", action="store_true", help="also write report.html, as tacit report does")
     parser.add_argument(
         "--checkpoint-every",
         metavar="SECONDS",
@@ -85,10 +94,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
+    from tacit.cli.evaluated import evaluate_run, report_if_possible
     from tacit.cli.samples import prepare_nodes
+    from tacit.cli.search import with_alpha
     from tacit.cli.streamed import with_memory
     from tacit.cli.summary import is_finished, summary
     from tacit.job import read_job
+    from tacit.runtime.encoded import with_encoding
     from tacit.runtime.store import RunDirectory
 
     _check_interval(options.checkpoint_every)
@@ -106,7 +118,10 @@ def run(options: argparse.Namespace) -> int:
             begun = prepare_nodes(job, Path(options.job).name)
         else:
             data, begun = prepare(job)
+        begun, searched = with_alpha(begun, directory, quiet=options.quiet)
         directory.begin(begun)
+        if searched is not None:
+            directory.write_search(searched)
         try:
             result = _train(directory, begun, options)
         except RunError:
@@ -117,11 +132,16 @@ def run(options: argparse.Namespace) -> int:
             again = command("tacit", "train", options.job, "--out", directory.path, *memory, "--resume")
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
+        certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
+        result = replace(result, certificate=certificate)
         directory.finish(result, begun)
+        evaluated = evaluate_run(directory, result, begun, data)
     if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
     if not options.quiet:
-        print("\n".join(summary(begun, result, directory.path, data)))
+        print("\n".join(summary(begun, result, directory.path, data, evaluated, searched)))
+    if options.report:
+        report_if_possible(directory.path)
     return 0
 
 
@@ -137,6 +157,7 @@ def default_directory(name: str) -> Path:
 def prepare(job: Job) -> tuple[JobData, Begun]:
     """Read the data of a job and plan its run."""
     from tacit.cli.streamed import prepare_streamed
+    from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
     from tacit.problem.losses import get_loss
     from tacit.runtime.store import Begun
@@ -145,15 +166,21 @@ def prepare(job: Job) -> tuple[JobData, Begun]:
     if job.memory is not None:
         return prepare_streamed(job, loss)
     data = load_job_data(job)
-    labels = encode_labels(data.labels, loss, job.holder)
-    columns = tuple(shard.features.shape[1] for shard in data.shards)
-    plan = plan_job(job, len(data.labels), columns, sum(_nbytes(shard.features) for shard in data.shards))
+    positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
+    labels, held = encode_labels(data.labels, loss, job.holder, positive), None
+    shards: Sequence[Shard] = data.shards
+    if job.holdout:
+        mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)
+        shards, left, held = set_aside(data.shards, labels.values, [mask] * len(data.shards))
+        labels = replace(labels, values=left)
+    columns = tuple(shard.features.shape[1] for shard in shards)
+    plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
     plan.problem.loss.check_labels(labels.values)
-    return data, Begun(job, plan, data.shards, labels)
+    return data, Begun(job, plan, shards, labels, held, data.encodings)
 
 
-def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
-    """Labels as the loss wants them: -1 and +1, or numbers."""
+def encode_labels(values: Any, loss: Loss, party: str, positive: str | float | bool | None = None) -> Labels:
+    """Labels as the loss wants them: -1 and +1 (for `positive`, where it is chosen), or numbers."""
     import numpy as np
 
     from tacit.data.labels import encode_binary
@@ -161,9 +188,11 @@ def encode_labels(values: Any, loss: Loss, party: str) -> Labels:
     from tacit.runtime.store import Labels
 
     if loss.task == "classification":
-        encoded, classes = encode_binary(values, party=party)
+        encoded, classes = encode_binary(values, party=party, positive=positive)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
         return Labels(encoded, tuple(plain))
+    if positive is not None:
+        raise InputError(f"positive = {show(positive)} is for two classes, not for loss {show(loss.name)}: remove it")
     try:
         return Labels(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError) as error:
@@ -236,7 +265,16 @@ def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -
     usual = LEAN_CHECKPOINT_SECONDS if begun.plan.problem.lean else CHECKPOINT_SECONDS
     seconds = usual if options.checkpoint_every is None else options.checkpoint_every
     save = Checkpoints(directory.checkpoint, seconds)
-    with progress(begun.plan, visible=not options.quiet) as observe, noted_interrupts() as check:
+    with (
+        progress(begun.plan, visible=not options.quiet) as show,
+        directory.growing_trace(the_run.state.trace) as add,
+        noted_interrupts() as check,
+    ):
+
+        def observe(row: TraceRow) -> None:
+            add(row)
+            if show is not None:
+                show(row)
 
         def after_round(run: Any) -> None:
             save(run)

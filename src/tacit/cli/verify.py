@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ example:
   tacit verify runs/credit/certificate.json
 
 exit codes: 0 it agrees, 1 it does not, 2 it cannot be read."""
-CERTIFICATE = "certificate.json"
+CERTIFICATE, PLAN = "certificate.json", "plan.json"
 AGREES, DISAGREES = 0, 1
 
 
@@ -52,6 +53,11 @@ def read(path: Path) -> bytes:
     try:
         return (path / CERTIFICATE if path.is_dir() else path).read_bytes()
     except (OSError, ValueError) as error:
+        if os.path.exists(path / PLAN):
+            raise InputError(
+                f"cannot read the certificate {_shown(path)}: the run is not finished, go on with "
+                f"tacit train JOB --out {_shown(path)} --resume"
+            ) from error
         raise InputError(
             f"cannot read the certificate {_shown(path)}: give a {CERTIFICATE}, or the directory of a run"
         ) from error

@@ -12,7 +12,9 @@ from tacit.errors import InputError
 from tacit.types import Vector
 
 
-def encode_binary(y: npt.ArrayLike, *, party: str = "") -> tuple[Vector, npt.NDArray[Any]]:
+def encode_binary(
+    y: npt.ArrayLike, *, party: str = "", positive: str | float | bool | None = None
+) -> tuple[Vector, npt.NDArray[Any]]:
     """Encode labels of two classes.
 
     Parameters
@@ -21,19 +23,41 @@ def encode_binary(y: npt.ArrayLike, *, party: str = "") -> tuple[Vector, npt.NDA
         One label per row: numbers, text or booleans.
     party : str
         Name of the party that holds the labels, for messages; "" leaves it out.
+    positive : text, number or bool, optional
+        The class that becomes +1; by default the last in sorted order.
 
     Returns
     -------
     pm1 : float64 array
         -1 for the first class, +1 for the second.
     classes : array of two values
-        The classes, sorted.
+        The classes: sorted, or the positive one last where it was chosen.
 
     Raises
     ------
     InputError
-        For blank or infinite labels, one class only, or more than two.
+        For blank or infinite labels, one class only, or more than two; or `positive` is none of them.
     """
+    signs, classes = _encode_sorted(y, party)
+    if positive is None:
+        return signs, classes
+    matches = [_is_class(value, positive) for value in classes.tolist()]
+    if not any(matches):
+        raise InputError(
+            f"{_prefix(party)}positive = {show(positive)} is none of the labels, {listing(classes.tolist())}: mend it"
+        )
+    return (signs, classes) if matches[1] else (-signs, classes[::-1])
+
+
+def _is_class(value: Any, positive: str | float | bool) -> bool:
+    """Tell whether a label is the one that is meant, in its own type or as text; true is not 1."""
+    if isinstance(value, bool) or isinstance(positive, bool):
+        return str(value).lower() == str(positive).lower()
+    return bool(value == positive) or str(value).strip() == str(positive).strip()
+
+
+def _encode_sorted(y: npt.ArrayLike, party: str) -> tuple[Vector, npt.NDArray[Any]]:
+    """-1 for the first class in sorted order, and +1 for the last."""
     prefix = _prefix(party)
     values = check_labels(y, party=party)
     if values.dtype.kind in "biuf":  # two numbers need no sorting
@@ -48,6 +72,10 @@ def encode_binary(y: npt.ArrayLike, *, party: str = "") -> tuple[Vector, npt.NDA
             f"{prefix}the labels mix numbers and text, which have no common order: use one of them"
         ) from error
     _check_two(classes, prefix)
+    if all(isinstance(value, str) for value in classes) and classes[0].strip() == classes[1].strip():
+        raise InputError(
+            f"{prefix}the labels {listing(classes.tolist())} differ by blanks alone: write both in one way, or mend one"
+        )
     return np.where(codes == 1, 1.0, -1.0), classes
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.align import Alignment, Counts, Rows, align
+from tacit.data.encode.encoder import Encoder
+from tacit.data.encode.fit import Encoding, Part, make_encoding
+from tacit.data.encode.spec import CATEGORY, ColumnSpec, EncodeRules
+from tacit.data.holdout import Holdout
 from tacit.data.labels import check_labels
 from tacit.data.randomized import refuse_randomized
 from tacit.data.read import read_table
-from tacit.data.table import Table
+from tacit.data.table import ArrowTable, Table
 from tacit.data.wording import listing, plural, show
 from tacit.errors import InputError
 from tacit.types import Matrix, Shard
@@ -36,7 +40,11 @@ class PartySpec:
     label : str or None
         Its label column; None for a party without labels.
     features : tuple of str or None
-        Its feature columns; None for all but the id and the label, in the order of the file.
+        Its feature columns; None for all but the id and the label, sorted by name where the file names its columns.
+    positive : text, number, bool or None
+        Which of two labels is the positive one; None for the last in sorted order.
+    columns : tuple of ColumnSpec
+        What is known of its feature columns beforehand.
     """
 
     name: str
@@ -44,6 +52,13 @@ class PartySpec:
     id: str | None = None
     label: str | None = None
     features: tuple[str, ...] | None = None
+    positive: str | float | bool | None = None
+    columns: tuple[ColumnSpec, ...] = ()
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Columns that are categories, to be read as text."""
+        return tuple(column.name for column in self.columns if column.given_kind == CATEGORY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,24 +75,48 @@ class JobData:
         The common ids, sorted; None when rows were matched by position.
     counts : Counts
         Rows kept, and dropped for each party.
+    encodings : mapping of str to Encoding
+        By party, how its columns were encoded; LIBSVM files are not.
     """
 
     shards: list[Shard]
     labels: npt.NDArray[Any]
     ids: npt.NDArray[Any] | None
     counts: Counts
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class PredictionData:
-    """New rows to predict; the attributes are as in `JobData`."""
+    """New rows to predict.
+
+    Attributes
+    ----------
+    shards, ids, counts
+        As in `JobData`.
+    said : tuple of str
+        Remarks on columns and blanks.
+    tables : sequence of Table
+        The parties' files as read.
+    rows : sequence of array
+        Which row of its table each row of a shard is.
+    """
 
     shards: list[Shard]
     ids: npt.NDArray[Any] | None
     counts: Counts
+    said: tuple[str, ...] = ()
+    tables: Sequence[Table] = ()
+    rows: Sequence[Rows] = ()
 
 
-def load_training_data(specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".") -> JobData:
+def load_training_data(
+    specs: Sequence[PartySpec],
+    folder: str | os.PathLike[str] = ".",
+    encode: EncodeRules | None = None,
+    protected: Collection[str] = (),
+    holdout: Holdout | None = None,
+) -> JobData:
     """Read, align and check what the parties train on.
 
     Parameters
@@ -86,6 +125,12 @@ def load_training_data(specs: Sequence[PartySpec], folder: str | os.PathLike[str
         One per party; exactly one names a label column.
     folder : path
         Folder that relative paths start from.
+    encode : EncodeRules, optional
+        How columns become numbers; by default they must be numbers, and stay as they are.
+    protected : collection of str
+        Parties from whose rows no constant of the encoding may be taken.
+    holdout : Holdout, optional
+        Rows from which none is taken either, as they are not trained on.
 
     Returns
     -------
@@ -97,7 +142,7 @@ def load_training_data(specs: Sequence[PartySpec], folder: str | os.PathLike[str
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    tables = [read_table(Path(folder, spec.data), party=spec.name, id_column=spec.id) for spec in specs]
+    tables = [read_training_table(spec, folder) for spec in specs]
     holders = [position for position, spec in enumerate(specs) if spec.label is not None]
     if len(holders) != 1:
         raise InputError(f"{plural(len(holders), 'party')} name a label column: exactly one must")
@@ -107,11 +152,56 @@ def load_training_data(specs: Sequence[PartySpec], folder: str | os.PathLike[str
     # Checked before the rows are reordered, so that the message counts rows as the file does.
     values = check_labels(tables[holder].column(label), party=specs[holder].name)
     alignment = align(tables, [spec.id for spec in specs])
-    shards = _shards(tables, names, alignment)
-    return JobData(shards, values[alignment.rows[holder]], alignment.ids, alignment.counts)
+    labels = values[alignment.rows[holder]]
+    if encode is None:
+        return JobData(_shards(tables, names, alignment), labels, alignment.ids, alignment.counts)
+    kept = (holdout or Holdout()).trained(len(labels), alignment.ids)
+    learnt = alignment.rows if kept is None else [rows[kept] for rows in alignment.rows]
+    parts = zip(tables, specs, names, learnt, strict=True)
+    encodings = {
+        spec.name: encoding
+        for table, spec, columns, rows in parts
+        if (encoding := party_encoding(table, spec, columns, rows, encode, spec.name in protected)) is not None
+    }
+    encoders = [encodings[spec.name].encoder if spec.name in encodings else None for spec in specs]
+    shards = _shards(tables, names, alignment, encoders=encoders)
+    return JobData(shards, labels, alignment.ids, alignment.counts, encodings)
 
 
-def load_prediction_data(party_specs: Sequence[PartySpec], paths: Sequence[str | os.PathLike[str]]) -> PredictionData:
+def read_training_table(spec: PartySpec, folder: str | os.PathLike[str]) -> Table:
+    """Read a party's file, categories as text."""
+    path = Path(folder, spec.data)
+    return read_table(path, party=spec.name, id_column=spec.id, text_columns=spec.text_columns)
+
+
+def party_encoding(
+    table: Table,
+    spec: PartySpec,
+    names: Sequence[str],
+    rows: Rows | None,
+    encode: EncodeRules,
+    protected: bool,
+) -> Encoding | None:
+    """How a party's columns are encoded; None for a LIBSVM file, which is sparse and stays as it is."""
+    if isinstance(table, ArrowTable):
+        return make_encoding([Part(table, rows)], names, spec.columns, encode, protected=protected)
+    refuse_columns(spec)
+    return None
+
+
+def refuse_columns(spec: PartySpec) -> None:
+    """Refuse statements about the columns of a LIBSVM file."""
+    if spec.columns:
+        raise InputError(
+            f"party {show(spec.name)}: a LIBSVM file is used as it is: remove columns, or give CSV or Parquet"
+        )
+
+
+def load_prediction_data(
+    party_specs: Sequence[PartySpec],
+    paths: Sequence[str | os.PathLike[str]],
+    encoders: Sequence[Encoder | None] | None = None,
+) -> PredictionData:
     """Read and align new rows for a trained model.
 
     Parameters
@@ -122,6 +212,8 @@ def load_prediction_data(party_specs: Sequence[PartySpec], paths: Sequence[str |
     paths : sequence of paths
         One file per party, in the same order. Columns that the model does not use are ignored. In a
         LIBSVM file a column number above those of the file is a column of zeros.
+    encoders : sequence of Encoder or None
+        For each party how its columns were encoded in training; None where they were used as they are.
 
     Returns
     -------
@@ -138,12 +230,18 @@ def load_prediction_data(party_specs: Sequence[PartySpec], paths: Sequence[str |
             f"{plural(len(paths), 'data file')} for {plural(len(party_specs), 'party')}: "
             f"give one for each, in the order {listing(spec.name for spec in party_specs)}"
         )
-    pairs = list(zip(paths, party_specs, strict=True))
-    tables = [read_table(path, party=spec.name, id_column=spec.id) for path, spec in pairs]
+    encoders = encoders or [None] * len(paths)
+    tables = [
+        read_table(
+            path, party=spec.name, id_column=spec.id, text_columns=() if encoder is None else encoder.text_columns
+        )
+        for path, spec, encoder in zip(paths, party_specs, encoders, strict=True)
+    ]
     alignment = align(tables, [spec.id for spec in party_specs])
     names = [spec.features or () for spec in party_specs]
-    shards = _shards(tables, names, alignment, absent_as_zero=True)
-    return PredictionData(shards, alignment.ids, alignment.counts)
+    said: list[str] = []
+    shards = _shards(tables, names, alignment, encoders=encoders, said=said)
+    return PredictionData(shards, alignment.ids, alignment.counts, tuple(said), tables, alignment.rows)
 
 
 def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:
@@ -154,7 +252,7 @@ def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:
         table.require(spec.features)
         return spec.features
     own = {name for name in (spec.id, spec.label) if name is not None}
-    names = table.default_features(own)
+    names = ordered(table, table.default_features(own))
     if not names:
         raise InputError(f"party {show(spec.name)} has no feature columns: add columns, or leave the party out")
     if label in names:
@@ -166,18 +264,34 @@ def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:
     return names
 
 
+def ordered(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of columns in an order that is not the file's, so that this cannot matter; numbered ones are in order."""
+    return tuple(sorted(names)) if isinstance(table, ArrowTable) else names
+
+
 def _shards(
     tables: Sequence[Table],
     names: Sequence[tuple[str, ...]],
     alignment: Alignment,
     *,
-    absent_as_zero: bool = False,
+    encoders: Sequence[Encoder | None] | None = None,
+    said: list[str] | None = None,
 ) -> list[Shard]:
-    """Build each party's shard of the common rows."""
-    return [
-        Shard(table.party, _pick(table.features(columns, absent_as_zero=absent_as_zero), rows), columns)
-        for table, columns, rows in zip(tables, names, alignment.rows, strict=True)
-    ]
+    """Build each party's shard of the common rows; `said` collects remarks on new rows, None in training."""
+    shards = []
+    own = encoders or [None] * len(tables)
+    for table, columns, rows, encoder in zip(tables, names, alignment.rows, own, strict=True):
+        if encoder is None:
+            shards.append(
+                Shard(table.party, _pick(table.features(columns, absent_as_zero=said is not None), rows), columns)
+            )
+        elif said is None:
+            shards.append(Shard(table.party, encoder.matrix(table, rows), encoder.names))
+        else:
+            matrix, remarks = encoder.predicting(table, rows)
+            said += remarks
+            shards.append(Shard(table.party, matrix, encoder.names))
+    return shards
 
 
 def _pick(matrix: Matrix, rows: Rows) -> Matrix:

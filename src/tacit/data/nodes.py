@@ -8,13 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from tacit.data.encode.fit import Encoding, Part, make_encoding
+from tacit.data.encode.spec import EncodeRules, common_specs
+from tacit.data.holdout import Holdout, Mask
 from tacit.data.labels import check_labels
-from tacit.data.load import PartySpec
+from tacit.data.load import PartySpec, ordered, refuse_columns
 from tacit.data.randomized import epsilon_column, label_epsilons
 from tacit.data.read import read_table
-from tacit.data.table import SparseTable, Table
+from tacit.data.table import ArrowTable, SparseTable, Table
 from tacit.data.wording import listing, show
 from tacit.errors import InputError
 from tacit.types import Shard, Vector
@@ -32,14 +36,27 @@ class NodesData:
         Each node's labels as in its file.
     epsilons : mapping of str to array
         By node, the epsilon at which each label was randomized before; empty where labels are as they are.
+    ids : sequence of arrays or None
+        Each node's ids as in its file; None for a node without an id column.
+    encoding : Encoding or None
+        How the columns of all nodes were encoded; None where they were not.
     """
 
     shards: list[Shard]
     labels: list[npt.NDArray[Any]]
     epsilons: Mapping[str, Vector] = field(default_factory=dict)
+    ids: Sequence[npt.NDArray[Any] | None] = ()
+    encoding: Encoding | None = None
 
 
-def load_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".") -> NodesData:
+def load_nodes(
+    specs: Sequence[PartySpec],
+    folder: str | os.PathLike[str] = ".",
+    encode: EncodeRules | None = None,
+    *,
+    protected: bool = False,
+    holdout: Holdout | None = None,
+) -> NodesData:
     """Read and check what the nodes train on.
 
     Parameters
@@ -48,20 +65,65 @@ def load_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".")
         One per node, each with a label column. Id columns are left out.
     folder : path
         Folder that relative paths start from.
+    encode : EncodeRules, optional
+        How columns become numbers, the same for all nodes; by default they must be numbers, and stay as they are.
+    protected : bool
+        Whether no constant of the encoding may be taken from their rows.
+    holdout : Holdout, optional
+        Rows from which none is taken either, as they are not trained on.
 
     Raises
     ------
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    tables = [read_table(Path(folder, spec.data), party=spec.name, id_column=spec.id) for spec in specs]
+    tables = read_nodes(specs, folder)
     pairs = list(zip(tables, specs, strict=True))
     epsilons = known_epsilons([label_epsilons(table, spec.label or "") for table, spec in pairs], specs)
     columns = node_columns(tables, specs)
     wide = isinstance(tables[0], SparseTable)
     labels = [check_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
+    ids = [None if spec.id is None else table.column(spec.id) for table, spec in pairs]
+    kept = [(holdout or Holdout()).trained(table.n_rows, own) for table, own in zip(tables, ids, strict=True)]
+    encoding = None if encode is None else node_encoding(tables, specs, columns, encode, kept, protected=protected)
+    if encoding is not None:
+        encoder = encoding.encoder
+        shards = [Shard(table.party, encoder.matrix(table), encoder.names) for table in tables]
+        return NodesData(shards, labels, epsilons, ids, encoding)
     shards = [Shard(table.party, table.features(columns, absent_as_zero=wide), columns) for table in tables]
-    return NodesData(shards, labels, epsilons)
+    return NodesData(shards, labels, epsilons, ids)
+
+
+def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str]) -> list[Table]:
+    """Read the files of all nodes; what one says to be a category is read as text at all."""
+    text = tuple(sorted({name for spec in specs for name in spec.text_columns}))
+    return [
+        read_table(Path(folder, spec.data), party=spec.name, id_column=spec.id, text_columns=text) for spec in specs
+    ]
+
+
+def node_encoding(
+    tables: Sequence[Table],
+    specs: Sequence[PartySpec],
+    columns: Sequence[str],
+    encode: EncodeRules,
+    kept: Sequence[Mask | None] = (),
+    *,
+    protected: bool,
+) -> Encoding | None:
+    """How the columns of all nodes are encoded: what one node says of a column holds for all; None for LIBSVM files."""
+    if not all(isinstance(table, ArrowTable) for table in tables):
+        for spec in specs:
+            refuse_columns(spec)
+        return None
+    masks = kept or [None] * len(tables)
+    parts = [
+        Part(table, None if mask is None else np.flatnonzero(mask))
+        for table, mask in zip(tables, masks, strict=True)
+        if isinstance(table, ArrowTable)
+    ]
+    known = common_specs([(spec.name, spec.columns) for spec in specs])
+    return make_encoding(parts, columns, known, encode, protected=protected)
 
 
 def known_epsilons(found: Sequence[Vector | None], specs: Sequence[PartySpec]) -> dict[str, Vector]:
@@ -77,7 +139,7 @@ def known_epsilons(found: Sequence[Vector | None], specs: Sequence[PartySpec]) -
 
 
 def node_columns(tables: Sequence[Table], specs: Sequence[PartySpec]) -> tuple[str, ...]:
-    """The features that all nodes have, in the order of the first; LIBSVM files go up to the widest."""
+    """The features that all nodes have, sorted or as listed by the first; LIBSVM files go up to the widest."""
     own = [_features(table, spec) for table, spec in zip(tables, specs, strict=True)]
     if all(isinstance(table, SparseTable) for table in tables):
         return max(own, key=len) if all(spec.features is None for spec in specs) else _same(own, specs)
@@ -108,7 +170,7 @@ def _features(table: Table, spec: PartySpec) -> tuple[str, ...]:
     epsilon = epsilon_column(spec.label or "")
     if epsilon in (spec.features or ()):
         raise InputError(f"party {show(spec.name)}: {show(epsilon)} is no feature: remove it from features")
-    names = spec.features or table.default_features({*apart, epsilon})
+    names = spec.features or ordered(table, table.default_features({*apart, epsilon}))
     if not names:
         raise InputError(f"party {show(spec.name)} has no feature columns: add columns, or leave the party out")
     return names

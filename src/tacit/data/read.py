@@ -7,15 +7,15 @@ import io
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 import scipy.sparse as sp
 
+from tacit.data.csv_file import read_arrow
 from tacit.data.table import MOST_COLUMNS, ArrowTable, SparseTable, Table
 from tacit.data.wording import listing, one_line, show
 from tacit.errors import InputError
@@ -24,10 +24,11 @@ __all__ = ["Table", "read_table"]
 
 # What the readers raise on damaged input; InputError is a ValueError too and is let through first.
 DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError, zlib.error, OverflowError, MemoryError)
-BLOCK = 1 << 24  # bytes; a row must fit in a block, and rows of many thousand columns are long
 
 
-def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | None = None) -> Table:
+def read_table(
+    path: str | os.PathLike[str], *, party: str, id_column: str | None = None, text_columns: Sequence[str] = ()
+) -> Table:
     """Read a table from a file.
 
     Parameters
@@ -41,6 +42,8 @@ def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | Non
     id_column : str, optional
         A column of a CSV file to read as text, so that ids keep their leading zeros and all their
         digits.
+    text_columns : sequence of str
+        Other columns of a CSV file to read so; those that it does not have are passed over.
 
     Returns
     -------
@@ -57,18 +60,20 @@ def read_table(path: str | os.PathLike[str], *, party: str, id_column: str | Non
     reader, hint = reader_of(path, party)
     check_file(path, party)
     try:
-        return reader(path, party, id_column)
+        return reader(path, party, tuple(text_columns) if id_column is None else (id_column, *text_columns))
     except InputError:
         raise
     except DAMAGED as error:
         raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
 
 
-_Reader = Callable[[Path, str, str | None], Table]
+_Reader = Callable[[Path, str, tuple[str, ...]], Table]
 
 
 def reader_of(path: Path, party: str) -> tuple[_Reader, str]:
     """Choose the reader by the end of the name, and what to advise when it fails."""
+    if os.path.isdir(path):  # never raises, whatever the path is
+        raise InputError(f"party {show(party)}: {show(str(path))} is a folder: give the file in it")
     name = path.name.lower().removesuffix(".gz")
     zipped = name != path.name.lower()
     if name.endswith(".csv"):
@@ -101,17 +106,10 @@ def unzipped(path: Path) -> bytes:
     return gzip.decompress(content) if path.name.lower().endswith(".gz") else content
 
 
-def _read_csv(path: Path, party: str, id_column: str | None) -> Table:
-    """Read CSV by Arrow, which infers the type of each column."""
+def _read_csv(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
+    """Read CSV."""
     zipped = path.name.lower().endswith(".gz")
-    source: Any = pa.BufferReader(unzipped(path)) if zipped else str(path)
-    types = {id_column: pa.string()} if id_column is not None else None
-    data = pyarrow.csv.read_csv(
-        source,
-        read_options=pyarrow.csv.ReadOptions(block_size=BLOCK),
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-        convert_options=pyarrow.csv.ConvertOptions(column_types=types),
-    )
+    data = read_arrow(path, unzipped(path) if zipped else None, as_text)
     check_separator(data.column_names, path, party)
     return arrow_table(data, path, party)
 
@@ -123,7 +121,7 @@ def check_separator(names: list[str], path: Path, party: str) -> None:
             raise InputError(f"party {show(party)}: {show(str(path))} looks separated by {word}: separate it by commas")
 
 
-def _read_parquet(path: Path, party: str, id_column: str | None) -> Table:
+def _read_parquet(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     """Read Parquet; a single file, so that folder names are not taken for columns."""
     with pyarrow.parquet.ParquetFile(path) as file:
         data = file.read()
@@ -151,11 +149,13 @@ def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> T
     return ArrowTable(party=party, columns=names, n_rows=count, data=data)
 
 
-def _read_libsvm(path: Path, party: str, id_column: str | None) -> Table:
+def _read_libsvm(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     """Read LIBSVM text as CSR."""
     from sklearn.datasets import load_svmlight_file  # here: it is slow to import and rarely needed
 
-    features, label = load_svmlight_file(io.BytesIO(unzipped(path)), zero_based=False)
+    content = unzipped(path)
+    _refuse_underscores(content)
+    features, label = load_svmlight_file(io.BytesIO(content), zero_based=False)
     n_rows, width = features.shape
     if n_rows == 0:
         raise _no_rows(path, party)
@@ -166,6 +166,15 @@ def _read_libsvm(path: Path, party: str, id_column: str | None) -> Table:
         )
     names = (*(str(number) for number in range(1, width + 1)), "label")
     return SparseTable(party=party, columns=names, n_rows=n_rows, data=sp.csr_array(features), label=label)
+
+
+def _refuse_underscores(content: bytes) -> None:
+    """Refuse 1_000 and 1_0:5, which Python takes for numbers and the format does not."""
+    if b"_" not in content:
+        return
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if b"_" in line.split(b"#", 1)[0]:
+            raise ValueError(f"line {number} has an underscore")
 
 
 def _no_rows(path: Path, party: str) -> InputError:

@@ -12,11 +12,16 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tacit.data.load import PartySpec, feature_names
-from tacit.data.nodes import known_epsilons, node_columns
+from tacit.data.csv_file import BLOCK
+from tacit.data.encode.cells import BLANK, kind_of_type
+from tacit.data.encode.fit import Encoding
+from tacit.data.encode.spec import ColumnSpec, EncodeRules, common_specs
+from tacit.data.encode.stated import known_specs, public_encoder, refuse, unlearnable
+from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table, refuse_columns
+from tacit.data.nodes import known_epsilons, node_columns, node_encoding, read_nodes
 from tacit.data.randomized import epsilon_columns, label_epsilons
-from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
-from tacit.data.table import Table
+from tacit.data.read import DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
+from tacit.data.table import ArrowTable, Table
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.types import Vector
@@ -24,13 +29,21 @@ from tacit.types import Vector
 
 @dataclass(frozen=True)
 class PublicSize:
-    """How many rows and feature columns a party's file has."""
+    """How many rows and feature columns a party's file has, and how the columns are encoded."""
 
     rows: int
     columns: int
+    encoding: Encoding | None = None
 
 
-def public_size(spec: PartySpec, specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".") -> PublicSize:
+def public_size(
+    spec: PartySpec,
+    specs: Sequence[PartySpec],
+    folder: str | os.PathLike[str] = ".",
+    encode: EncodeRules | None = None,
+    *,
+    protected: bool = True,
+) -> PublicSize:
     """The size of one party's file.
 
     Of a CSV file the header is read and the rows are counted; of a Parquet file the description that it carries; a
@@ -44,6 +57,10 @@ def public_size(spec: PartySpec, specs: Sequence[PartySpec], folder: str | os.Pa
         All parties, for the name of the label.
     folder : path
         Folder that relative paths start from.
+    encode : EncodeRules, optional
+        How columns become numbers, so that the encoded ones are counted; by default those of the file are.
+    protected : bool
+        Whether the rows are to be protected. They are read where they are not, as constants come from them.
 
     Raises
     ------
@@ -53,7 +70,51 @@ def public_size(spec: PartySpec, specs: Sequence[PartySpec], folder: str | os.Pa
     path = Path(folder, spec.data)
     label = next((other.label for other in specs if other.label is not None), "")
     table = _header(path, spec)
-    return PublicSize(table.n_rows, len(feature_names(table, spec, label)))
+    names = feature_names(table, spec, label)
+    if encode is None:
+        return PublicSize(table.n_rows, len(names))
+    if protected:
+        encoding = _public_encoding(table, path, names, spec.columns, encode)
+    else:
+        whole = table if not isinstance(table, ArrowTable) else read_training_table(spec, folder)
+        encoding = party_encoding(whole, spec, names, None, encode, False)
+    return PublicSize(table.n_rows, len(names) if encoding is None else len(encoding.encoder.names), encoding)
+
+
+def _public_encoding(
+    table: Table, path: Path, names: Sequence[str], columns: Sequence[ColumnSpec], encode: EncodeRules
+) -> Encoding | None:
+    """The encoding that a job states; a Parquet file says the types of its columns, for a CSV file its rows would."""
+    if not isinstance(table, ArrowTable):
+        refuse_columns(PartySpec(table.party, columns=tuple(columns)))
+        return None
+    given = known_specs(columns, names, table.party)
+    typed = path.name.lower().endswith(".parquet")
+    kinds = [kind_of_type(table.arrow(name).type) if typed else BLANK for name in names]
+    found = [given.get(name, ColumnSpec(name)) for name in names]
+    refuse(table.party, unlearnable(list(zip(found, kinds, strict=True)), encode))
+    return Encoding(public_encoder(names, columns), {}, protected=True)
+
+
+def node_sizes(
+    specs: Sequence[PartySpec], folder: str | os.PathLike[str], encode: EncodeRules, *, protected: bool
+) -> Encoding | None:
+    """How the columns of a sample split are encoded; the rows are read where they are not to be protected.
+
+    Raises
+    ------
+    InputError
+        For files or columns that cannot be used; the message names the party.
+    """
+    headers = [_header(Path(folder, spec.data), spec) for spec in specs]
+    columns = node_columns(headers, specs)
+    if not protected:
+        return node_encoding(read_nodes(specs, folder), specs, columns, encode, protected=False)
+    known = common_specs([(spec.name, spec.columns) for spec in specs])
+    pairs = list(zip(headers, specs, strict=True))
+    # Each file is checked; all have the same encoding.
+    found = [_public_encoding(table, Path(spec.data), columns, known, encode) for table, spec in pairs]
+    return found[0]
 
 
 def public_nodes(

@@ -80,9 +80,10 @@ class Table(ABC):
         held = set(self.columns)
         missing = [name for name in names if name not in held]
         if missing:
+            noun = "column" if len(missing) == 1 else "columns"
             hint = nearest(missing[0], self.columns) if len(missing) == 1 else ""
             raise InputError(
-                f"party {show(self.party)} has no column {listing(missing)}{hint}: its file has {listing(self.columns)}"
+                f"party {show(self.party)} has no {noun} {listing(missing)}{hint}: its file has {listing(self.columns)}"
             )
 
 

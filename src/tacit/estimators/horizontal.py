@@ -24,6 +24,7 @@ from tacit.plan import GraphPlan, make_graph_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Regularizer
 from tacit.runtime.graph.run import GraphResult, GraphRun
+from tacit.runtime.model import PartyModel
 from tacit.runtime.progress import progress
 from tacit.topologies import make_graph
 from tacit.types import Vector
@@ -174,7 +175,8 @@ class _Horizontal(BaseEstimator):
         )
 
     def _keep(self, result: GraphResult) -> None:
-        self._joint, self._constant = result.coef, result.intercept
+        columns = result.nodes[0].columns
+        self._joint, self._constant = PartyModel("", columns, result.coef, 0.0, result.clip), result.intercept
         self.coef_by_party_ = [node.coef for node in result.nodes]
         self.intercept_by_party_ = [-node.offset for node in result.nodes]
         self.graph_ = result.plan.graph
@@ -203,7 +205,7 @@ class _Horizontal(BaseEstimator):
         X = validate_data(
             self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False, reset=False
         )
-        return np.asarray(check_matrix(X, "X", names) @ self._joint, dtype=np.float64) + self._constant
+        return self._joint.score(check_matrix(X, "X", names)) + self._constant
 
 
 class HorizontalClassifier(BinaryFace, _Horizontal):

@@ -23,7 +23,9 @@ def checked_names(X: Any) -> tuple[str, ...] | None:
     if twice:
         raise InputError(f"X has two columns of the name {twice[0]!r}: rename one")
     for name, own in zip(names, X.columns, strict=True):
-        if getattr(X[own].dtype, "kind", "f") in "OUSMmV":
+        dtype = X[own].dtype
+        numeric = getattr(dtype, "is_numeric", None)  # of polars, whose types have no kind
+        if getattr(dtype, "kind", "f" if numeric is None or numeric() else "O") in "OUSMmV":
             check_matrix(np.asarray(X[own])[:, None], "X", (name,))
     return names
 

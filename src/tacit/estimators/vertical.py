@@ -108,18 +108,27 @@ class _Vertical(BaseEstimator):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> RunResult:
+        plan, shards, encoded, layout = self._prepare(X, y, sample_weight, self.alpha, self.privacy)
+        run = Run(plan, shards, encoded)
+        if self.warm_start and hasattr(self, "coef_by_party_"):
+            run.start_from(self._last_model(layout))
+        return self._go(run, layout)
+
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any, alpha: float, privacy: Any
+    ) -> tuple[Plan, list[Shard], Vector, Layout]:
+        """Check what was handed over, and plan."""
         shards, layout, labels = self._take_in(X, y)
         encoded = self._encode(labels)
         rows = shards[0].features.shape[0]
         if len(encoded) != rows:
             raise InputError(f"y has {len(encoded)} labels for {rows} rows: give one label for each row")
-        weights = checked_weights(sample_weight, rows)
-        plan = self._plan(shards, rows, weights)
+        plan = self._plan(shards, rows, checked_weights(sample_weight, rows), alpha, privacy)
         plan.problem.loss.check_labels(encoded)
-        run = Run(plan, shards, encoded)
-        if self.warm_start and hasattr(self, "coef_by_party_"):
-            run.start_from(self._last_model(layout))
-        with progress(plan, visible=bool(self.verbose)) as observe:
+        return plan, shards, encoded, layout
+
+    def _go(self, run: Run, layout: Layout) -> RunResult:
+        with progress(run.plan, visible=bool(self.verbose)) as observe:
             result = run.go(observe)
         self._keep(result, layout)
         return result
@@ -159,7 +168,7 @@ class _Vertical(BaseEstimator):
         layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
         return shards_of_table(X, layout), layout, column_or_1d(labels, warn=True)
 
-    def _plan(self, shards: list[Shard], rows: int, weights: Vector | None) -> Plan:
+    def _plan(self, shards: list[Shard], rows: int, weights: Vector | None, alpha: float, privacy: Any) -> Plan:
         if self.engine not in ENGINES:
             raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
         loss = get_loss(self.loss)
@@ -170,13 +179,13 @@ class _Vertical(BaseEstimator):
         return make_plan(
             loss=loss,
             penalty=self.penalty,
-            alpha=self.alpha,
+            alpha=alpha,
             fit_intercept=self.fit_intercept,
             method=self.method,
             rho=self.rho,
             max_rounds=self.max_rounds,
             tol=self.tol,
-            privacy=self.privacy,
+            privacy=privacy,
             party_names=tuple(shard.name for shard in shards),
             rows=rows,
             input_bytes=sum(_nbytes(shard.features) for shard in shards),
@@ -251,6 +260,7 @@ class VerticalClassifier(BinaryFace, _Vertical):
     parties : int, list of sizes, or list of column lists, default 2
         How one X is cut; not used where X is a list with one table per party.
     fit_intercept : bool, default True
+        Whether the model has a constant, which no penalty holds down.
     method : str, default "auto"
         "auto" takes "memory" where the loss is smooth and convex and the penalty l2 or none. Else it takes
         "multipliers" for convex losses with kinks ("hinge", "absolute") and, from ten parties on, for every convex

@@ -6,6 +6,8 @@
 | privacy.py | the section [privacy] |
 | options.py | the section [privacy.options] |
 | graph.py | the section [graph] |
+| encode.py | the section [encode], and what a party says about its columns |
+| search.py | the section [search] |
 | values.py | the kinds of value |
 | parties.py | what the parties must be |
 | write.py | values as TOML |
@@ -17,6 +19,7 @@ from tacit.data.load import JobData, PartySpec, PredictionData, load_prediction_
 from tacit.data.nodes import NodesData
 from tacit.job.file import Job, Model, load_job_data, load_job_nodes, read_job
 from tacit.job.graph import GraphSpec
+from tacit.job.search import SearchSpec
 
 __all__ = [
     "GraphSpec",
@@ -26,6 +29,7 @@ __all__ = [
     "NodesData",
     "PartySpec",
     "PredictionData",
+    "SearchSpec",
     "load_job_data",
     "load_job_nodes",
     "load_prediction_data",

@@ -1,14 +1,16 @@
 """The job file: its sections and keys, read and written.
 
-[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
+[search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
 [graph]    kind or edges, with split = "samples"
+[encode]   scale, rare, most: how columns become numbers
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
            coef_norm, refit, label_norm, epsilon_by_party, honest, noise_seed; without the section nothing is protected,
            and the certificate says so
 [privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
            randomized: numbers of the papers' methods of a sample split
-[[party]]  name, data, id, label, features
+[[party]]  name, data, id, label, positive, features, columns
 """
 
 from __future__ import annotations
@@ -20,12 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tacit.data.encode.spec import EncodeRules
+from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.data.wording import listing, nearest, one_line, show
 from tacit.errors import InputError
+from tacit.job.encode import COLUMNS, POSITIVE_LABEL, check_columns, columns_record, make_columns, protected_parties
+from tacit.job.encode import KEYS as ENCODE_KEYS
 from tacit.job.graph import KEYS as GRAPH_KEYS
 from tacit.job.graph import GraphSpec, make_spec
+from tacit.job.memory import check_memory
 from tacit.job.options import KEYS as OPTION_KEYS
 from tacit.job.options import SECTION as OPTIONS
 from tacit.job.options import make_options
@@ -33,7 +40,9 @@ from tacit.job.options import values_of as values_of_options
 from tacit.job.parties import check_nodes, check_parties, check_party
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
-from tacit.job.values import AMOUNT, NAMES, NUMBER, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
+from tacit.job.search import KEYS as SEARCH_KEYS
+from tacit.job.search import SearchSpec, check_search
+from tacit.job.values import AMOUNT, NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
 from tacit.job.write import assignment
 from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
@@ -86,9 +95,17 @@ class Job:
     secure_aggregation : bool
         Whether the parties' numbers travel under masks, so that only their sum can be read.
     memory : str or None
-        How much the process may take, such as "2GB": rows are then left on disk.
+        How much the process may take, such as "2GB": rows of Parquet files are then left on disk, and their numbers
+        are used as they are (`scale = "none"`). None reads all rows into memory.
+    holdout : float
+        Part of the rows that is not trained on, so that the model can be tried on them; chosen by id, whatever the
+        order of rows. 0 trains on all.
     graph : GraphSpec or None
         Who talks to whom, where the rows are split.
+    encode : EncodeRules
+        How columns become numbers.
+    search : SearchSpec or None
+        How alpha is chosen; None where the model has it.
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
     """
@@ -105,7 +122,10 @@ class Job:
     options: PaperOptions | None = None
     secure_aggregation: bool = False
     memory: str | None = None
+    holdout: float = 0.0
     graph: GraphSpec | None = None
+    encode: EncodeRules = field(default_factory=EncodeRules)
+    search: SearchSpec | None = None
     folder: Path = Path(".")
 
     @property
@@ -117,6 +137,11 @@ class Job:
     def names(self) -> tuple[str, ...]:
         """The parties' names."""
         return tuple(party.name for party in self.parties)
+
+    @property
+    def protected(self) -> frozenset[str]:
+        """The parties whose rows are to be protected: no constant of their encoding may come from their rows."""
+        return protected_parties(self.privacy, self.split, self.parties)
 
     def make_graph(self) -> Graph:
         """The graph between the parties, where the rows are split."""
@@ -140,9 +165,13 @@ class Job:
         lines: list[str | None] = ["[job]"]
         lines += [assignment(key, getattr(self, key)) for key in _KEYS["job"]]
         lines += ["", "[model]"]
-        lines += [assignment(key, getattr(self.model, key)) for key in _KEYS["model"]]
+        given = [key for key in _KEYS["model"] if key != "alpha" or self.search is None]
+        lines += [assignment(key, getattr(self.model, key)) for key in given]
+        if self.search is not None:
+            lines += ["", "[search]", *(assignment(key, getattr(self.search, key)) for key in SEARCH_KEYS)]
         if self.graph is not None:
             lines += ["", "[graph]", *(assignment(key, getattr(self.graph, key)) for key in GRAPH_KEYS)]
+        lines += ["", "[encode]", *(assignment(key, getattr(self.encode, key)) for key in ENCODE_KEYS)]
         if self.privacy is not None:
             lines += ["", "[privacy]"]
             lines += [assignment(key, value) for key, value in values_of(self.privacy).items()]
@@ -150,7 +179,7 @@ class Job:
             lines += ["", f"[{OPTIONS}]"]
             lines += [assignment(key, value) for key, value in values_of_options(self.options).items()]
         for party in self.parties:
-            values = {key: getattr(party, key) for key in _KEYS["party"]}
+            values = {key: getattr(party, key) for key in _KEYS["party"]} | {"columns": columns_record(party.columns)}
             if folder is not None:
                 values["data"] = self._moved(party.data, Path(folder))
             lines += ["", "[[party]]"]
@@ -189,6 +218,11 @@ def read_job(path: str | os.PathLike[str]) -> Job:
         raise InputError(f"{path.name}: {error}") from error
 
 
+def section_of(key: str) -> str | None:
+    """The section of a job file that a key stands in; None for an unknown one."""
+    return next((section for section, keys in _KEYS.items() if key in keys), None)
+
+
 def load_job_data(job: Job) -> JobData:
     """Read and align the data of a job.
 
@@ -207,12 +241,13 @@ def load_job_data(job: Job) -> JobData:
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    return load_training_data(job.parties, job.folder)
+    return load_training_data(job.parties, job.folder, job.encode, job.protected, Holdout(job.holdout, job.seed or 0))
 
 
 def load_job_nodes(job: Job) -> NodesData:
     """Read the data of a job with split = "samples"; as `load_job_data`."""
-    return load_nodes(job.parties, job.folder)
+    holdout = Holdout(job.holdout, job.seed or 0)
+    return load_nodes(job.parties, job.folder, job.encode, protected=bool(job.protected), holdout=holdout)
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -227,6 +262,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
         "secure_aggregation": TRUTH,
         "memory": AMOUNT,
+        "holdout": PART,
     },
     "model": {
         "loss": TEXT,
@@ -237,7 +273,9 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "rho": POSITIVE_OR_AUTO,
         "published": TRUTH,
     },
+    "search": SEARCH_KEYS,
     "graph": GRAPH_KEYS,
+    "encode": ENCODE_KEYS,
     "privacy": PRIVACY_KEYS,
     OPTIONS: OPTION_KEYS,
     "party": {
@@ -245,7 +283,9 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "data": TEXT,
         "id": TEXT,
         "label": TEXT,
+        "positive": POSITIVE_LABEL,
         "features": NAMES,
+        "columns": COLUMNS,
     },
 }
 _SECTIONS = tuple(name for name in _KEYS if name != OPTIONS)  # a section of its own inside another
@@ -260,6 +300,8 @@ def _document(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError as error:
         raise InputError(f"there is no job file {show(str(path))}: mend the path") from error
+    except IsADirectoryError as error:
+        raise InputError("cannot open the job file: it is a folder, give the .toml file in it") from error
     except OSError as error:
         raise InputError(f"cannot open the job file {show(str(path))}: {error.strerror or one_line(error)}") from error
     except UnicodeDecodeError as error:
@@ -280,22 +322,28 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features" or "samples"')
     if split == "samples":
         top = OF_SAMPLES | top
-    if split == "samples" and "memory" in top:
-        raise InputError('job.memory is not used with split = "samples": remove it')
     model = Model(**_section(document.get("model", {}), "model"))
     if model.published and split == "features":
         raise InputError('model.published is not used with split = "features": remove it')
+    search = None
+    if "search" in document:
+        search = SearchSpec(**_section(document["search"], "search"))
+        check_search(document, split)
     parties = _parties(document.get("party", []), check_nodes if split == "samples" else check_parties)
     privacy, options = _privacy(document, split, [party.name for party in parties])
-    return Job(
+    job = Job(
         **{"name": path.stem, **top},
         model=model,
         privacy=privacy,
         options=options,
+        search=search,
         parties=parties,
+        encode=EncodeRules(**_section(document.get("encode", {}), "encode")),
         graph=_graph(document, split, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
     )
+    check_memory(job)
+    return job
 
 
 def _graph(document: Mapping[str, Any], split: str, names: Sequence[str], seed: int) -> GraphSpec | None:
@@ -361,6 +409,9 @@ def _party(values: Any, number: int) -> PartySpec:
     for key in ("name", "data"):
         if key not in parsed:
             raise InputError(f"party {number} has no {key}: add {key} = ...")
+    if "columns" in parsed:
+        parsed["columns"] = make_columns(parsed["columns"], number)
     spec = PartySpec(**parsed)
     check_party(spec, number)
+    check_columns(spec)
     return spec

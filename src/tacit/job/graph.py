@@ -22,7 +22,9 @@ class GraphSpec:
     Attributes
     ----------
     kind : str or None
+        The name of a graph; "random" is drawn by the job's seed.
     edges : tuple of pairs of str, or None
+        Who talks to whom, by name; every party must be reached.
     """
 
     kind: str | None = None

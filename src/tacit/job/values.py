@@ -103,6 +103,13 @@ def _lists_by_name(value: Any) -> dict[str, tuple[float, ...]]:
     return {name: tuple(_positive(number) for number in own) for name, own in value.items()}
 
 
+def _part(value: Any) -> float:
+    """Parse a part of a whole that leaves at least half of it."""
+    number = _number(value)
+    _need(number <= 0.5)
+    return number
+
+
 def _names(value: Any) -> tuple[str, ...]:
     """Parse a list of different names."""
     _need(isinstance(value, list) and len(value) > 0)
@@ -145,6 +152,7 @@ AMOUNT = Kind('an amount of memory such as "2GB" or "500MB"', _amount)
 TEXT = Kind("text in quotes, not empty", _text)
 TRUTH = Kind("true or false", _truth)
 NUMBER = Kind("a number, 0 or above", _number)
+PART = Kind("a number from 0 to 0.5", _part)
 POSITIVE = Kind("a number above 0", _positive)
 POSITIVE_OR_NONE = Kind('a number above 0, or "none"', lambda value: None if value == "none" else _positive(value))
 POSITIVE_BY_NAME = Kind(

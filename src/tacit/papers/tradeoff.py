@@ -29,7 +29,8 @@ from tacit.types import Vector
 
 GRID = 4000  # points between the ends, on which changes of sign of the slope are looked for
 RATES = 400  # candidates for c5 before the best one is refined
-REACH = 1e3  # c5 is looked for between 1/(REACH largest alpha) and REACH/(smallest alpha)
+REACH = 1e3  # c5 is looked for from 1/(REACH largest alpha) ...
+STEEPEST = 20.0  # ... to this over the smallest alpha: what falls faster between 0 and there, no point can show
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ def fit_loss_curve(alphas: Sequence[float], losses: Sequence[float]) -> LossCurv
         raise InputError(
             f"there are {np.unique(x).size} different alphas: three numbers are fitted, so give at least 3"
         )
-    rates = np.geomspace(1 / (REACH * x.max()), REACH / x.min(), RATES)
+    rates = np.geomspace(1 / (REACH * x.max()), STEEPEST / x.min(), RATES)
     errors = [_best_heights(rate, x, y)[2] for rate in rates]
     best = int(np.argmin(errors))
     ends = np.log(rates[[max(best - 1, 0), min(best + 1, RATES - 1)]])

@@ -14,7 +14,7 @@ from typing import Any
 
 from tacit.errors import InputError
 from tacit.privacy import accountant
-from tacit.privacy.events import Event, GaussianRelease, PureRelease
+from tacit.privacy.events import Event, GaussianRelease, NormRelease, PureRelease
 from tacit.privacy.fields import as_whole, plain, positive, show
 
 TUNED_ON = ("private", "public")
@@ -109,6 +109,6 @@ def composed_cost(
         accountant.epsilon(kept, delta),
         accountant.epsilon(models, delta),
         math.inf if exact else accountant.epsilon([*models, *losses], delta),
-        accountant.pure_epsilon([event for event in models if isinstance(event, PureRelease)]),
+        accountant.pure_epsilon([event for event in models if isinstance(event, PureRelease | NormRelease)]),
         len(tried),
     )

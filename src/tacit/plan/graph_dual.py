@@ -6,6 +6,7 @@
 | kappa | (B_p/C)(m + phi): least curvature of all terms but one row's, in the units of the noise |
 | alpha_bar | part of alpha that the change of volume takes: ln(1 + c1 b^2/kappa) |
 | alpha_hat | the rest, for the change of the noise: zeta = alpha_hat / (2 L b) |
+| d | numbers in a model. At delta > 0 alpha_hat costs about 1/sqrt(d) of itself, and alpha_bar all of it (theorem 1b) |
 
 The published form takes 2 ln(.) for alpha_bar, and zeta = alpha_hat / (L b): twice what alpha_hat pays for. Theorems:
 docs/proofs/dynamic.md.
@@ -25,35 +26,45 @@ from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_options import given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
+from tacit.privacy import accountant
+from tacit.privacy.calibration import largest_for
 from tacit.privacy.certificate import Certificate
-from tacit.privacy.events import Event
+from tacit.privacy.events import Event, GaussianRelease, NormRelease
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
 
-ROUNDS = 3  # each round pays alpha in full, and its noise grows with the number of columns: few are best (measured)
+FEW, MORE = 2, 4  # rounds: each needs noise of its own, so that few are best (measured)
+ENOUGH = 2000.0  # rows of a node times mu of the run, from which on more rounds gain more than their noise costs
+PRIOR = 2.0  # rows' worth of pull without noise: a node with few rows would fit its own chance
 TYPICAL = 10.0  # times the mean norm of the noise: the size of the gradients that are summed
-THEOREM = "dual variable perturbation (docs/proofs/dynamic.md, theorems 1, 2 and 6)"
-PUBLISHED = "dual variable perturbation as published (docs/proofs/dynamic.md, theorems 1 and 6, remark 1)"
+THEOREM = "dual variable perturbation (docs/proofs/dynamic.md, theorems 1, 1b, 2 and 6)"
+PUBLISHED = "dual variable perturbation as published (docs/proofs/dynamic.md, theorems 1, 1b and 6, remark 1)"
 
 
 @dataclass(frozen=True)
 class DualRound:
-    """Numbers of one round at one node: zeta, phi, and the pure epsilon that is proven for it."""
+    """Numbers of one round at one node: zeta, phi, and the two parts of the pure epsilon that is proven for it."""
 
     rate: float
     extra: float
-    proven: float
+    change: float
+    volume: float
 
 
 def dual_round(node: NodeBounds, alpha: float) -> DualRound:
-    """Noise with which one round is alpha-DP (theorem 1)."""
-    bend = node.bend * node.length**2
-    volume = math.log1p(node.per_row * bend / node.modulus)
-    extra, rest = 0.0, alpha - volume
-    if rest < alpha / 2:
-        extra = max(node.per_row * bend / math.expm1(alpha / 2) - node.modulus, 0.0) * (1 + 1e-12)
-        rest = alpha - math.log1p(node.per_row * bend / (node.modulus + extra))
-    return DualRound(rest / node.change * (1 - 1e-12), extra, alpha)
+    """Noise with which one round is alpha-DP (theorem 1); phi keeps small what the noise cannot hide."""
+    bend, most = node.per_row * node.bend * node.length**2, _most_volume(alpha, node.size)
+    extra = 0.0
+    if math.log1p(bend / node.modulus) > most:
+        extra = max(bend / math.expm1(most) - node.modulus, 0.0) * (1 + 1e-12)
+    volume = math.log1p(bend / (node.modulus + extra)) * (1 + 1e-12)
+    change = alpha - volume
+    return DualRound(change / node.change * (1 - 1e-12), extra, change, volume)
+
+
+def _most_volume(alpha: float, size: int) -> float:
+    """The most of alpha that the volume may take: it costs sqrt(size) times as much as the rest."""
+    return alpha / (2 * math.sqrt(size))
 
 
 def published_round(node: NodeBounds, alpha: float) -> DualRound:
@@ -63,8 +74,22 @@ def published_round(node: NodeBounds, alpha: float) -> DualRound:
     if rest <= 0:
         extra, rest = node.per_row * bend / math.expm1(alpha / 4) - curvature, alpha / 2
     rate = rest / (node.change / 2)
-    proven = rate * node.change + math.log1p(node.per_row * bend / (curvature + extra))
-    return DualRound(rate, extra, proven * (1 + 1e-12))
+    volume = math.log1p(node.per_row * bend / (curvature + extra)) * (1 + 1e-12)
+    return DualRound(rate, extra, rate * node.change * (1 + 1e-12), volume)
+
+
+def alpha_for(size: int, asked: float, delta: float, rounds: int, mu: float) -> float:
+    """The alpha of each of `rounds` rounds, beside the noise that hides last digits; the same at every node.
+
+    It holds for the largest volume that a round may have, and so for every smaller one (composition.md, section 4b).
+    """
+
+    def events(alpha: float) -> list[Event]:
+        volume = _most_volume(alpha, size) * (1 + 1e-11)
+        beside = [GaussianRelease(mu, 1.0, rounds)] if mu else []
+        return [NormRelease(alpha - volume, size, volume, rounds), *beside]
+
+    return largest_for(asked, delta, events)
 
 
 def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateGraphPlan:
@@ -72,12 +97,16 @@ def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
     papers.refuse("dual", privacy, problem, sizes)
     options = papers.options_of(sizes)
     options.refuse("dual", "alphas")
-    nodes = papers.bounds(privacy, problem, sizes, "dual", options.loss_weight)
-    alphas = given_alphas(options, sizes, ROUNDS)
-    rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
-    mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
+    size = sizes.columns + int(problem.fit_intercept)
+    usual = _usual_rounds(privacy, sizes)
+    alphas = given_alphas(options, sizes, usual)
+    rounds = papers.rounds_of(options, sizes, usual) if alphas is None else len(next(iter(alphas.values())))
+    mu = papers.hiding_mu(privacy, size, rounds)
     if alphas is None:
-        alphas = dict.fromkeys(sizes.graph.names, (papers.alpha_for("dual", privacy, sizes, rounds, mu),) * rounds)
+        asked = papers.needed_epsilon("dual", papers.calm(privacy))
+        each = alpha_for(size, asked, privacy.delta, rounds, 0.0 if sizes.published else mu)
+        alphas = dict.fromkeys(sizes.graph.names, (each,) * rounds)
+    nodes = papers.bounds(privacy, problem, sizes, "dual", options.loss_weight, _pull(sizes, size, alphas))
     found = {node.name: _plan_node(node, alphas[node.name], mu, privacy, sizes.published) for node in nodes}
     events = {name: one.events for name, one in found.items()}
     if not sizes.published:
@@ -96,13 +125,32 @@ def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
     )
 
 
+def _usual_rounds(privacy: Privacy, sizes: GraphSizes) -> int:
+    """More rounds where the noise is small beside the sums over a node's rows."""
+    if privacy.epsilon is None:
+        return FEW
+    rows = sizes.total / sizes.graph.nodes
+    return MORE if rows * accountant.gdp_mu(privacy.epsilon, privacy.delta) > ENOUGH else FEW
+
+
+def _pull(sizes: GraphSizes, size: int, alphas: Mapping[str, Sequence[float]]) -> float:
+    """How strongly to pull towards neighbours: half of the curvature that the volume asks for, phi being the other.
+
+    More would hold every model near 0, less would only be made up for by phi. Found on generated rows.
+    """
+    if sizes.published:
+        return papers.USUAL_PULL
+    least = min(min(own) for own in alphas.values())
+    return (PRIOR + math.sqrt(size) / least) / (sizes.total / sizes.graph.nodes)
+
+
 def _plan_node(node: NodeBounds, alphas: Sequence[float], mu: float, privacy: Privacy, published: bool) -> PlannedNode:
     """Noise and events of all rounds of one node."""
     own = [published_round(node, alpha) if published else dual_round(node, alpha) for alpha in alphas]
     spread = max(moved(node, one) for one in own)
     found = PlannedNode(node.numbers(TYPICAL * spread, tuple(one.extra for one in own)), spread)
     found.planned += [AllowedNormNoise(at_round(NOISE, t), one.rate) for t, one in enumerate(own, 1)]
-    found.events += papers.pure_events([one.proven for one in own], node.name, privacy)
+    found.events += papers.norm_events([(one.change, one.volume) for one in own], node.size, node.name, privacy)
     if not published:
         left = [found.numbers.tolerance / (node.modulus + one.extra) for one in own]
         hidden = [papers.hiding(distance, mu, node.size) for distance in left]

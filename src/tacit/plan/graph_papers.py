@@ -25,8 +25,7 @@ from tacit.errors import InputError
 from tacit.plan.graph import GraphSizes
 from tacit.plan.graph_options import PaperOptions
 from tacit.privacy import accountant
-from tacit.privacy.calibration import pure_for
-from tacit.privacy.events import Event, GaussianRelease, PureRelease
+from tacit.privacy.events import Event, GaussianRelease, NormRelease
 from tacit.privacy.fields import show
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Planned
@@ -34,7 +33,8 @@ from tacit.privacy.request import Privacy
 
 PRECISION = 1e-11  # gradient norm to be reached, relative to what a gradient is summed from; rounding is near 1e-15
 HIDING = 1e-3  # part of the whole mu that noise may take which hides the last digits of a release
-AUTO_PENALTY = 0.04  # eta N_p of the mean node, in units of C times the loss curvature times the squared row length
+USUAL_PULL = 0.08  # 2 eta N_p of the mean node without noise, in units of C times loss curvature times squared length
+MOST_PULL = 4.0
 
 
 @dataclass(frozen=True)
@@ -158,16 +158,16 @@ def row_norm(method: str, privacy: Privacy, sizes: GraphSizes) -> float:
 
 
 def bounds(
-    privacy: Privacy, problem: Problem, sizes: GraphSizes, method: str, weight: float | None
+    privacy: Privacy, problem: Problem, sizes: GraphSizes, method: str, weight: float | None, pull: float = USUAL_PULL
 ) -> list[NodeBounds]:
-    """The public numbers of every node."""
+    """The public numbers of every node; `pull` is 2 eta N_p of the mean node, where the user gave no rho."""
     length = math.hypot(row_norm(method, privacy, sizes), 1.0 if problem.fit_intercept else 0.0) * (1 + 1e-12)
     loss, found = problem.loss, []
     penalty = problem.rho
     if penalty is None:
         mean = sum(sizes.graph.degrees) / sizes.graph.nodes
         of_mean = weight or 1.0 / sizes.graph.nodes
-        penalty = AUTO_PENALTY * of_mean * loss.curvature * length**2 / max(mean, 1.0)
+        penalty = min(pull, MOST_PULL) / 2 * of_mean * loss.curvature * length**2 / max(mean, 1.0)
     for name, rows, degree in zip(sizes.graph.names, sizes.rows, sizes.graph.degrees, strict=True):
         own = rows / sizes.total if weight is None else weight
         ridge = problem.alpha * problem.regularizer.l2 * own
@@ -177,6 +177,18 @@ def bounds(
             NodeBounds(name, rows, degree, own, ridge, penalty, modulus, length, loss.lipschitz, loss.curvature, size)
         )
     return found
+
+
+def gaussian_pull(privacy: Privacy, sizes: GraphSizes, size: int, rounds: int, slope: float = 1.0) -> float:
+    """How strongly to pull towards neighbours under Gaussian noise on models.
+
+    The noise of a round has the norm 2 L b sqrt(rounds size) / (rows mu m): this m makes it as long as a model whose
+    scores are near 1. Less noise, then, lets nodes move further in a round. Found on generated rows.
+    """
+    if privacy.epsilon is None or sizes.published:
+        return USUAL_PULL
+    rows = sizes.total / sizes.graph.nodes
+    return slope * math.sqrt(rounds * size) / (rows * accountant.gdp_mu(privacy.epsilon, privacy.delta))
 
 
 # --- rounds and the noise that hides digits ----------------------------------------------------------
@@ -200,14 +212,6 @@ def hiding_mu(privacy: Privacy, size: int, rounds: int) -> float:
     return max(HIDING * whole / math.sqrt(rounds), 8 * math.sqrt(size) * 2.0**-24)
 
 
-def alpha_for(method: str, privacy: Privacy, sizes: GraphSizes, rounds: int, mu: float) -> float:
-    """The alpha of every round with which the whole run stays within what was asked."""
-    asked = needed_epsilon(method, calm(privacy))
-    beside = () if sizes.published else (GaussianRelease(mu, 1.0, rounds),)
-    # what is planned then adds up in another order: this much less absorbs the rounding
-    return pure_for(asked, privacy.delta, rounds, beside) * (1 - 1e-9)
-
-
 def hiding(distance: float, mu: float, size: int) -> tuple[float, float]:
     """(deviation, sensitivity on its grid) of noise that hides where within `distance` of its ideal a release is."""
     sd = sd_for(mu, 2 * distance, size)
@@ -217,12 +221,15 @@ def hiding(distance: float, mu: float, size: int) -> tuple[float, float]:
 # --- what is accounted -------------------------------------------------------------------------------
 
 
-def pure_events(alphas: Iterable[float], party: str, privacy: Privacy) -> list[Event]:
-    """One event for each value of alpha_p(t)."""
+def norm_events(parts: Iterable[tuple[float, float]], size: int, party: str, privacy: Privacy) -> list[Event]:
+    """One event for each pair of what a row changes the noise by, and the volume."""
     return [
-        PureRelease(value, count, released=f"models of {count} rounds", party=party, neighbours=privacy.neighbours)
-        for value, count in sorted(Counter(alphas).items())
-    ]
+        NormRelease(
+            change, size, volume, count,
+            released=f"models of {count} rounds", party=party, neighbours=privacy.neighbours,
+        )
+        for (change, volume), count in sorted(Counter(parts).items())
+    ]  # fmt: skip
 
 
 def gaussian_events(pairs: Iterable[tuple[float, float]], what: str, party: str, privacy: Privacy) -> list[Event]:
@@ -251,7 +258,7 @@ def check_spent(method: str, privacy: Privacy, events: Mapping[str, Sequence[Eve
 
 
 def calm(privacy: Privacy) -> Privacy:
-    """The same request with a little less epsilon: for a second accountant that rounds upwards."""
-    if privacy.epsilon is None or privacy.accountant == "gdp":
+    """The same request with a little less epsilon: for rounding, or for a second accountant that rounds upwards."""
+    if privacy.epsilon is None:
         return privacy
-    return replace(privacy, epsilon=privacy.epsilon * (1 - 2e-3))
+    return replace(privacy, epsilon=privacy.epsilon * (1 - (1e-9 if privacy.accountant == "gdp" else 5e-3)))

@@ -53,9 +53,12 @@ def plan_pdml(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateG
     options.refuse("pdml", "objective_noise", "first_sd", "decay", "label_epsilons", "randomized")
     epsilons = _label_epsilons(privacy, options, sizes)
     weight = options.loss_weight or (1.0 if sizes.published else None)
-    nodes = papers.bounds(privacy, problem, sizes, "pdml", weight)
-    nodes = [replace(one, slope=modified(problem.loss, min(epsilons[one.name])).lipschitz) for one in nodes]
     rounds = papers.rounds_of(options, sizes, ROUNDS)
+    slopes = {name: modified(problem.loss, min(own)).lipschitz for name, own in epsilons.items()}
+    size = sizes.columns + int(problem.fit_intercept)
+    pull = papers.gaussian_pull(privacy, sizes, size, rounds, max(slopes.values()))
+    nodes = papers.bounds(privacy, problem, sizes, "pdml", weight, pull)
+    nodes = [replace(one, slope=slopes[one.name]) for one in nodes]
     perturbed = privacy.epsilon is not None or options.first_sd is not None
     objective = options.objective_noise if options.objective_noise is not None else float(sizes.published)
     found = {node.name: _plan_node(node, epsilons[node.name], rounds, objective, privacy, options) for node in nodes}

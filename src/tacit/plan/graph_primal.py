@@ -16,18 +16,18 @@ from tacit.algorithms.consensus.primal import PRIMAL, PrimalSettings
 from tacit.errors import InputError
 from tacit.plan import graph_papers as papers
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
-from tacit.plan.graph_dual import TYPICAL, DualRound, dual_round, moved, published_round
+from tacit.plan.graph_dual import TYPICAL, DualRound, alpha_for, dual_round, moved, published_round
 from tacit.plan.graph_options import PaperOptions, given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
-from tacit.privacy.calibration import budget_mu, pure_for
+from tacit.privacy.calibration import budget_mu
 from tacit.privacy.certificate import Certificate
-from tacit.privacy.events import Event, GaussianRelease, NotPrivate, PureRelease
+from tacit.privacy.events import Event, GaussianRelease, NormRelease, NotPrivate
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
 
-ROUNDS = 15
+ROUNDS = 15  # of the same use from 8 to 50 (measured), once the pull fits the noise
 LAST = 0.3  # part of epsilon that a last round of dual variable perturbation takes beside Gaussian ones
 THEOREM = "primal variable perturbation (docs/proofs/dynamic.md, theorems 1, 2, 3 and 6)"
 BROKEN = "none: docs/proofs/dynamic.md, theorem 5, shows the contrary for the last round"
@@ -38,21 +38,28 @@ def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Privat
     papers.refuse("primal", privacy, problem, sizes)
     options = papers.options_of(sizes)
     options.refuse("primal", "alphas", "noise", "last_round")
-    nodes = papers.bounds(privacy, problem, sizes, "primal", options.loss_weight)
+    size = sizes.columns + int(problem.fit_intercept)
     alphas = given_alphas(options, sizes, ROUNDS)
     by_norm = sizes.published or alphas is not None or options.noise == "norm"
     last_dual = options.last_round != "primal"
     _check(problem, sizes, options)
     rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
-    mu = papers.hiding_mu(privacy, nodes[0].size, rounds)
+    pull = papers.gaussian_pull(privacy, sizes, size, rounds)
+    nodes = papers.bounds(privacy, problem, sizes, "primal", options.loss_weight, pull)
+    mu = papers.hiding_mu(privacy, size, rounds)
     if alphas is None and by_norm:
-        alphas = dict.fromkeys(sizes.graph.names, (papers.alpha_for("primal", privacy, sizes, rounds, mu),) * rounds)
+        asked = papers.needed_epsilon("primal", papers.calm(privacy))
+        each = alpha_for(size, asked, privacy.delta, rounds, 0.0 if sizes.published else mu)
+        alphas = dict.fromkeys(sizes.graph.names, (each,) * rounds)
     if sizes.published:
         found = {node.name: _published(node, (alphas or {})[node.name], last_dual, privacy) for node in nodes}
     elif alphas is not None:
         found = {node.name: _by_norm(node, alphas[node.name], last_dual, mu, privacy) for node in nodes}
     else:
-        found = {node.name: _gaussian(node, rounds, last_dual, mu, privacy) for node in nodes}
+        asked = papers.needed_epsilon("primal", papers.calm(privacy))
+        part = LAST if rounds > 1 else 1.0
+        last = alpha_for(size, part * asked, privacy.delta, 1, mu) if last_dual else None
+        found = {node.name: _gaussian(node, rounds, last, mu, privacy) for node in nodes}
     events = {name: one.events for name, one in found.items()}
     if not sizes.published:
         papers.check_spent("primal", privacy, events)
@@ -83,19 +90,18 @@ def _check(problem: Problem, sizes: GraphSizes, options: PaperOptions) -> None:
 # --- the rounds of one node --------------------------------------------------------------------------
 
 
-def _gaussian(node: NodeBounds, rounds: int, last_dual: bool, mu: float, privacy: Privacy) -> PlannedNode:
-    """Gaussian noise on every model but, perhaps, the last."""
+def _gaussian(node: NodeBounds, rounds: int, last: float | None, mu: float, privacy: Privacy) -> PlannedNode:
+    """Gaussian noise on every model but, where it has an alpha, the last."""
     asked = papers.needed_epsilon("primal", papers.calm(privacy))
-    noisy = rounds - last_dual
-    last = LAST * asked if noisy else pure_for(asked, privacy.delta, 1, (GaussianRelease(mu, 1.0),))
-    beside = (PureRelease(last), GaussianRelease(mu, 1.0)) if last_dual else ()
+    one = None if last is None else dual_round(node, last)
+    noisy = rounds - (one is not None)
+    beside = (NormRelease(one.change, node.size, one.volume), GaussianRelease(mu, 1.0)) if one else ()
     sd = 0.0
     if noisy:
         each = budget_mu(asked, privacy.delta, beside) / math.sqrt(noisy) * (1 - 1e-9)
         exact = node.sensitivity * (1 + 2 * papers.PRECISION)
         sd = sd_for(each, exact, node.size)
     spread = sd * math.sqrt(node.size)
-    one = dual_round(node, last) if last_dual else None
     final = 0.0 if one is None else moved(node, one)
     extra = (0.0,) * noisy + ((one.extra,) if one else ())
     found = PlannedNode(node.numbers(TYPICAL * max(spread, final), extra), max(spread, final))
@@ -120,7 +126,7 @@ def _by_norm(node: NodeBounds, alphas: Sequence[float], last_dual: bool, mu: flo
     spreads += [moved(node, one)] if one else []
     extra = (0.0,) * noisy + ((one.extra,) if one else ())
     found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
-    found.events += papers.pure_events(alphas[:noisy], node.name, privacy) if noisy else []
+    found.events += papers.norm_events([(a, 0.0) for a in alphas[:noisy]], node.size, node.name, privacy)
     if noisy:
         sd, size = papers.hiding(found.numbers.tolerance / node.modulus, mu, node.size)
         for t, rate in enumerate(rates, 1):
@@ -135,7 +141,7 @@ def _end(found: PlannedNode, node: NodeBounds, round_: int, one: DualRound, mu: 
     """A last round of dual variable perturbation, on released models."""
     sd, size = papers.hiding(found.numbers.tolerance / (node.modulus + one.extra), mu, node.size)
     found.planned += [AllowedNormNoise(at_round(NOISE, round_), one.rate), Allowed(at_round(MODEL, round_), sd)]
-    found.events += papers.pure_events([one.proven], node.name, privacy)
+    found.events += papers.norm_events([(one.change, one.volume)], node.size, node.name, privacy)
     found.events += papers.gaussian_events([(sd, size)], "last digits of the last model", node.name, privacy)
 
 
@@ -150,7 +156,7 @@ def _published(node: NodeBounds, alphas: Sequence[float], last_dual: bool, priva
     extra = (0.0,) * noisy + ((one.extra,) if one else ())
     found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
     found.planned += [AllowedNormNoise(at_round(NOISE, t), rate) for t, rate in enumerate(rates, 1)]
-    found.events += papers.pure_events(alphas[:noisy], node.name, privacy) if noisy else []
+    found.events += papers.norm_events([(a, 0.0) for a in alphas[:noisy]], node.size, node.name, privacy)
     if one is not None:
         found.planned.append(AllowedNormNoise(at_round(NOISE, len(alphas)), one.rate))
         found.events.append(_broken(node, one.rate, alphas[-1], len(alphas), privacy))

@@ -5,8 +5,8 @@
 | bound | holds for | proof |
 |---|---|---|
 | the exact curve of a Gaussian of mu^2 = sum mu_t^2 | Gaussian events | composition.md, 2 and 3 |
-| the same, mixed over the discrete losses | Gaussian, pure and response events | composition.md, 4 to 7 |
-| the sum of the epsilons | pure and response events | composition.md, 4 |
+| the same, mixed over the discrete losses | all | composition.md, 4 to 7 |
+| the sum of the epsilons | all but Gaussian events | composition.md, 4 |
 | rho + 2 sqrt(rho log(1/delta)), rho = sum of mu^2/2 and epsilon^2/2 | all | composition.md, 8 |
 
 `second_opinion` computes the same by other means: the privacy loss distributions of the library dp_accounting, or
@@ -16,12 +16,14 @@ numerical integration where delta is too small for these. The proofs are in docs
 from __future__ import annotations
 
 import math
+from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.privacy import curves
+from tacit.privacy import curves, direction
 from tacit.privacy.fields import at_least, positive, probability
 from tacit.privacy.integration import integrated_epsilon
 from tacit.privacy.sums import Events, Sums, add_up
@@ -58,9 +60,8 @@ def epsilon(events: Events, delta: float) -> float:
     bounds = [zcdp_epsilon(events, delta)]
     if not sums.gaussian:
         bounds.append(sums.pure)
-    losses = _losses(sums)
-    if losses is not None and delta > 0:
-        bounds.append(_curve_epsilon(sums.mu, losses, delta))
+    if delta > 0:
+        bounds.append(_exact_epsilon(sums.mu, _key(sums.response), _key(sums.norm), delta))
     return min(bounds)
 
 
@@ -99,7 +100,7 @@ def zcdp_epsilon(events: Events, delta: float) -> float:
 def total_mu(events: Events) -> float:
     """GDP parameter of all events together, which must all be Gaussian."""
     sums = add_up(events)
-    if sums.response:
+    if sums.discrete:
         raise InputError("these events are not all Gaussian: ask for their epsilon at a delta instead")
     return math.inf if sums.reasons else sums.mu
 
@@ -142,7 +143,23 @@ def _losses(sums: Sums) -> curves.Losses | None:
         if loss is None:
             return None
         total = curves.together(total, loss)
+    for (change, volume, dimensions), count in sorted(sums.norm.items()):
+        loss = direction.losses(change, volume, dimensions, count)
+        if loss is None:
+            return None
+        total = curves.together(total, loss)
     return total
+
+
+def _key(counts: Counter[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(counts.items()))
+
+
+@lru_cache(maxsize=512)
+def _exact_epsilon(mu: float, response: tuple[Any, ...], norm: tuple[Any, ...], delta: float) -> float:
+    """Epsilon by the exact curve; kept, since the nodes of a graph often release the same. Infinite without a curve."""
+    losses = _losses(Sums(response=Counter(dict(response)), norm=Counter(dict(norm))))
+    return math.inf if losses is None else _curve_epsilon(mu, losses, delta)
 
 
 def _curve_epsilon(mu: float, losses: curves.Losses, delta: float) -> float:
@@ -177,8 +194,8 @@ def second_opinion(events: Events, delta: float) -> float:
     if sums.reasons or (delta == 0 and sums.gaussian):
         return math.inf
     if delta == 0:
-        return float(sum(count * size for (size, _), count in sums.response.items()))
-    if not sums.gaussian and not sums.response:
+        return float(sum(count * size for size, count in sums.epsilons))
+    if not sums.gaussian and not sums.discrete:
         return 0.0
     if not _beyond_library(sums, delta):
         return _library_epsilon(sums, delta)
@@ -204,7 +221,7 @@ def _library_epsilon(sums: Sums, delta: float) -> float:
     from dp_accounting.pld import privacy_loss_distribution
 
     step = _grid_step(sums)
-    releases = sum(sums.gaussian.values()) + sum(sums.response.values())
+    releases = sum(sums.gaussian.values()) + sum(count for _, count in sums.epsilons)
     cut = math.log(delta) - 20 - math.log(releases)
     total = privacy_loss_distribution.identity(value_discretization_interval=step)
     for (size, noise), count in sums.gaussian.items():
@@ -214,12 +231,15 @@ def _library_epsilon(sums: Sums, delta: float) -> float:
         total = total.compose(one.self_compose(count))
     for (size, symbols), count in sums.response.items():
         total = total.compose(_library_response(size, symbols, step).self_compose(count))
+    for (change, volume, dimensions), count in sums.norm.items():
+        total = total.compose(_library_norm(change, volume, dimensions, step).self_compose(count))
     return float(total.get_epsilon_for_delta(delta))
 
 
 def _grid_step(sums: Sums) -> float:
     """Fine enough for the smallest event, coarse enough for the range of the total."""
     sizes = [size / noise for size, noise in sums.gaussian] + [size for size, _ in sums.response]
+    sizes += [change / math.sqrt(64 * dimensions) for change, _, dimensions in sums.norm]  # how far its loss is spread
     reach = sums.pure + sums.mu**2 / 2 + 10 * sums.mu
     return max(min(sizes) / STEPS, 2 * reach / LARGEST_GRID)
 
@@ -239,4 +259,17 @@ def _library_response(size: float, symbols: int, step: float) -> Any:
         + (symbols - 2) * other * -np.expm1(np.minimum(at, 0))
     )
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, points, np.clip(deltas, 0.0, 1.0))
+    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+
+
+def _library_norm(change: float, volume: float, size: int, step: float) -> Any:
+    """Noise with a uniform direction in the same way; its curve is integrated, and not from the first's atoms."""
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    above = math.ceil((change + volume) / step)
+    points = np.arange(-above, above + 1)
+    deltas = direction.delta_curve(np.float64(step) * points.astype(np.float64), change, volume, size)
+    deltas = np.maximum(deltas, 1e-100)  # the library divides by differences of them
+    deltas[-1] = 0.0
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, points.tolist(), np.clip(deltas, 0.0, 1.0))
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)

@@ -108,6 +108,21 @@ def pure_for(epsilon: float, delta: float, releases: int, beside: Sequence[Event
     return _nudge(size, 1 - _NUDGE, events, epsilon, delta)
 
 
+def largest_for(epsilon: float, delta: float, events: Callable[[float], Sequence[Event]]) -> float:
+    """Largest size x with which the run of `events(x)`, whose loss grows with x, is (epsilon, delta)-DP.
+
+    Raises
+    ------
+    InputError
+        Where no x is small enough, or epsilon or delta is out of range.
+    """
+    epsilon, delta = _asked(epsilon, delta)
+    size = curves.largest(lambda x: accountant.delta(events(x), epsilon) <= delta if x > 0 else True, epsilon, 1e-7)
+    if size < 1e-12 * epsilon:
+        raise InputError(f"epsilon={epsilon:g} is spent before any noise is calibrated: raise epsilon")
+    return _nudge(size, 1 - _NUDGE, events, epsilon, delta)
+
+
 def split_mu(mu: float, weights: Mapping[_Key, float]) -> dict[_Key, float]:
     """Split mu^2 between groups of releases in proportion to their weights: sum of the mu_g^2 <= mu^2."""
     mu = positive(mu, "mu")

@@ -85,13 +85,13 @@ def response(epsilon: float, symbols: int, count: int) -> Losses | None:
         return None
     other = 1 / (math.exp(epsilon) + symbols - 1) if epsilon < 700 else 0.0
     once = np.array([other, (symbols - 2) * other, 1 - (symbols - 1) * other])
-    masses = _power(once, count)
+    masses = power(once, count)
     steps = np.arange(-count, count + 1)
     kept = (masses > 0) | (steps == count)
     return Losses(epsilon * steps[kept], masses[kept])
 
 
-def _power(once: Vector, count: int) -> Vector:
+def power(once: Vector, count: int) -> Vector:
     """The `count`-fold convolution, by sums of positive terms alone: no cancellation."""
     power, square = np.ones(1), once
     while True:
@@ -119,13 +119,19 @@ def coarsen(losses: Losses) -> Losses:
     low, high = float(losses.values.min()), float(losses.values.max())
     if high == low:
         return Losses(np.array([low]), np.array([losses.masses.sum()]))
-    step = (high - low) / GRID
-    cell = np.clip(((losses.values - low) / step).astype(np.int64), 0, GRID - 1)
+    masses = on_lattice(losses, low, high, GRID)
+    return Losses(low + (high - low) / GRID * np.arange(GRID + 1.0), masses)
+
+
+def on_lattice(losses: Losses, low: float, high: float, cells: int) -> Vector:
+    """Masses at `low`, ..., `high`, both ends of `cells` equal cells, in the way of `coarsen`."""
+    step = (high - low) / cells
+    cell = np.clip(((losses.values - low) / step).astype(np.int64), 0, cells - 1)
     above = np.clip(np.expm1(-(losses.values - low - cell * step)) / math.expm1(-step), 0.0, 1.0)
-    masses: Vector = np.zeros(GRID + 1)
+    masses: Vector = np.zeros(cells + 1)
     np.add.at(masses, cell, losses.masses * (1 - above))
     np.add.at(masses, cell + 1, losses.masses * above)
-    return Losses(low + step * np.arange(GRID + 1.0), masses)
+    return masses
 
 
 def smallest(holds: Callable[[float], bool], start: float, close: float = CLOSE) -> float:
@@ -140,12 +146,12 @@ def smallest(holds: Callable[[float], bool], start: float, close: float = CLOSE)
     return _halve(low, high, holds, close)[1]
 
 
-def largest(holds: Callable[[float], bool], start: float) -> float:
-    """Largest x >= 0 (within 1e-13 of itself, rounded down) up to which `holds` is true; 0 where it never is."""
+def largest(holds: Callable[[float], bool], start: float, close: float = CLOSE) -> float:
+    """Largest x >= 0 (within `close` of itself, rounded down) up to which `holds` is true; 0 where it never is."""
     low, high = 0.0, max(start, 1e-300)
     while holds(high):
         low, high = high, 2 * high
-    return _halve(low, high, lambda x: not holds(x))[0]
+    return _halve(low, high, lambda x: not holds(x), close)[0]
 
 
 def _halve(low: float, high: float, holds: Callable[[float], bool], close: float = CLOSE) -> tuple[float, float]:

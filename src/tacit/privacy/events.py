@@ -4,6 +4,7 @@
 |---|---|---|
 | `GaussianRelease` | a value of bounded L2 sensitivity, with Gaussian noise on every coordinate | composition.md, 2 |
 | `PureRelease` | any mechanism with a proven pure epsilon | composition.md, 4 |
+| `NormRelease` | noise of density exp(-rate norm(e)), in an objective or on a value | composition.md, 4b |
 | `RandomizedResponse` | one symbol out of k, kept with probability e^eps / (e^eps + k - 1) | composition.md, 5 |
 | `BucketedResponse` | a mu-GDP release, then randomized response on a symbol computed from it | composition.md, 6 |
 | `Composed` | several events, each of which may depend on what the earlier ones released | composition.md, 3 |
@@ -112,6 +113,38 @@ class PureRelease(Event):
 
 
 @dataclass(frozen=True)
+class NormRelease(Event):
+    """`count` releases whose density changes by at most e^(volume + change |u|), u a coordinate of a uniform direction.
+
+    Attributes
+    ----------
+    change : float
+        Rate of the noise times the distance by which a unit moves it.
+    size : int
+        Dimensions of the direction.
+    volume : float
+        Logarithm by which a unit changes the volume, where the noise is inside an objective.
+    """
+
+    change: float
+    size: int
+    volume: float = 0.0
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self.change, "change")
+        at_least(self.volume, "volume", 0)
+        as_whole(self.size, "size", 1)
+        as_whole(self.count, "count", 1)
+
+    @property
+    def epsilon(self) -> float:
+        """Pure epsilon of one of the releases, rounded up."""
+        return (self.change + self.volume) * (1 + 2**-52)
+
+
+@dataclass(frozen=True)
 class RandomizedResponse(Event):
     """One symbol out of `symbols`, kept with probability e^epsilon / (e^epsilon + symbols - 1), else another."""
 
@@ -165,6 +198,7 @@ class NotPrivate(Event):
 KINDS: dict[str, type[Event]] = {
     "gaussian": GaussianRelease,
     "pure": PureRelease,
+    "norm": NormRelease,
     "randomized-response": RandomizedResponse,
     "bucketed-response": BucketedResponse,
     "composed": Composed,
@@ -211,7 +245,7 @@ def from_record(value: object, where: str = "event", depth: int = 0) -> Event:
     kind = KINDS[as_choice(record.get("kind"), f"{where}.kind", tuple(KINDS))]
     names = [field.name for field in fields(kind)]
     check_names(record, where, ["kind", *names])
-    values: dict[str, Any] = {name: record[name] for name in names}
+    values: dict[str, Any] = {field.name: _as_float(record[field.name], field.type) for field in fields(kind)}
     if kind is Composed:
         parts = as_list(values["events"], f"{where}.events")
         values["events"] = tuple(from_record(part, f"{where}.events[{i}]", depth + 1) for i, part in enumerate(parts))
@@ -219,3 +253,13 @@ def from_record(value: object, where: str = "event", depth: int = 0) -> Event:
         return kind(**values)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
+
+
+def _as_float(value: object, kind: object) -> object:
+    """A very large whole number as a float where a float is wanted, since libraries cannot add it up."""
+    if kind != "float" or not isinstance(value, int) or abs(value) <= 2**53:
+        return value
+    try:
+        return float(value)
+    except OverflowError:  # refused where the event is made
+        return value

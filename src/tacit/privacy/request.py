@@ -27,6 +27,7 @@ class Privacy:
     epsilon : float or None, default 2.0
         Of the whole run, at `delta`. None adds no noise to what depends on rows: give `label_epsilon` then.
     delta : float, default 1e-5
+        The delta at which epsilon holds; it should be far below 1 / rows.
     unit : {"record", "person"}, default "record"
         "record": one row of one party. "person": the rows of one person at all parties whose rows are protected.
     label_epsilon : float or None, default None

@@ -14,6 +14,7 @@ from tacit.privacy.events import (
     BucketedResponse,
     Event,
     GaussianRelease,
+    NormRelease,
     NotPrivate,
     PureRelease,
     RandomizedResponse,
@@ -30,6 +31,7 @@ class Sums:
 
     gaussian: Counter[tuple[float, float]] = field(default_factory=Counter)  # (sensitivity, noise) -> how often
     response: Counter[tuple[float, int]] = field(default_factory=Counter)  # (epsilon, symbols) -> how often
+    norm: Counter[tuple[float, float, int]] = field(default_factory=Counter)  # (change, volume, size) -> how often
     reasons: list[str] = field(default_factory=list)  # why nothing can be claimed
 
     @property
@@ -42,9 +44,20 @@ class Sums:
         return math.sqrt(square) * (1 + 1e-15)
 
     @property
+    def discrete(self) -> bool:
+        """Whether anything beside Gaussian events was released."""
+        return bool(self.response or self.norm)
+
+    @property
+    def epsilons(self) -> list[tuple[float, int]]:
+        """Pure epsilons of all events but the Gaussian ones, and how often."""
+        norm = [((change + volume) * (1 + 2**-52), count) for (change, volume, _), count in self.norm.items()]
+        return [(epsilon, count) for (epsilon, _), count in self.response.items()] + norm
+
+    @property
     def pure(self) -> float:
-        """Sum of the epsilons of the discrete events, rounded up."""
-        exact = sum((count * Fraction(epsilon) for (epsilon, _), count in self.response.items()), Fraction(0))
+        """Sum of the epsilons of all events but the Gaussian ones, rounded up."""
+        exact = sum((count * Fraction(epsilon) for epsilon, count in self.epsilons), Fraction(0))
         try:
             near = float(exact)
         except OverflowError:
@@ -55,7 +68,7 @@ class Sums:
     def rho(self) -> float:
         """Parameter of everything in zero-concentrated differential privacy, rounded up."""
         try:
-            square = math.fsum(count * epsilon**2 for (epsilon, _), count in self.response.items())
+            square = math.fsum(count * epsilon**2 for epsilon, count in self.epsilons)
             return (self.mu**2 + square) / 2 * (1 + 1e-14)
         except OverflowError:
             return math.inf
@@ -90,6 +103,10 @@ def _add_response(sums: Sums, epsilon: float, symbols: int, count: int) -> None:
         sums.response[(epsilon, symbols)] += count
 
 
+def _add_norm(sums: Sums, event: Any) -> None:
+    sums.norm[(event.change, event.volume, event.size)] += event.count
+
+
 def _add_bucketed(sums: Sums, event: Any) -> None:
     if event.mu > 0:
         sums.gaussian[(event.mu, 1.0)] += 1
@@ -99,6 +116,7 @@ def _add_bucketed(sums: Sums, event: Any) -> None:
 _ADD: dict[type[Event], Callable[[Sums, Any], None]] = {
     GaussianRelease: _add_gaussian,
     PureRelease: lambda sums, event: _add_response(sums, event.epsilon, 2, event.count),
+    NormRelease: _add_norm,
     RandomizedResponse: lambda sums, event: _add_response(sums, event.epsilon, event.symbols, 1),
     BucketedResponse: _add_bucketed,
     NotPrivate: lambda sums, event: sums.reasons.append(event.reason),

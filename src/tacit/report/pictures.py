@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Callable
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,40 @@ from tacit.errors import InputError
 
 NO_MATPLOTLIB = 'pictures need matplotlib, which is not installed: pip install "tacit[plot]"'
 _DPI = 150
+
+# Colours that stand for those of the page, so that a picture inside it is light or dark with it.
+INK, SOFT, LINE = "#010101", "#020202", "#030303"
+SERIES = ("#040404", "#050505", "#060606", "#070707", "#080808", "#090909")
+_OF_PAGE = {INK: "var(--ink)", SOFT: "var(--soft)", LINE: "var(--line)"} | {
+    colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, start=1)
+}
+_STYLE = {
+    "svg.hashsalt": "tacit",
+    "svg.fonttype": "none",  # text stays text: it can be found, read aloud and has the page's font
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LINE,
+    "grid.linewidth": 0.7,
+    "text.color": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+}
+
+
+def has_matplotlib() -> bool:
+    """Whether pictures can be drawn."""
+    return find_spec("matplotlib") is not None
 
 
 def check_matplotlib() -> None:
@@ -23,7 +59,7 @@ def check_matplotlib() -> None:
     InputError
         Where matplotlib is not installed.
     """
-    if find_spec("matplotlib") is None:
+    if not has_matplotlib():
         raise InputError(NO_MATPLOTLIB)
 
 
@@ -44,6 +80,47 @@ def render(draw: Callable[[Any], None], size: tuple[float, float]) -> dict[str, 
             figure.savefig(handle, format=kind, metadata=metadata)
             pictures[kind] = handle.getvalue()
     return pictures
+
+
+def inline(draw: Callable[[Any], None], size: tuple[float, float], name: str, words: str) -> str:
+    """Draw, as SVG to be put into a page, whose colours it takes.
+
+    Parameters
+    ----------
+    draw : function of a figure
+        Uses the colours above.
+    size : pair of float
+        Inches.
+    name : str
+        Unlike that of any other picture of the page.
+    words : str
+        What is to be seen, for who does not see it.
+    """
+    check_matplotlib()
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasSVG(figure)
+        draw(figure)
+        handle = io.StringIO()
+        figure.savefig(handle, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return _fit_in(handle.getvalue(), name, words)
+
+
+def _fit_in(svg: str, name: str, words: str) -> str:
+    """The element alone, as wide as its place, with names and colours that fit the page."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+    width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0]
+    opening = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(words, quote=True)}">'
+    svg = re.sub(r"^<svg[^>]*>", lambda _: opening, svg, count=1)
+    for colour, variable in _OF_PAGE.items():
+        svg = svg.replace(colour, variable)
+    return svg
 
 
 def as_data(svg: bytes) -> str:

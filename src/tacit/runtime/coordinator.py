@@ -69,6 +69,11 @@ class Coordinator:
         keys = [cast("Words", answer.arrays["key"]) for answer in answers]
         return door.leave(NAME, round_, {"keys": np.stack(keys)}, kind="agree")
 
+    def retune(self, plan: Plan) -> None:
+        """Go on with the alpha of another plan, after the closing broadcast."""
+        self.plan = plan
+        self.side.retune(plan.problem)
+
     def broadcast(self, round_: int) -> Message:
         """The next broadcast."""
         return door.leave(NAME, round_, self.side.broadcast())

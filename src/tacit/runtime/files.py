@@ -63,7 +63,8 @@ def read_json(path: Path) -> dict[str, Any]:
         Where the file is missing, cut short or garbled; the message names it.
     """
     try:
-        record = json.loads(path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant)
+        text = path.read_bytes().decode("utf-8")
+        record = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_twins)
     except FileNotFoundError as error:
         raise damaged(path, "it is missing") from error
     except OSError as error:
@@ -94,6 +95,16 @@ def plain_number(value: float) -> float | str:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; which of two values of one field is meant would be a guess."""
+    record: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in record:
+            raise ValueError(f"the field {show(name)} is given twice")
+        record[name] = value
+    return record
 
 
 def _umask() -> int:

@@ -45,6 +45,10 @@ class Party:
         """Begin the next run from these coefficients instead of zero."""
         self._start = np.asarray(coef, dtype=np.float64)
 
+    def retune(self, plan: Plan) -> None:
+        """Go on with the alpha of another plan, after the closing broadcast."""
+        self.side.retune(plan.problem)  # type: ignore[attr-defined]
+
     def answer(self, message: Message) -> Message:
         """Answer one message of the coordinator."""
         if message.kind in ("keys", "agree"):

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from tacit.algorithms.rows import RowClip
+from tacit.data.encode.encoder import Encoder
+from tacit.data.encode.saved import from_record
 from tacit.data.load import PartySpec, PredictionData
 from tacit.data.wording import show
 from tacit.errors import InputError
@@ -46,6 +48,8 @@ class SavedModel:
         The only party that may see predictions of a private run; None where anyone may.
     not_covered : tuple of str
         What the certificate of a private run says about predictions that it does not cover.
+    encoders : tuple of Encoder or None
+        How each party's columns become the model's; None where they are the same.
     """
 
     loss: str
@@ -56,12 +60,16 @@ class SavedModel:
     ids: tuple[str | None, ...]
     predictions_for: str | None = None
     not_covered: tuple[str, ...] = ()
+    encoders: tuple[Encoder | None, ...] = ()
 
     @property
     def specs(self) -> tuple[PartySpec, ...]:
         """What each party's file of new rows must hold."""
-        pairs = zip(self.parties, self.ids, strict=True)
-        return tuple(PartySpec(party.name, id=id_, features=party.columns) for party, id_ in pairs)
+        encoders = self.encoders or (None,) * len(self.parties)
+        return tuple(
+            PartySpec(party.name, id=id_, features=party.columns if encoder is None else encoder.sources)
+            for party, id_, encoder in zip(self.parties, self.ids, encoders, strict=True)
+        )
 
     def score(self, shards: Sequence[Shard]) -> Vector:
         """Score of each row: the sum of the parties' scores and the constant."""
@@ -112,23 +120,52 @@ def load_model(path: str | Path) -> SavedModel:
     if loss not in LOSSES or LOSSES[loss].task != task:
         raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
     names = _texts(file, record, "parties")
-    whole = record.get("split") == SAMPLES
+    whole = _is_whole(file, record)
     pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in names]
     return SavedModel(
         loss=loss,
         task=task,
         classes=_classes(file, record, task),
         constant=_number(file, record.get("constant"), "constant"),
-        parties=tuple(party for party, _ in pairs),
-        ids=tuple(id_ for _, id_ in pairs),
+        parties=tuple(party for party, _, _ in pairs),
+        ids=tuple(id_ for _, id_, _ in pairs),
         predictions_for=_predictions_for(file, record, names),
         not_covered=_not_covered(run / CERTIFICATE),
+        encoders=tuple(encoder for _, _, encoder in pairs),
     )
 
 
-def _consensus(file: Path, record: dict[str, Any]) -> tuple[PartyModel, str | None]:
+def _is_whole(file: Path, record: dict[str, Any]) -> bool:
+    """Whether it is one model of whole rows; that of split columns has no coefficients in common."""
+    split = record.get("split")
+    if split is not None and split != SAMPLES:
+        raise damaged(file, f"split is {show(split)}, not {show(SAMPLES)}")
+    if split is None and "coef" in record:  # the parties' models are not to be added up
+        raise damaged(file, "it holds coefficients of whole rows and does not say split")
+    return split == SAMPLES
+
+
+_Part = tuple[PartyModel, str | None, Encoder | None]
+
+
+def _consensus(file: Path, record: dict[str, Any]) -> _Part:
     """The model of whole rows: one file is enough to predict, and it needs no ids."""
-    return PartyModel(ROWS, *_coefficients(file, record), 0.0), None
+    columns, coef = _coefficients(file, record)
+    model = PartyModel(ROWS, columns, coef, 0.0, _clip(file, record.get("clip"), len(columns)))
+    return model, None, _encoder(file, record, columns)
+
+
+def _encoder(file: Path, record: dict[str, Any], columns: tuple[str, ...]) -> Encoder | None:
+    """How the columns were encoded; a run of an earlier version does not say, as its columns were numbers."""
+    if record.get("schema") is None:
+        return None
+    try:
+        encoder = from_record(record["schema"])
+    except ValueError as error:
+        raise damaged(file, str(error)) from error
+    if encoder.names != columns:
+        raise damaged(file, "its schema does not fit its columns")
+    return encoder
 
 
 def _predictions_for(file: Path, record: dict[str, Any], names: Sequence[str]) -> str | None:
@@ -162,7 +199,7 @@ def _check_finished(run: Path) -> None:
     _read(run / RESULT)
 
 
-def _party(folder: Path, name: str, joint: Path) -> tuple[PartyModel, str | None]:
+def _party(folder: Path, name: str, joint: Path) -> _Part:
     if Path(name).name != name or "\0" in name:
         raise damaged(joint, f"{show(name)} is no name of a party")
     file = folder / f"{name}.json"
@@ -173,7 +210,8 @@ def _party(folder: Path, name: str, joint: Path) -> tuple[PartyModel, str | None
     id_ = None if record.get("id", 0) is None else _text(file, record, "id")
     bend = _number(file, record.get("bend", 0.0), "bend")
     offset = _number(file, record.get("offset"), "offset")
-    return PartyModel(name, columns, values, offset, _clip(file, record.get("clip"), len(columns)), bend), id_
+    model = PartyModel(name, columns, values, offset, _clip(file, record.get("clip"), len(columns)), bend)
+    return model, id_, _encoder(file, record, columns)
 
 
 def _coefficients(file: Path, record: dict[str, Any]) -> tuple[tuple[str, ...], Vector]:

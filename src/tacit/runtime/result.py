@@ -88,6 +88,14 @@ class Run:
         self._agree()
         begin(self.coordinator, self.engine, start.intercept)
 
+    def retune(self, plan: Plan) -> None:
+        """Go on from the end of the last run with another alpha, where the method follows it."""
+        self.plan = plan
+        for party in self.parties:
+            party.retune(plan)
+        self.coordinator.retune(plan)
+        self.state = LoopState(exchange=self.state.exchange + 1)  # the closing broadcast had a number too
+
     def _agree(self) -> None:
         """Draw masks where the run has them: once, and again after every `restore`."""
         if self.plan.secure and not self._agreed:

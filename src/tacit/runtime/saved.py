@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tacit.algorithms.rows import RowClip
+from tacit.data.encode.encoder import Encoder
+from tacit.data.encode.saved import to_record
 from tacit.problem.losses import Loss, Modified
 from tacit.runtime.files import write_json
 from tacit.runtime.graph.run import GraphResult
@@ -18,15 +20,21 @@ MODEL, JOINT, SAMPLES = "model", "joint", "samples"
 
 
 def write_model(
-    run: Path, result: RunResult | GraphResult, ids: Mapping[str, str | None], classes: Sequence[Any]
+    run: Path,
+    result: RunResult | GraphResult,
+    ids: Mapping[str, str | None],
+    classes: Sequence[Any],
+    encoders: Mapping[str, Encoder] | None = None,
 ) -> None:
-    """Write the model of a run into its directory."""
+    """Write the model of a run into its directory; `encoders` say how each party's columns were encoded."""
     folder = run / MODEL
     folder.mkdir(exist_ok=True)
     on_graph = isinstance(result, GraphResult)
     parties = result.nodes if isinstance(result, GraphResult) else result.parties
+    schemas = {name: to_record(encoder) for name, encoder in (encoders or {}).items()}
     for party in parties:
-        write_json(folder / f"{party.name}.json", _party_record(party, None if on_graph else ids[party.name]))
+        record = _party_record(party, None if on_graph else ids[party.name])
+        write_json(folder / f"{party.name}.json", {**record, "schema": schemas.get(party.name)})
     loss: Loss = result.plan.problem.loss
     loss = loss.inner if isinstance(loss, Modified) else loss  # a model of randomized labels serves the true ones
     joint = {
@@ -36,6 +44,7 @@ def write_model(
         "classes": list(classes),
         "parties": [party.name for party in parties],
         **(_consensus(result) if isinstance(result, GraphResult) else _sum(result)),
+        **({"schema": schemas.get(parties[0].name)} if on_graph else {}),
     }
     write_json(folder / f"{JOINT}.json", joint)
 
@@ -77,4 +86,5 @@ def _consensus(result: GraphResult) -> dict[str, Any]:
         "columns": list(result.nodes[0].columns),
         "coef": result.coef.tolist(),
         "constant": float(result.intercept),
+        "clip": _clip_record(result.clip),
     }

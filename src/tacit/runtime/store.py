@@ -4,13 +4,16 @@
 |---|---|
 | job.toml | the job as run |
 | plan.json | the plan, and the versions of the packages |
+| search.json | the alphas that were tried, their losses and the one taken, where the job has [search] |
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
-| trace.jsonl | one line per round; infinities and NaN are "infinity", "-infinity" and "nan" |
-| model/PARTY.json | one party's columns and coefficients, or a node's model where the rows are split |
+| trace.jsonl | one line per round, added as it ends; infinities and NaN are "infinity", "-infinity" and "nan" |
+| model/PARTY.json | one party's columns, how they were encoded, and coefficients; a node's where the rows are split |
 | model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
-| result.json | how the run went; written last, so a directory with it holds a finished run |
+| evaluation.json | how good the model is; in a private run for the label holder alone |
+| report.html | the page of `tacit report`, with the same figures |
+| result.json | how the run went; written after all but the evaluation, so a directory with it holds a finished run |
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,14 +34,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tacit.data.encode.fit import Encoding
+from tacit.data.holdout import HeldOut
 from tacit.data.rows_on_disk import StreamedRows
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
+from tacit.job.encode import KEYS as ENCODE_KEYS
 from tacit.job.graph import KEYS as GRAPH_KEYS
 from tacit.job.options import KEYS as OPTION_KEYS
 from tacit.job.options import SECTION as OPTIONS
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
+from tacit.job.search import KEYS as SEARCH_KEYS
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.checkpoint import read_checkpoint
 from tacit.runtime.files import (
@@ -53,12 +61,16 @@ from tacit.runtime.graph.run import GraphResult, GraphRun
 from tacit.runtime.model import joint_scores
 from tacit.runtime.result import Run, RunResult
 from tacit.runtime.saved import FORMAT, JOINT, write_model
+from tacit.runtime.trace_file import growing_trace, write_trace
 from tacit.runtime.versions import versions
 from tacit.types import Shard, TraceRow, Vector
 
 JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
-LOCK, PRINT = "run.lock", "data.json"
+LOCK, PRINT, SEARCH = "run.lock", "data.json", "search.json"
+SEARCHED = {"alpha", "alphas", "folds", "rule", "seconds", "traffic"}  # what search.json holds at least
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
+EVALUATION, REPORT = "evaluation.json", "report.html"
+TRIES, PAUSE = 5, 0.05  # to take the lock: who watches a run may hold it for an instant
 
 
 @dataclass(frozen=True)
@@ -75,12 +87,14 @@ class Labels:
 
 @dataclass(frozen=True)
 class Begun:
-    """Everything that must be the same when a run goes on: the job, its plan and its data."""
+    """Everything that must be the same when a run goes on: the job, plan and encoded data; and rows held out."""
 
     job: Job
     plan: Plan | GraphPlan
     shards: Sequence[Shard]
     labels: Labels
+    held: HeldOut | None = None
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """As plain values, for plan.json."""
@@ -156,7 +170,7 @@ class RunDirectory:
         if resume and not begun and LOCK not in names:
             raise InputError(f"there is no run in {where}: leave out --resume")
         if not resume and begun:
-            raise InputError(f"{where} already holds a run: go on with --resume, or choose another --out")
+            raise InputError(f"{where} already holds a run: go on with --resume, choose another --out, or remove it")
         if not begun and names - ({LOCK, JOB} if LOCK in names else set()):
             raise InputError(f"{where} holds other files and no run: choose another --out")
 
@@ -209,10 +223,27 @@ class RunDirectory:
                 f"cannot go on with the run in {show_path(self.path)}: {difference}; undo that, or choose another --out"
             )
 
+    def write_search(self, record: dict[str, Any]) -> None:
+        """Keep the search of a run that has begun, so that going on does not make it again."""
+        write_json(self.path / SEARCH, {"format": FORMAT, **record})
+
+    def read_search(self) -> dict[str, Any] | None:
+        """The search of a run that has begun; None where it has made none."""
+        path = self.path / SEARCH
+        if not path.exists():
+            return None
+        record = read_json(path)
+        tried = record.get("alphas")
+        if record.get("format") != FORMAT or not record.keys() >= SEARCHED or not isinstance(tried, list):
+            raise damaged(path, "it is no record of a search")
+        if not isinstance(record["alpha"], float) or record["alpha"] not in tried:
+            raise damaged(path, "it names no alpha that was tried")
+        return record
+
     def abandon(self) -> None:
         """Forget a run that failed before anything was saved, so that a mended job can be trained here."""
         if not self.checkpoint.exists():
-            for name in (PLAN, JOB, PRINT):
+            for name in (SEARCH, PLAN, JOB, PRINT, TRACE):
                 (self.path / name).unlink(missing_ok=True)
 
     def restore(self, run: Run | GraphRun) -> bool:
@@ -229,19 +260,28 @@ class RunDirectory:
 
     # --- the end ---------------------------------------------------------------------------------------
 
+    def growing_trace(self, before: Sequence[TraceRow]) -> AbstractContextManager[Callable[[TraceRow], None]]:
+        """Begin the trace with the rounds `before`, and yield what adds a round to it."""
+        return growing_trace(self.path / TRACE, before)
+
     def write_trace(self, trace: Sequence[TraceRow]) -> None:
         """Write one line of JSON per round."""
-        lines = (json.dumps(_plain_row(row), allow_nan=False) + "\n" for row in trace)
-        write_text(self.path / TRACE, "".join(lines))
+        write_trace(self.path / TRACE, trace)
 
     def finish(self, result: RunResult | GraphResult, begun: Begun) -> None:
         """Write the model, the trace, the certificate and, last, the result."""
-        write_model(self.path, result, {spec.name: spec.id for spec in begun.job.parties}, begun.labels.classes)
+        ids = {spec.name: spec.id for spec in begun.job.parties}
+        encoders = {name: encoding.encoder for name, encoding in begun.encodings.items()}
+        write_model(self.path, result, ids, begun.labels.classes, encoders)
         self.write_trace(result.trace)
         write_text(self.path / CERTIFICATE, result.certificate.to_json() + "\n")
         write_text(self.path / CERTIFICATE_TEXT, str(result.certificate) + "\n")
         write_json(self.path / RESULT, result_record(result, begun))
         self.forget()
+
+    def write_evaluation(self, record: dict[str, Any]) -> None:
+        """Write how good the model is; for the owner alone where that tells what no certificate covers."""
+        write_json(self.path / EVALUATION, record, secret=bool(record["private"]))
 
     def forget(self) -> None:
         """Delete the state of a run that is finished: it holds what only an unfinished one needs."""
@@ -255,12 +295,17 @@ def take(lock: IO[bytes], folder: Path) -> None:
         return
     import fcntl
 
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise InputError(
-            f"another process is training into {show_path(folder)}: wait for it, or choose another --out"
-        ) from error
+    for left in reversed(range(TRIES)):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError as error:
+            if left:
+                time.sleep(PAUSE)
+                continue
+            raise InputError(
+                f"another process is training into {show_path(folder)}: wait for it, or choose another --out"
+            ) from error
     for name in os.listdir(folder):  # now nobody else is writing
         if name.startswith(TEMPORARY):
             (folder / name).unlink(missing_ok=True)
@@ -294,24 +339,23 @@ def model_objective(result: RunResult | GraphResult, begun: Begun) -> float:
     return problem.loss.total(scores, labels) / len(labels) + problem.alpha * penalty
 
 
-def _plain_row(row: TraceRow) -> dict[str, Any]:
-    return {name: plain_number(value) for name, value in asdict(row).items()}
-
-
 # --- comparing ---------------------------------------------------------------------------------------
 
 
 def _job_values(job: Job) -> dict[str, Any]:
     """Every value of a job that shapes the result; paths may change, for the data's own fingerprint is compared."""
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
-    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "memory")
+    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "memory", "holdout")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
+    values |= {f"encode.{key}": getattr(job.encode, key) for key in ENCODE_KEYS}
+    values |= {f"search.{key}": job.search and getattr(job.search, key) for key in SEARCH_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
     values |= {f"{OPTIONS}.{key}": job.options and getattr(job.options, key) for key in OPTION_KEYS}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):
-        values |= {f"party {number}.{key}": getattr(spec, key) for key in ("name", "id", "label", "features")}
+        of_party = ("name", "id", "label", "positive", "features", "columns")
+        values |= {f"party {number}.{key}": getattr(spec, key) for key in of_party}
     return values
 
 

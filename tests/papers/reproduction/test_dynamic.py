@@ -162,7 +162,8 @@ def test_a_hundred_rounds_add_up() -> None:
     outcome = audits.add_up_rounds({"alphas": [0.5], "rounds": 100, "rows": 3016})
     assert outcome["stated"]["0.5"] == pytest.approx(31.2, abs=0.05)
     assert outcome["dvp_round"]["0.5"] == pytest.approx(1.0, abs=0.01)  # twice what the paper says
-    assert outcome["dvp_proven"]["0.5"] > 2 * outcome["stated"]["0.5"]
+    assert 2 * outcome["dvp_sound"]["0.5"] < outcome["dvp_printed"]["0.5"] < outcome["stated"]["0.5"]
+    assert 3 < outcome["dvp_sound"]["0.5"] < 8
 
 
 def test_the_printed_noise_is_caught_and_the_corrected_one_is_not() -> None:

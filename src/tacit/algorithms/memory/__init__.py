@@ -14,6 +14,9 @@ The coordinator keeps z = sum_m D_m x_m exactly, so the objective can never rise
 | p, share | the party's new direction and D p | party; only the sum of shares travels on |
 | cf | coefficients of the step over [S, sum of shares] | coordinator, broadcast |
 
+Another alpha changes none of S, X, A, E, H, T, G: after a closing broadcast a run goes on with it (`retune`), and every
+step of the old alpha is a free search direction of the new one. Rows of weight zero move nothing, but their z is kept.
+
 With an intercept every weighted product is taken after projecting out the constant (weights w_f), and the
 coordinator keeps b at its exact minimiser: the parties never see it.
 """
@@ -37,4 +40,11 @@ def _shared(problem: Problem) -> Outlook | WindowView:
     return WindowView() if problem.lean else Outlook(problem)
 
 
-MEMORY = Algorithm("memory", refusal=_refusal, party=MemoryParty, coordinator=MemoryCoordinator, shared=_shared)
+MEMORY = Algorithm(
+    "memory",
+    refusal=_refusal,
+    party=MemoryParty,
+    coordinator=MemoryCoordinator,
+    shared=_shared,
+    follows=True,
+)

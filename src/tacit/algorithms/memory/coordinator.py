@@ -15,6 +15,7 @@ from tacit.algorithms.memory.window import Window
 from tacit.types import Arrays, Vector
 
 REFRESH_ROUNDS = frozenset({1, 2, 5, 12, 30, 75, 190, 475})
+SOON = 2  # the refresh that only a start from nothing needs: after another alpha it costs a Gram matrix for no round
 UNCERTIFIED = 5.0  # without a penalty the gap is only estimated: this many times half the block Newton decrement,
 ROUNDING = 1e-14  # of the objective: beyond it steps are rounding, and following them leads away again
 STILL, STILL_ROUNDS = 0.1, 5  # and the objective must not have fallen by this part of the bar in so many rounds
@@ -31,6 +32,8 @@ class MemoryCoordinator:
         self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
         self.coefficients: Vector = np.zeros(0)
         self.round, self.plain = 0, False
+        self.kept: Vector | None = None  # slots that the parties are still to be told to keep
+        self.tuned = 0  # the last round before this alpha; 0 for the first alpha
         self.past: Vector = np.full(STILL_ROUNDS, np.inf)  # the last objectives
 
     @property
@@ -42,18 +45,48 @@ class MemoryCoordinator:
         """Begin from coefficients the parties already hold."""
         self.predictions.place(total["share"] + intercept, intercept)
 
+    def retune(self, problem: Problem) -> None:
+        """Go on with another alpha, after the closing broadcast; the window knows nothing of alpha and stays.
+
+        Only steps that are large enough do: the last ones before an optimum are nearly rounding.
+        """
+        self.problem, self.alpha = problem, problem.alpha * problem.regularizer.l2
+        self.coefficients = np.zeros(0)  # the parties have taken this step
+        self.kept = self.window.thin()
+        self.past = np.full(STILL_ROUNDS, np.inf)
+        self.tuned = self.round
+
+    @property
+    def scores(self) -> Vector:
+        """Joint score of each row, those that weigh nothing included."""
+        return self.predictions.z
+
     def broadcast(self) -> Arrays:
         """The residual, the step just taken, and the small matrices of the window."""
         self.round += 1
-        refresh = self.round in REFRESH_ROUNDS or not self.window.metric.size
-        if refresh:
-            self.window.refresh(frozen_weights(self.problem.loss, self.predictions.curvature))
+        metric = self._metric_due()
+        refresh = metric is not None
+        if metric is not None:
+            self.window.refresh(metric)
         message = {"residual": self.predictions.residual, **self._common(refresh)}
         if self.sends_step and self.window.slot >= 0:
             message["step"] = self.window.newest
         if self.sends_step and refresh:
             message["curvature"] = self.predictions.curvature
+        if self.kept is not None:
+            message["kept"], self.kept = self.kept, None
         return message
+
+    def _metric_due(self) -> Vector | None:
+        """The metric to take now; None to stay with the last one, which is near enough early after another alpha."""
+        known = bool(self.window.metric.size)
+        since = self.round - self.tuned
+        if known and (since not in REFRESH_ROUNDS or (self.tuned and since == SOON)):
+            return None
+        metric = frozen_weights(self.problem.loss, self.predictions.curvature)
+        if self.tuned and not self.sends_step and np.array_equal(metric, self.window.metric):
+            return None
+        return metric
 
     def closing(self) -> Arrays:
         """The last step's coefficients."""

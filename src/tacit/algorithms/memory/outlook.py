@@ -21,6 +21,12 @@ def frozen_weights(loss: Loss, curvature: Vector) -> Vector:
     return np.maximum(curvature, floor * (top or 1.0))
 
 
+def compact(columns: Vector, kept: Vector) -> None:
+    """Move the columns that are kept to the front, in their order, and set the others to zero; in place."""
+    columns[:, : kept.size] = columns[:, kept.astype(np.intp)]
+    columns[:, kept.size :] = 0.0
+
+
 class Outlook:
     """What every party can compute from the broadcasts alone: the steps of z and the metric.
 
@@ -41,6 +47,9 @@ class Outlook:
         if round_ == self.round:
             return
         slot, refresh = int(inbox["control"][0]), bool(inbox["control"][1])
+        if "kept" in inbox:
+            compact(self.steps, inbox["kept"])
+            self.used = inbox["kept"].size
         if "step" in inbox or "curvature" in inbox:
             self.step, curvature = inbox.get("step"), inbox.get("curvature")
         else:

@@ -8,7 +8,7 @@ from tacit.algorithms.base import Problem
 from tacit.algorithms.block import Block
 from tacit.algorithms.linear import CurvatureSolver, solve_scaled
 from tacit.algorithms.memory.lean import WindowView
-from tacit.algorithms.memory.outlook import Outlook, window_size
+from tacit.algorithms.memory.outlook import Outlook, compact, window_size
 from tacit.types import Arrays, Vector
 
 COUPLING_CUTOFF = 1e-6  # eigenvalues of the scaled coupling matrix below this carry no information
@@ -36,6 +36,9 @@ class MemoryParty:
         """One round: take the agreed step, then propose a direction."""
         slot, refresh, plain = (int(value) for value in inbox["control"])
         self.outlook.read(round_, inbox)
+        if "kept" in inbox:
+            for columns in (self.moves, self.cross, self.other, self.solved):
+                compact(columns, inbox["kept"])
         self._move(inbox, slot)
         residual = inbox["residual"]
         if refresh or self.solver is None:
@@ -55,6 +58,14 @@ class MemoryParty:
     def finish(self, inbox: Arrays) -> None:
         """Take the last agreed step."""
         self._move(inbox, int(inbox["control"][0]))
+
+    def retune(self, problem: Problem) -> None:
+        """Go on with another alpha: the Gram matrix stays, and is factorised anew with the other ridge."""
+        self.problem = problem
+        self.ridge = problem.alpha * problem.regularizer.l2 * problem.total
+        if self.solver is not None:
+            self.solver.set_ridge(self.ridge)
+            self.solved = self.solver.solve(self.other)
 
     def _move(self, inbox: Arrays, slot: int) -> None:
         coefficients = inbox["coefficients"]

@@ -12,6 +12,7 @@ from tacit.types import Arrays, Vector
 
 SUBSPACE_CUTOFF = 1e-12
 INNER_STEPS = 2
+NEEDLESS = 1e-12  # of z
 SLOPE_LEFT = 1e-3  # the search ends when the slope has fallen to this part of the first
 
 
@@ -23,11 +24,12 @@ class Subspace:
 
     def __init__(self, predictions: Predictions, window: Window, alpha: float, total: Arrays) -> None:
         self.predictions, self.window, self.alpha = predictions, window, alpha
-        self.share = total["share"]
-        pp, px, _ = (float(value) for value in total["direction_dots"])
+        heard = _is_more_than_rounding(total["share"], predictions.z)
+        self.share = total["share"] if heard else 0.0 * total["share"]  # not copied: it has a number for every row
+        pp, px = (heard * float(value) for value in total["direction_dots"][:2])
         self.start_norm2 = float(total["coef_norm2"][0])
         self.linear = np.append(total["move_dot_coef"], px)
-        self.penalty_gram = bordered(window.gram, total["move_dot_direction"], pp)
+        self.penalty_gram = bordered(window.gram, heard * total["move_dot_direction"], pp)
         products, own, total_weighted = window.products(self.share)
         gram = bordered(window.curvature_gram, products, own)
         self.sums = np.append(window.sums, total_weighted)
@@ -93,3 +95,8 @@ class Subspace:
                 return True
             length /= 2
         return False
+
+
+def _is_more_than_rounding(share: Vector, z: Vector) -> bool:
+    """False for a direction that the window has made needless: using what is left of it would multiply its rounding."""
+    return float(np.linalg.norm(share)) > NEEDLESS * float(np.linalg.norm(z))

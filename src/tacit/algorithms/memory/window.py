@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack
 
 from tacit.algorithms.memory.lean import Combination, row_slices
 from tacit.types import Arrays, Vector
+
+TOO_SMALL = 1e-4  # of the largest step: the rounding of a difference of z so small would be blown up by a large step,
+DEPENDENT = 1e-6  # and so would that of a step of which the others leave less than this part (of its square)
 
 
 class Window:
@@ -69,6 +74,20 @@ class Window:
             total += float(weighted.sum())
         return products, own, total
 
+    def thin(self) -> Vector:
+        """Forget the newest step, and those that are nearly rounding; return the slots of the others, oldest first."""
+        slots = len(self.intercepts)
+        size = np.sqrt(np.diag(self.curvature_gram))
+        large = np.flatnonzero((size > TOO_SMALL * size.max(initial=0.0)) & (np.arange(self.used) != self.slot))
+        scaled = self.curvature_gram[np.ix_(large, large)] / np.outer(size[large], size[large])
+        kept = sorted(large[_independent(scaled)], key=lambda j: (j - self.next_slot) % slots)
+        self.steps[:, : len(kept)] = self.columns[:, kept]
+        self.intercepts[: len(kept)] = self.intercepts[kept]
+        self.gram, self.curvature_gram = (a[np.ix_(kept, kept)] for a in (self.gram, self.curvature_gram))
+        self.sums = self.sums[kept]
+        self.slot, self.next_slot = -1, len(kept) % slots
+        return np.array(kept, dtype=np.float64)
+
     def correct(self, products: Vector) -> None:
         """Replace the newest row of G by what the parties measured, so that no rounding builds up."""
         if self.slot >= 0:
@@ -110,6 +129,14 @@ def with_row(gram: Vector, row: Vector, own: float, slot: int) -> Vector:
     grown[slot, :] = full
     grown[:, slot] = full
     return grown
+
+
+def _independent(gram: Vector) -> npt.NDArray[np.intp]:
+    """Columns that span the others, by their Gram matrix of unit diagonal: a Cholesky factorisation with pivots."""
+    if not len(gram):
+        return np.zeros(0, dtype=np.intp)
+    _, pivots, rank, _ = lapack.dpstrf(gram, tol=DEPENDENT)
+    return np.asarray(pivots[:rank] - 1, dtype=np.intp)
 
 
 def _weighted_gram(columns: Vector, weights: Vector) -> Vector:

@@ -28,7 +28,7 @@ from tacit.audit.scene import Held
 from tacit.errors import RunError
 from tacit.plan.graph import GraphPlan
 from tacit.privacy.claim import Claim
-from tacit.privacy.events import NotPrivate, PureRelease, leaves
+from tacit.privacy.events import NormRelease, NotPrivate, PureRelease, leaves
 from tacit.privacy.releases import AllowedNormNoise, Planned
 from tacit.types import Vector
 
@@ -69,7 +69,8 @@ def claimed_rounds(plan: GraphPlan, claim: Claim) -> dict[int, float | None]:
     """By round: what a certificate claims of it. Larger claims belong to larger rates; a last round stands last."""
     rates = drawn_rounds(plan, claim.party)
     events = [leaf for event in claim.events for leaf in leaves(event)]
-    pure = [event.epsilon for event in events if isinstance(event, PureRelease) for _ in range(event.count)]
+    drawn = [event for event in events if isinstance(event, PureRelease | NormRelease)]
+    pure = [event.epsilon for event in drawn for _ in range(event.count)]
     last = inside_last(plan)
     found: dict[int, float | None] = {}
     if last in rates:

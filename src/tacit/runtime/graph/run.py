@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
 from tacit.plan.graph import GraphPlan
 from tacit.privacy.certificate import Certificate
@@ -58,6 +59,12 @@ class GraphResult:
     seconds: float
     bytes_by_edge: dict[tuple[str, str], int]
     outlook: tuple[str, ...] = ()
+
+    @property
+    def clip(self) -> RowClip | None:
+        """How rows are scaled down before they are scored: as in training, which private methods do."""
+        private = self.plan.private
+        return None if private is None else RowClip(private.settings.row_norm)
 
     @property
     def traffic(self) -> dict[str, int]:

@@ -37,10 +37,11 @@ def _densities(name: str, *, last: bool | None = None) -> Check:
 
 def _whole_run(item: Item, at: Readings, expected: Expected) -> Judged:
     outcome = at.outcome("epsilon")
-    proven = outcome["dvp_proven"]["0.5"]
+    printed, sound = outcome["dvp_printed"]["0.5"], outcome["dvp_sound"]["0.5"]
     reason = (
-        f"alpha is the epsilon of one message; {outcome['rounds']} of them add up to this, and with the printed "
-        f"noise of DVP to {proven:.1f}; at delta 0 they are {0.5 * outcome['rounds']:g}"
+        f"alpha is the epsilon of one message; {outcome['rounds']} of which no more is known add up to this, and to "
+        f"{0.5 * outcome['rounds']:g} at delta 0. The uniform direction of its noise (docs/proofs/composition.md, 4b) "
+        f"brings DVP to {sound:.1f} where it is corrected and to {printed:.1f} as printed"
     )
     return judge_number(item, round(outcome["stated"]["0.5"], 2), reason)
 

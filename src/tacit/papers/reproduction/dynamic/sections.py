@@ -49,8 +49,8 @@ def _convergence(at: Readings) -> Section:
         caption = (
             f"DVP: rho 10^-2.5, C^R 1750. PVP: rho 0.1, C^R 146 (caption of Fig. 3) and 1750 (Table III): the paper "
             f"contradicts itself. Algorithm 1: rho 1e-10, C^R 1750. 100 iterations at alpha {alpha:g} are epsilon "
-            f"{epsilon['stated'][str(alpha)]:.3g} at delta 1e-5 if each has its alpha; DVP as printed has "
-            f"{epsilon['dvp_proven'][str(alpha)]:.3g}."
+            f"{epsilon['stated'][str(alpha)]:.3g} at delta 1e-5 if alpha is all that is known of each; DVP has "
+            f"{epsilon['dvp_printed'][str(alpha)]:.3g} as printed and {epsilon['dvp_sound'][str(alpha)]:.3g} corrected."
         )
         drawn.append(
             Figure(

@@ -1,0 +1,66 @@
+"""What `tacit train` does after training: try the model, save what came out, and say it in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.cli.wording import tell
+
+if TYPE_CHECKING:
+    from tacit.data.load import JobData
+    from tacit.runtime.graph.run import GraphResult
+    from tacit.runtime.result import RunResult
+    from tacit.runtime.store import Begun, RunDirectory
+
+FIRST = ("auc", "r2", "deviance", "accuracy", "rmse")  # which measure is said, of those that there are
+
+
+def evaluate_run(
+    directory: RunDirectory, result: RunResult | GraphResult, begun: Begun, data: JobData | None
+) -> dict[str, Any]:
+    """Evaluate a run that is finished, write evaluation.json, and return what is in it."""
+    from tacit.report.evaluation import evaluate
+
+    try:
+        record = evaluate(result, begun)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the run is finished, but it was not evaluated") from None
+    if data is not None:
+        record["matching"] = {"by": "position" if data.ids is None else "id", "dropped": dict(data.counts.dropped)}
+    directory.write_evaluation(record)
+    return record
+
+
+def report_if_possible(run: Path) -> None:
+    """Write the page of a run, or say in one line why there is none."""
+    from tacit.report.pictures import NO_MATPLOTLIB, has_matplotlib
+    from tacit.report.run import write_report
+
+    if has_matplotlib():
+        write_report(run)
+    else:
+        tell(f"tacit: no report.html: {NO_MATPLOTLIB}")
+
+
+def tried_on(record: Mapping[str, Any]) -> str:
+    """How good the model is, against others, in one sentence."""
+    from tacit.report.measures import TITLES
+
+    models: Sequence[Mapping[str, Any]] = record["models"]
+    if not models:
+        return str(record["notes"][0])
+    measures = models[0]["measures"]
+    key = next(name for name in FIRST if name in measures)
+    others = ", ".join(
+        f"{model['party'] + ' alone' if model['party'] else 'all data in one place'} {model['measures'][key]:.4g}"
+        for model in models[1:]
+        if key in model["measures"]
+    )
+    which = "held-out" if record["held_out"] else "trained"
+    said = f"{record['rows']['evaluated']} {which} rows: {TITLES[key]} {measures[key]:.4g}"
+    said += f" ({others})" if others else ""
+    if record["private"]:
+        return f"{said}; these figures are not for others: no certificate covers them"
+    return said if record["held_out"] else f"{said}; for honest figures add holdout = 0.2 to [job]"

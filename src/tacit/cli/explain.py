@@ -1,0 +1,226 @@
+"""`tacit explain`: a prediction as a sum of the parties' contributions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.cli.wording import tell
+from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tacit.data.encode.raw import Cell
+    from tacit.data.load import PredictionData
+    from tacit.runtime.explain import Share
+    from tacit.runtime.predict import Predictions, SavedModel
+
+HELP = "take a prediction apart, party by party"
+DESCRIPTION = """\
+Explain the prediction of one row: the constant, what each party adds to the
+score or takes off it, and what comes out.
+
+Columns are shown of one party alone, and only to whoever asks for that party's
+own view with --party: each with what stands in the file, and the sum of what
+its encoded parts add (--json has these, too). With a constant of the party's
+own they sum to its part. Where
+the parties held other rows (split = "samples"), the model is common to all, and
+its columns are shown."""
+EPILOG = """\
+examples:
+  tacit explain runs/credit bank.csv shop.csv --id c0042
+  tacit explain runs/credit bank.csv shop.csv --row 3 --party bank
+  tacit explain runs/hospitals new-patients.csv --json"""
+BAR = 24  # characters of the longest bar
+NAME = 48  # characters of the longest name
+SAID = ("predictions", "the row that is asked about")  # how sentences of a certificate begin that are about these
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the verb."""
+    parser.add_argument("directory", metavar="RUN", help="directory that tacit train wrote")
+    parser.add_argument("data", metavar="DATA", nargs="+", help="files of rows, as for tacit predict")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--id", metavar="ID", help="the row with this id")
+    which.add_argument("--row", metavar="N", type=int, help="the row that tacit predict writes as its Nth (1)")
+    parser.add_argument("--party", metavar="NAME", help="the view of this party: its columns, and nobody else's")
+    parser.add_argument("--top", metavar="N", type=int, default=10, help="show so many columns (10)")
+    parser.add_argument("--json", action="store_true", help="print it for machines")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Predict one row and take its score apart."""
+    from tacit.cli.predict import match_paths
+    from tacit.data.load import load_prediction_data
+    from tacit.runtime.explain import explain
+    from tacit.runtime.predict import load_model, predict
+
+    if options.top < 1:
+        raise InputError(f"--top {options.top} is not allowed: it must be a whole number of at least 1")
+    model = load_model(options.directory)
+    names = [part.name for part in model.parties]
+    whole = is_of_rows(options.directory)
+    _check_party(options.party, names, whole)
+    data = load_prediction_data(model.specs, match_paths(options.data, names), model.encoders)
+    row = find_row(data, options.id, options.row)
+    predictions = predict(model, data)
+    shares = explain(model, data.shards, row)
+    for line in warnings(options.directory, model):
+        tell(f"tacit: {line}")
+    shown = names[0] if whole else options.party
+    cells = None if shown is None else find_cells(model, data, names.index(shown), row)
+    record = make_record(model, predictions, row, shares, shown, options.top, cells)
+    print(json.dumps(record, indent=2, ensure_ascii=False) if options.json else "\n".join(text(record, whole)))
+    return 0
+
+
+def is_of_rows(run: str) -> bool:
+    """Whether the model is one of whole rows."""
+    from tacit.runtime.files import read_json
+    from tacit.runtime.saved import JOINT, MODEL, SAMPLES
+
+    return read_json(Path(run) / MODEL / f"{JOINT}.json").get("split") == SAMPLES
+
+
+def _check_party(party: str | None, names: list[str], whole: bool) -> None:
+    from tacit.data.wording import listing, nearest, show
+
+    if party is None:
+        return
+    if whole:
+        raise InputError("--party is not used here: all parties share the columns of this model, so leave it out")
+    if party not in names:
+        raise InputError(f"there is no party {show(party)}{nearest(party, names)}: the parties are {listing(names)}")
+
+
+def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
+    """The number of the asked row, from 0."""
+    from tacit.data.wording import plural, show
+
+    count = data.shards[0].features.shape[0]
+    if id_ is not None:
+        if data.ids is None:
+            raise InputError("--id is not used here: the rows of this model have no ids; give --row, from 1 on")
+        found = next((number for number, own in enumerate(data.ids.tolist()) if str(own) == id_.strip()), None)
+        if found is None:
+            raise InputError(f"no row has the id {show(id_)} at every party: there are {plural(count, 'row')}")
+        return found
+    number = 1 if row is None else row
+    if not 1 <= number <= count:
+        raise InputError(f"--row {number} is not allowed: there are {plural(count, 'row')}, counted from 1")
+    return number - 1
+
+
+def find_cells(model: SavedModel, data: PredictionData, party: int, row: int) -> tuple[Cell, ...] | None:
+    """The asked row in the file of one party; None where its columns were not encoded."""
+    from tacit.data.encode.raw import raw_cells
+
+    encoder = model.encoders[party] if model.encoders else None
+    return None if encoder is None else raw_cells(encoder, data.tables[party], int(data.rows[party][row]))
+
+
+def warnings(run: str, model: SavedModel) -> list[str]:
+    """What a private run's certificate does not cover about predictions, a line each."""
+    from tacit.privacy.certificate import Certificate
+    from tacit.runtime.files import damaged
+    from tacit.runtime.store import CERTIFICATE
+
+    file = Path(run) / CERTIFICATE
+    try:
+        certificate = Certificate.from_json(file.read_bytes())
+    except (OSError, InputError) as error:
+        raise damaged(file, str(error)) from error
+    if not certificate.private:
+        return []
+    said = ["the certificate covers training, not this row: what is shown of it is exact, whoever reads it learns it"]
+    if model.predictions_for is not None:
+        said.append(f"this must stay with {model.predictions_for}, whose exact fit it uses")
+    return said + [f"not covered: {line}" for line in certificate.does_not_cover if line.startswith(SAID)]
+
+
+def make_record(
+    model: SavedModel,
+    predictions: Predictions,
+    row: int,
+    shares: list[Share],
+    party: str | None,
+    top: int,
+    cells: Sequence[Cell] | None,
+) -> dict[str, Any]:
+    """The explanation as plain values; columns of `party` alone."""
+    probability = predictions.probability
+    record: dict[str, Any] = {
+        "row": row + 1,
+        "id": None if predictions.ids is None else predictions.ids.tolist()[row],
+        "constant": model.constant,
+        "parties": [{"party": share.party, "adds": share.score} for share in shares],
+        "score": float(predictions.score[row]),
+        "prediction": predictions.prediction[row],
+        "probability": None if probability is None else float(probability[row]),
+        "positive": model.classes[1] if model.classes else None,
+    }
+    own = next((share for share in shares if share.party == party), None)
+    if own is not None:
+        columns = own.by_column(cells)
+        largest = columns[:top]
+        others = own.score - own.rest - sum(column["adds"] for column in largest)
+        record["view"] = {
+            "party": own.party,
+            "columns": largest,
+            "other_columns": len(columns) - len(largest),
+            "other_columns_add": others if len(largest) < len(columns) else 0.0,
+            "own_constant": own.rest,
+        }
+    return record
+
+
+# --- in words ----------------------------------------------------------------------------------------
+
+
+def text(record: dict[str, Any], whole: bool) -> list[str]:
+    """The explanation for people."""
+    who = f"row {record['row']}" if record["id"] is None else f"id {record['id']}"
+    lines = [who, ""]
+    if not whole:
+        lines += _bars([("constant", record["constant"]), *((one["party"], one["adds"]) for one in record["parties"])])
+    else:
+        lines += _bars([("constant", record["constant"]), *_columns(record["view"])])
+    lines += ["", f"score {record['score']:.4g}: {_meaning(record)}"]
+    if not whole and "view" in record:
+        view = record["view"]
+        lines += ["", f"the part of {view['party']}, column by column:"]
+        lines += _bars(_columns(view))
+    return lines
+
+
+def _columns(view: dict[str, Any]) -> list[tuple[str, float]]:
+    rows = [(one["words"], one["adds"]) for one in view["columns"]]
+    if view["other_columns"]:
+        rows.append((f"{view['other_columns']} other columns", view["other_columns_add"]))
+    if view["own_constant"]:
+        rows.append((f"constant of {view['party']}", view["own_constant"]))
+    return rows
+
+
+def _meaning(record: dict[str, Any]) -> str:
+    if record["positive"] is None:
+        return f"predicted {record['prediction']:.4g}"
+    said = f"predicted {record['prediction']}"
+    if record["probability"] is None:
+        return said
+    return f"{said}; probability of {record['positive']} {record['probability']:.4g}"
+
+
+def _bars(rows: list[tuple[str, float]]) -> list[str]:
+    """Signed numbers with bars as long as they are large."""
+    names = [name if len(name) <= NAME else f"{name[: NAME - 3]}..." for name, _ in rows]
+    width = max(len(name) for name in names)
+    most = max(abs(value) for _, value in rows) or 1.0
+    drawn = [("+" if value > 0 else "-") * round(BAR * abs(value) / most) for _, value in rows]
+    return [
+        f"  {name:<{width}}  {value:>+10.4f}  {bar}".rstrip()
+        for name, (_, value), bar in zip(names, rows, drawn, strict=True)
+    ]

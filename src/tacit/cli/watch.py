@@ -1,0 +1,149 @@
+"""`tacit watch`: a run in progress, seen from another terminal."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tacit.cli.wording import command, duration, size
+from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.runtime.watching import Seen, Watcher
+
+HELP = "watch a run in progress"
+DESCRIPTION = """\
+Watch a run that another process trains: round, objective and certified gap,
+rounds per second, bytes, and privacy, until the run ends or you press Ctrl-C.
+It reads the run's files and changes none of them; a finished run works too."""
+EPILOG = """\
+examples:
+  tacit watch runs/credit
+  tacit watch runs/credit --once
+  tacit watch runs/credit && tacit report runs/credit
+
+exit codes: 0 the run is finished, 1 it stopped before, 2 there is none."""
+FINISHED_WELL, NOT_FINISHED = 0, 1
+EVERY, PLAIN_EVERY = 0.25, 1.0  # seconds between looks: in a terminal, and where lines pile up
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the verb."""
+    parser.add_argument("directory", metavar="RUN", help="directory that tacit train writes")
+    parser.add_argument("--once", action="store_true", help="say how it is now, and end")
+    parser.add_argument(
+        "--every", metavar="SECONDS", type=float, help="look so often (default: 0.25, or 1 into a pipe)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Watch, and say how it ended."""
+    from tacit.runtime.watching import FINISHED, Watcher
+
+    if options.every is not None and not 0.01 <= options.every < math.inf:
+        raise InputError(f"--every {options.every} is not allowed: it must be a number of seconds from 0.01")
+    watcher = Watcher(options.directory)
+    if options.once:
+        print("\n".join(lines(watcher.look())))
+        return 0
+    try:
+        seen = _follow(watcher, options.every)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("no longer watching; the run is left alone") from None
+    print("\n".join(lines(seen)))
+    if seen.state == FINISHED:
+        print(f"report     {command('tacit', 'report', watcher.path)}")
+        return FINISHED_WELL
+    go_on = command("tacit", "train", "JOB.toml", "--out", watcher.path, "--resume")
+    print(f"           nobody is training it: go on with {go_on}")
+    return NOT_FINISHED
+
+
+def _follow(watcher: Watcher, every: float | None) -> Seen:
+    """Show the run until it ends."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        return _follow_plainly(watcher, every or PLAIN_EVERY)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        while not _over(seen := watcher.look()):
+            live.update(Text("\n".join(lines(seen))), refresh=True)
+            time.sleep(every or EVERY)
+    return seen
+
+
+def _follow_plainly(watcher: Watcher, every: float) -> Seen:
+    """A line each time, where something is new."""
+    last = -1
+    while not _over(seen := watcher.look()):
+        if len(seen.trace) != last:
+            last = len(seen.trace)
+            print(one_line(seen))
+            sys.stdout.flush()
+        time.sleep(every)
+    return seen
+
+
+def _over(seen: Seen) -> bool:
+    from tacit.runtime.watching import FINISHED, STOPPED
+
+    return seen.state in (FINISHED, STOPPED)
+
+
+# --- in words ----------------------------------------------------------------------------------------
+
+
+def lines(seen: Seen) -> list[str]:
+    """A run as it is, a line for each thing."""
+    rows = [("run", f"{seen.name}: {seen.state}" if seen.name else seen.state)]
+    if seen.trace:
+        rows += [("round", _round(seen)), *_objective(seen), ("speed", _speed(seen)), ("sent", _sent(seen))]
+        rows.append(("privacy", _privacy(seen)))
+    return [f"{title:<10} {text}" for title, text in rows]
+
+
+def one_line(seen: Seen) -> str:
+    """A run as it is, in one line."""
+    if not seen.trace:
+        return seen.state
+    objective = "".join(f"  objective {text}" for _, text in _objective(seen))
+    return f"round {_round(seen)}{objective}  {_speed(seen)}  {_sent(seen)}"
+
+
+def _round(seen: Seen) -> str:
+    most = f" of at most {seen.most_rounds}" if seen.most_rounds else ""
+    return f"{seen.trace[-1].round}{most}"
+
+
+def _objective(seen: Seen) -> list[tuple[str, str]]:
+    """Nothing in a private run, where nobody may know it."""
+    last = seen.trace[-1]
+    if not math.isfinite(last.objective):
+        return []
+    if math.isfinite(seen.gap):
+        return [("objective", f"{last.objective:.6g}, gap {seen.gap:.1e}")]
+    return [("objective", f"{last.objective:.6g}, residuals {last.primal:.1e} and {last.dual:.1e}")]
+
+
+def _speed(seen: Seen) -> str:
+    speed, last = seen.speed, seen.trace[-1]
+    said = f"{speed:.3g} rounds/s, " if math.isfinite(speed) else ""
+    return f"{said}{duration(last.seconds)} {'in all' if _over(seen) else 'so far'}"
+
+
+def _sent(seen: Seen) -> str:
+    down, up = (sum(getattr(row, name) for row in seen.trace) for name in ("bytes_down", "bytes_up"))
+    return f"{size(down)} to the parties, {size(up)} back" if down else f"{size(up)} between neighbours"
+
+
+def _privacy(seen: Seen) -> str:
+    spent = seen.trace[-1].epsilon
+    if not math.isfinite(spent):
+        return "none: epsilon is infinite"
+    return f"epsilon {spent:.4g}, planned for all rounds together: it counts as spent from the first one on"

@@ -1,0 +1,267 @@
+"""How good a trained model is: against each party alone and against all data in one place.
+
+It is computed once, at the end of training, where all files are at hand, and saved as evaluation.json. In a private run
+it follows from labels and from scores of single rows, which no certificate covers. So only rows that were held out are
+looked at, nothing is trained without noise on rows of a protected party, and the file is for the label holder (for each
+node its own lines, where the rows are split).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.data.holdout import HeldOut
+from tacit.data.wording import duration
+from tacit.errors import TacitError
+from tacit.plan.graph import PrivateGraphPlan
+from tacit.problem.losses import LOSSES, Loss, Modified
+from tacit.report.apart import Clock, OutOfTimeError, join_columns, stack_rows, train_apart
+from tacit.report.measures import calibration, measure, roc, spread
+from tacit.runtime.graph.run import GraphResult
+from tacit.runtime.model import PartyModel, joint_scores
+from tacit.runtime.result import RunResult
+from tacit.runtime.store import Begun
+from tacit.types import Shard, Vector
+
+FORMAT = 1
+JOINT, ALONE, POOLED = "joint", "alone", "pooled"
+MOST_ROWS = 1_000_000  # beyond, no other model is trained to compare with
+LEAST_SECONDS = 2.0  # that comparing may take, however short the training was
+SERVED = ("gram", "labels")  # mechanisms after which predictions of other rows cost no more privacy
+ON_DISK = (
+    "Nothing was evaluated: the rows stayed on disk, to keep within the memory of the job. Score rows that fit into "
+    "memory with tacit predict."
+)
+NO_HOLDOUT = (
+    "Nothing was evaluated: in a private run the scores of rows that were trained on are covered by no certificate. "
+    "Add holdout = 0.2 under [job] to keep rows out of training and evaluate on these."
+)
+NOT_SERVED = (
+    "Nothing was evaluated: this run's certificate covers what was sent, not the model, so that predictions must not "
+    "be made for anyone from whom rows are to be protected."
+)
+WITHOUT_NOISE = (
+    "Without noise, no party but the one with the labels was trained alone, and no pooled model either: in a private "
+    "run nobody may know what these would be."
+)
+NODES_WITHOUT_NOISE = "No pooled model was trained: in a private run nobody may know what it would be."
+RANDOMIZED = (
+    "The labels were randomized by their contributors: all figures are measured against the randomized labels, which "
+    "makes every model look worse than it is, and none was trained alone or pooled."
+)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows to evaluate on; `aside` says whether they were held out."""
+
+    shards: Sequence[Shard]
+    labels: Vector
+    aside: bool
+
+
+def evaluate(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
+    """Evaluate a trained model, as plain values for evaluation.json.
+
+    Parameters
+    ----------
+    result : RunResult or GraphResult
+        What was trained.
+    begun : Begun
+        The job with its data: rows trained on and rows held out.
+    """
+    rows = _rows(begun)
+    loss = _plain_loss(result.plan.problem.loss)
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "private": result.certificate.private,
+        "held_out": rows.aside,
+        "rows": {
+            "trained": len(begun.labels.values),
+            "held_out": len(rows.labels) if rows.aside else 0,
+            "evaluated": len(rows.labels),
+        },
+        "loss": loss,
+        "task": LOSSES[loss].task,
+        "classes": list(begun.labels.classes),
+        "models": [],
+        "notes": [],
+    }
+    refused = _refusal(result, begun, rows)
+    if refused:
+        record["rows"]["evaluated"] = 0
+        return record | {"notes": [refused]}
+    clock = Clock(max(LEAST_SECONDS, result.seconds))
+    if isinstance(result, GraphResult):
+        _evaluate_nodes(record, result, begun, rows, clock)
+    else:
+        _evaluate_parties(record, result, begun, rows, clock)
+    return record | {"seconds": time.perf_counter() - clock.began}
+
+
+def _rows(begun: Begun) -> _Rows:
+    held: HeldOut | None = begun.held
+    return _Rows(begun.shards, begun.labels.values, False) if held is None else _Rows(held.shards, held.labels, True)
+
+
+def _refusal(result: RunResult | GraphResult, begun: Begun, rows: _Rows) -> str:
+    """Why a run is not evaluated; empty where it may be."""
+    if result.plan.problem.lean:
+        return ON_DISK
+    private = result.plan.private
+    if private is None or not result.certificate.private:
+        return ""
+    if isinstance(private, PrivateGraphPlan):
+        served = not begun.job.model.published
+    else:
+        served = private.mechanism in SERVED
+    if not served:
+        return NOT_SERVED
+    return "" if rows.aside else NO_HOLDOUT
+
+
+def _plain_loss(loss: Loss) -> str:
+    return loss.inner.name if isinstance(loss, Modified) else loss.name
+
+
+# --- other columns -----------------------------------------------------------------------------------
+
+
+def _evaluate_parties(record: dict[str, Any], result: RunResult, begun: Begun, rows: _Rows, clock: Clock) -> None:
+    """Joint, each alone, pooled; and what each party adds to the score."""
+    parts = {shard.name: part.score(shard.features) for part, shard in zip(result.parties, rows.shards, strict=True)}
+    scores = np.sum(list(parts.values()), axis=0) + result.constant
+    record["models"].append(_figures(JOINT, "", scores, rows.labels, record["loss"], _columns(begun.shards)))
+    record["shares"] = {name: spread(own) for name, own in parts.items()}
+    private, holder = result.certificate.private, begun.job.holder
+    wanted: list[tuple[str, list[int]]] = [  # a party's name, or nothing for all of them
+        (shard.name, [number]) for number, shard in enumerate(begun.shards) if not private or shard.name == holder
+    ]
+    if len(begun.shards) == 1:  # alone and pooled are what was trained
+        return
+    if private:
+        record["notes"].append(WITHOUT_NOISE)
+    else:
+        wanted.append(("", list(range(len(begun.shards)))))
+    _compare(record, begun, rows, clock, wanted)
+
+
+def _compare(
+    record: dict[str, Any], begun: Begun, rows: _Rows, clock: Clock, wanted: Sequence[tuple[str, list[int]]]
+) -> None:
+    """Train and measure other models, each on the columns of some parties, until the time is used up."""
+    for done, (name, numbers) in enumerate(wanted):
+        left = [_title(other) for other, _ in wanted[done:]]
+        if len(begun.labels.values) > MOST_ROWS:
+            record["notes"].append(f"{_listed(left)} not trained to compare with: more than {MOST_ROWS:,} rows.")
+            return
+        try:
+            model = train_apart(begun, [begun.shards[k] for k in numbers], begun.labels.values, clock)
+        except OutOfTimeError:
+            record["notes"].append(
+                f"{_listed(left)} not trained to compare with: {duration(clock.limit)} were not enough."
+            )
+            return
+        except TacitError as error:
+            record["notes"].append(f"{_title(name)} could not be trained to compare with: {error}")
+            continue
+        kind = ALONE if name else POOLED
+        shard = join_columns([rows.shards[k] for k in numbers])
+        scores = joint_scores([model[0]], model[1], [shard])
+        record["models"].append(_figures(kind, name, scores, rows.labels, record["loss"], len(shard.columns)))
+
+
+# --- other rows --------------------------------------------------------------------------------------
+
+
+def _evaluate_nodes(record: dict[str, Any], result: GraphResult, begun: Begun, rows: _Rows, clock: Clock) -> None:
+    """The joint model on all rows, and on those of each node beside the model of the node's own rows."""
+    whole = PartyModel(JOINT, result.nodes[0].columns, result.coef, -result.intercept)
+    scores = [whole.score(shard.features) for shard in rows.shards]
+    columns, loss = len(whole.columns), record["loss"]
+    record["models"].append(_figures(JOINT, "", np.concatenate(scores), rows.labels, loss, columns))
+    labels = _by_node(rows.labels, rows.shards)
+    record["nodes"] = [
+        {
+            "name": shard.name,
+            "trained": begun.shards[k].features.shape[0],
+            "evaluated": len(labels[k]),
+            JOINT: measure(scores[k], labels[k], loss) if len(labels[k]) else {},
+        }
+        for k, shard in enumerate(rows.shards)
+    ]
+    if begun.labels.epsilons is not None:
+        record["notes"].append(RANDOMIZED)
+        return
+    if len(begun.shards) == 1:
+        return
+    _nodes_alone(record, begun, rows, labels, clock)
+    if result.certificate.private:
+        record["notes"].append(NODES_WITHOUT_NOISE)
+    else:
+        _pool_rows(record, begun, rows, clock)
+
+
+def _nodes_alone(record: dict[str, Any], begun: Begun, rows: _Rows, labels: list[Vector], clock: Clock) -> None:
+    """Each node's own model, on its own rows."""
+    own = _by_node(begun.labels.values, begun.shards)
+    classes = 2 if record["task"] == "classification" else 1
+    for k, (node, shard) in enumerate(zip(record["nodes"], rows.shards, strict=True)):
+        if len(np.unique(own[k])) < classes or not len(labels[k]):
+            continue  # with labels of one class there is nothing to train, and the page shows a dash
+        try:
+            model, constant = train_apart(begun, [begun.shards[k]], own[k], clock)
+        except OutOfTimeError:
+            record["notes"].append(
+                f"From {node['name']} on no node was trained alone: {duration(clock.limit)} were not enough."
+            )
+            return
+        except TacitError as error:
+            record["notes"].append(f"{node['name']} alone could not be trained to compare with: {error}")
+            continue
+        node[ALONE] = measure(joint_scores([model], constant, [shard]), labels[k], record["loss"])
+
+
+def _pool_rows(record: dict[str, Any], begun: Begun, rows: _Rows, clock: Clock) -> None:
+    """The model of all rows in one place."""
+    both = [stack_rows(begun.shards), stack_rows(rows.shards)]
+    pooled = Begun(begun.job, begun.plan, both[:1], begun.labels)
+    _compare(record, pooled, _Rows(both[1:], rows.labels, rows.aside), clock, [("", [0])])
+
+
+def _by_node(labels: Vector, shards: Sequence[Shard]) -> list[Vector]:
+    return list(np.split(labels, np.cumsum([shard.features.shape[0] for shard in shards])[:-1]))
+
+
+# --- one model ---------------------------------------------------------------------------------------
+
+
+def _figures(kind: str, party: str, scores: Vector, labels: Vector, loss: str, columns: int) -> dict[str, Any]:
+    """What is said of one model."""
+    known = LOSSES[loss].task == "classification"
+    return {
+        "kind": kind,
+        "party": party,
+        "columns": columns,
+        "measures": measure(scores, labels, loss),
+        "roc": roc(scores, labels) if known else [],
+        "calibration": calibration(scores, labels, loss),
+    }
+
+
+def _columns(shards: Sequence[Shard]) -> int:
+    return sum(len(shard.columns) for shard in shards)
+
+
+def _title(name: str) -> str:
+    return f"{name} alone" if name else "all data in one place"
+
+
+def _listed(names: Sequence[str]) -> str:
+    text = ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
+    return text[0].upper() + text[1:] + (" was" if len(names) == 1 else " were")

@@ -1,0 +1,115 @@
+"""How good scores are: measures, and the points of the curves that a page draws. Everything here comes from labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from tacit.problem.losses import LOSSES
+from tacit.types import Vector
+
+MOST_POINTS = 120  # of a curve: more cannot be told apart in a picture
+GROUPS = 10  # of rows with similar predictions, in the picture of calibration
+LEAST_IN_GROUP = 10  # rows: of fewer, a mean says nothing
+
+Measures = dict[str, float]
+BETTER = {"auc": "higher", "accuracy": "higher", "r2": "higher"}  # the others: lower
+TITLES = {
+    "auc": "AUC",
+    "accuracy": "accuracy",
+    "log_loss": "log loss",
+    "r2": "R²",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "deviance": "mean Poisson deviance",
+}
+
+
+def measure(scores: Vector, labels: Vector, loss: str) -> Measures:
+    """The measures that fit a loss; AUC only where both classes are there.
+
+    Parameters
+    ----------
+    scores : array
+        Of the model, one for each row.
+    labels : array
+        -1 and +1, or numbers.
+    loss : str
+        Name of the loss that the model was trained with.
+    """
+    if LOSSES[loss].task == "classification":
+        return _of_classes(scores, labels, loss)
+    predicted = np.exp(scores) if LOSSES[loss].task == "counts" else scores
+    error = predicted - labels
+    found = {"rmse": float(np.sqrt(np.mean(error**2))), "mae": float(np.mean(np.abs(error)))}
+    spread = float(np.sum((labels - labels.mean()) ** 2))
+    if spread > 0:
+        found["r2"] = 1.0 - float(np.sum(error**2)) / spread
+    if LOSSES[loss].task == "counts":
+        from sklearn.metrics import mean_poisson_deviance
+
+        found["deviance"] = float(mean_poisson_deviance(labels, np.maximum(predicted, 1e-300)))
+    return found
+
+
+def _of_classes(scores: Vector, labels: Vector, loss: str) -> Measures:
+    from sklearn.metrics import roc_auc_score
+
+    found = {}
+    if len(np.unique(labels)) == 2:
+        found["auc"] = float(roc_auc_score(labels, scores))
+    found["accuracy"] = float(np.mean((scores > 0) == (labels > 0)))
+    if LOSSES[loss].log_odds:
+        found["log_loss"] = float(np.mean(np.logaddexp(0.0, -labels * scores)))
+    return found
+
+
+def roc(scores: Vector, labels: Vector) -> list[list[float]]:
+    """False and true positive rates, thinned out; empty where one class is missing."""
+    from sklearn.metrics import roc_curve
+
+    if len(np.unique(labels)) < 2:
+        return []
+    false, true, _ = roc_curve(labels, scores)
+    keep = _spread_out(false + true)  # steps of equal length along the curve
+    return [false[keep].round(4).tolist(), true[keep].round(4).tolist()]
+
+
+def calibration(scores: Vector, labels: Vector, loss: str) -> list[dict[str, Any]]:
+    """Mean prediction and mean outcome of groups of rows with similar predictions, about equal in size.
+
+    For a loss with probabilities these are probabilities of the positive class, else predicted numbers; nothing for
+    losses whose scores are neither.
+    """
+    kind = LOSSES[loss]
+    if kind.task == "classification" and not kind.log_odds:
+        return []
+    predicted, outcome = scores, labels
+    if kind.task == "classification":
+        predicted, outcome = expit(scores), (labels > 0).astype(np.float64)
+    elif kind.task == "counts":
+        predicted = np.exp(scores)
+    count = min(GROUPS, len(labels) // LEAST_IN_GROUP)
+    if count < 2:
+        return []
+    parts = np.array_split(np.argsort(predicted, kind="stable"), count)
+    return [
+        {"predicted": float(predicted[p].mean()), "observed": float(outcome[p].mean()), "rows": len(p)} for p in parts
+    ]
+
+
+def spread(values: Vector) -> dict[str, Any]:
+    """Standard deviation and five quantiles."""
+    quantiles = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95])
+    return {"deviation": float(np.std(values)), "quantiles": [float(value) for value in quantiles]}
+
+
+def _spread_out(position: Vector) -> npt.NDArray[np.int64]:
+    """Indices of at most so many points, the first and the last among them, evenly along `position`, which rises."""
+    if len(position) <= MOST_POINTS:
+        return np.arange(len(position))
+    wanted = np.linspace(position[0], position[-1], MOST_POINTS)
+    return np.unique(np.append(np.searchsorted(position, wanted[:-1]), len(position) - 1))

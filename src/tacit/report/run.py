@@ -1,0 +1,161 @@
+"""The page of a run: what was trained by whom, how good it is, how it went, and what its certificate says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+
+from tacit import __version__
+from tacit.data.wording import one_line
+from tacit.errors import InputError
+from tacit.report import pictures, run_pictures
+from tacit.report import run_words as words
+from tacit.report.measures import BETTER, TITLES
+from tacit.report.page import fill
+from tacit.report.saved_run import SavedRun, read_run
+from tacit.runtime.files import damaged, show_path, write_text
+from tacit.runtime.store import EVALUATION, REPORT
+
+Figure = dict[str, str]
+
+
+def write_report(run: str | Path, out: Path | None = None) -> Path:
+    """Write the page of a finished run: one file that needs no other, no network and no script.
+
+    Parameters
+    ----------
+    run : path
+        Directory of the run.
+    out : Path, optional
+        The file; report.html in the directory of the run by default.
+
+    Returns
+    -------
+    Path
+        Where it is. In a private run only its owner can read it.
+
+    Raises
+    ------
+    InputError
+        Where there is no finished run, a file is damaged, matplotlib is missing, or the page cannot be written.
+    """
+    pictures.check_matplotlib()
+    known = read_run(run)
+    path = known.path / REPORT if out is None else out
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
+    try:
+        page = report_page(known)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, TemplateError) as error:
+        raise damaged(
+            known.path / EVALUATION, f"it does not fit the run ({type(error).__name__}: {one_line(error)})"
+        ) from error
+    write_text(path, page, secret=known.certificate.private)
+    return path
+
+
+def report_page(run: SavedRun) -> str:
+    """The page as text."""
+    evaluation = run.evaluation or {}
+    return fill(
+        "run.html",
+        title=f"{run.job.name}: report of a run",
+        name=run.job.name,
+        lead=words.lead(run),
+        outcome=words.outcome(run),
+        warning=words.NOT_FOR_OTHERS if run.certificate.private and evaluation.get("models") else "",
+        on_graph=run.on_graph,
+        tiles=words.tiles(run),
+        job=words.job_rows(run),
+        parties=words.node_rows(run) if run.on_graph else words.party_rows(run),
+        matched=(evaluation.get("matching") or {}).get("by", ""),
+        models=words.model_rows(run),
+        held_out=bool(evaluation.get("held_out")),
+        evaluated=f"{evaluation['rows']['evaluated']:,}" if evaluation.get("models") else "",
+        notes=evaluation.get("notes", ["This run was not evaluated."]),
+        quality=_quality(run),
+        shares=None if run.on_graph else words.share_rows(run),
+        share_figures=_shares(run),
+        graph_figures=_graph(run),
+        way=_way(run),
+        traffic=words.traffic_rows(run),
+        outlook=run.result.get("outlook", []),
+        certificate=words.certificate_blocks(run),
+        private=run.certificate.private,
+        versions=run.versions,
+        version=__version__,
+        path=show_path(run.path),
+    )
+
+
+# --- pictures ----------------------------------------------------------------------------------------
+
+
+def _figure(draw: run_pictures.Draw, name: str, title: str, caption: str, size: Any = run_pictures.SIZE) -> Figure:
+    from markupsafe import Markup
+
+    svg = pictures.inline(draw, size, name, f"{title}. {caption}")
+    return {"title": title, "caption": caption, "svg": Markup(svg)}
+
+
+def _quality(run: SavedRun) -> list[Figure]:
+    """ROC, calibration and the first measure of each model."""
+    models, figures = words.models_of(run), []
+    if not models:
+        return []
+    key = next(name for name in words.ORDER if name in models[0]["measures"])
+    dots = [(words.title_of(model), model["measures"][key]) for model in models if key in model["measures"]]
+    curves = [(words.title_of(m), m["roc"], m["measures"]["auc"]) for m in models if m["roc"]]
+    if curves:
+        caption = "How many positive rows are found for how many false alarms; the dotted line is chance."
+        figures.append(_figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption))
+    groups = models[0]["calibration"]
+    if groups:
+        probability = bool(run.model.classes)
+        caption = (
+            f"The joint model, in {len(groups)} groups of rows with similar predictions; the dotted line is right."
+        )
+        figures.append(_figure(run_pictures.calibration(groups, probability), "calibration", "Calibration", caption))
+    if len(dots) > 1 and not curves:
+        title = TITLES[key]
+        caption = f"{title[0].upper()}{title[1:]}: {BETTER.get(key, 'lower')} is better."
+        figures.append(_figure(run_pictures.bars(dots, title), "models", "Joint, alone, together", caption))
+    return figures
+
+
+def _shares(run: SavedRun) -> list[Figure]:
+    known = (run.evaluation or {}).get("shares")
+    if not known:
+        return []
+    caption = "Thin: 90 % of rows. Thick: half of them. Mark: the middle one. A party that adds nothing stays at 0."
+    tall = 1.1 + 0.45 * len(known)
+    draw = run_pictures.shares(known)
+    return [_figure(draw, "shares", "What each party adds to a score", caption, (run_pictures.SIZE[0], tall))]
+
+
+def _graph(run: SavedRun) -> list[Figure]:
+    if not run.on_graph:
+        return []
+    graph = run.job.make_graph()
+    caption = f"{graph.nodes} nodes, {len(graph.edges)} edges. A node is the larger, the more rows it has."
+    figures = [_figure(run_pictures.graph(graph, run.plan["rows"]), "graph", "Who talks to whom", caption)]
+    draw = run_pictures.disagreement(run.trace)
+    if draw is not None:
+        caption = "Largest distance of a node's model from the mean, relative to the mean."
+        figures.append(_figure(draw, "agreement", "Agreement between nodes", caption))
+    return figures
+
+
+def _way(run: SavedRun) -> list[Figure]:
+    figures = []
+    draw = run_pictures.objective(run.trace)
+    if draw is not None:
+        figures.append(_figure(draw, "objective", "Objective", "Loss and penalty of the joint model after each round."))
+    if run.on_graph:
+        return figures
+    found = run_pictures.convergence(run.trace)
+    if found is not None:
+        figures.append(_figure(found[0], "convergence", "Convergence", f"{found[1].capitalize()}, on a log scale."))
+    return figures

@@ -1,0 +1,275 @@
+"""What a run's page says, in sentences and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tacit.data.wording import duration, plural, size
+from tacit.report.evaluation import ALONE, JOINT
+from tacit.report.measures import BETTER, TITLES
+from tacit.report.run_pictures import SAME, TOGETHER
+from tacit.report.saved_run import SavedRun
+
+DASH = "–"
+ARROWS = {"higher": "↑", "lower": "↓"}
+ORDER = ("auc", "accuracy", "log_loss", "r2", "rmse", "mae", "deviance")
+NOT_FOR_OTHERS = (
+    "Not for publication. The figures of this page come from labels and from scores of single rows, which no "
+    "certificate covers."
+)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number for people; a dash for none."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return DASH
+    if value and abs(value) < 1e-3:
+        return f"{value:.1e}"
+    return f"{value:.{digits}g}" if abs(value) >= 1 else f"{value:.{digits}f}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
+
+
+def lead(run: SavedRun) -> str:
+    """The run in a few sentences."""
+    names = list(run.job.names)
+    who = listed(names) if len(names) <= 4 else f"{len(names)} parties"
+    label = next(spec.label for spec in run.job.parties if spec.label is not None)
+    together = "trained one model together" if len(names) > 1 else "trained a model"
+    rounds = plural(int(run.result["rounds"]), "round")
+    how = "other rows with the same columns" if run.on_graph else "other columns of the same rows"
+    first = f"{who} {together}, to predict “{label}”: {run.rows:,} rows, {rounds}."
+    return f"{first} They hold {how}." if len(names) > 1 else first
+
+
+def outcome(run: SavedRun) -> str:
+    """What the joint model is worth, beside what the party with the labels has; empty where nothing was evaluated."""
+    models = models_of(run)
+    if not models:
+        return ""
+    key = next(name for name in ORDER if name in models[0]["measures"])
+    joint = models[0]["measures"][key]
+    where = "rows that were held out" if run.evaluation and run.evaluation["held_out"] else "the rows it was trained on"
+    said = f"On {where}, its {TITLES[key]} is {number(joint)}"
+    if run.on_graph:
+        return f"{said}.{_nodes_that_gain(run, key)}"
+    holder = run.job.holder  # a party without the labels could train nothing by itself
+    own = [model for model in models if model["kind"] == ALONE and model["party"] == holder]
+    if not own or key not in own[0]["measures"]:
+        return said + "."
+    return f"{said}; {holder}, which has the label, reaches {number(own[0]['measures'][key])} by itself."
+
+
+def _nodes_that_gain(run: SavedRun, key: str) -> str:
+    """At how many nodes the joint model is better than the node's own."""
+    nodes = (run.evaluation or {}).get("nodes", [])
+    pairs = [
+        (node[JOINT][key], node[ALONE][key]) for node in nodes if key in node[JOINT] and key in node.get(ALONE, {})
+    ]
+    if not pairs:
+        return ""
+    sign = 1 if key in BETTER else -1
+    better = sum(sign * joint > sign * alone for joint, alone in pairs)
+    return f" At {better} of {len(pairs)} nodes it is better than the node’s own model, on the node’s own rows."
+
+
+def models_of(run: SavedRun) -> list[dict[str, Any]]:
+    """The models that were evaluated, the joint one first."""
+    return [] if run.evaluation is None else list(run.evaluation["models"])
+
+
+def title_of(model: Mapping[str, Any]) -> str:
+    """A model in words."""
+    if model["kind"] == JOINT:
+        return "joint model"
+    return f"{model['party']} alone" if model["kind"] == ALONE else TOGETHER
+
+
+def _given(run: SavedRun, model: Mapping[str, Any]) -> str:
+    """What a party that trains alone would have to be given."""
+    return ", given the label" if model["kind"] == ALONE and model["party"] != run.job.holder else ""
+
+
+def tiles(run: SavedRun) -> list[tuple[str, str]]:
+    """The few numbers on top: value and what it is."""
+    found = []
+    models = models_of(run)
+    if models:
+        key = next(name for name in ORDER if name in models[0]["measures"])
+        found.append((number(models[0]["measures"][key], 3), f"{TITLES[key]} of the joint model"))
+    found.append((f"{run.rows:,}", "rows trained on"))
+    found.append((str(run.result["rounds"]), "rounds" if run.result["rounds"] != 1 else "round"))
+    found.append((duration(float(run.result["seconds"])), "of training"))
+    found.append((size(total_bytes(run)), "sent"))
+    target = run.certificate.target
+    if run.certificate.private and target is not None:
+        found.append(
+            (f"ε = {run.certificate.epsilon(target.delta):.3g}", f"at δ = {target.delta:g}".replace("-", "\u2011"))
+        )
+    else:
+        found.append(("ε = ∞", "not private"))
+    return found
+
+
+def total_bytes(run: SavedRun) -> int:
+    """All payload."""
+    sent = run.result["traffic"]
+    return int(sent["bytes"] if "bytes" in sent else sent["bytes_down"] + sent["bytes_up"])
+
+
+def job_rows(run: SavedRun) -> list[tuple[str, str]]:
+    """The job: what was minimised and how."""
+    model = run.job.model
+    rows = [
+        ("loss", f"{model.loss}, penalty {model.penalty}, alpha = {model.alpha:g}"),
+        ("method", _method(run)),
+        ("stopped", _stopped(run)),
+    ]
+    if run.model.classes:
+        negative, positive = run.model.classes
+        rows.insert(0, ("label", f"{positive} is positive, {negative} is negative"))
+    if run.job.holdout:
+        rows.append(
+            ("held out", f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on")
+        )
+    return rows
+
+
+def _method(run: SavedRun) -> str:
+    privacy = run.plan["privacy"] or {}
+    found = str(privacy.get("mechanism") or run.plan["method"])
+    named = f"{found}, with noise" if run.plan["privacy"] and found != "labels" else found
+    named = "consensus ADMM, without noise" if named == "none" else named
+    named = f"{run.plan['method']}, on labels that were randomized once" if named == "labels" else named
+    return f"{named}, numbers sent under masks" if run.job.secure_aggregation else named
+
+
+def _fixed_rounds(run: SavedRun) -> bool:
+    """Whether the number of rounds was fixed beforehand."""
+    privacy = run.plan["privacy"]
+    return bool(privacy) and privacy.get("mechanism") != "labels"
+
+
+def _stopped(run: SavedRun) -> str:
+    if _fixed_rounds(run):
+        return "after the number of rounds that was planned"
+    if run.result["converged"]:
+        gap = run.result["gap"]
+        sure = f", certified within {gap:.1e} of the optimum" if isinstance(gap, float) else ""
+        objective = run.result["objective"]
+        known = f" at objective {objective:.6g}" if isinstance(objective, float) else ""
+        return f"by its rule (tol = {run.plan['tol']:g}){known}{sure}"
+    return f"NOT converged: its rule (tol = {run.plan['tol']:g}) did not hold after {run.result['rounds']} rounds"
+
+
+def party_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
+    """Who took part: a table for other columns."""
+    matching = (run.evaluation or {}).get("matching", {})
+    head = ["party", "columns", "rows matched", "rows dropped"]
+    total = run.rows + _aside(run)
+    rows = []
+    for spec, part in zip(run.job.parties, run.model.parties, strict=True):
+        dropped = matching.get("dropped", {}).get(spec.name)
+        name = f"{spec.name} (has the label)" if spec.label else spec.name
+        count = DASH if dropped is None else f"{dropped:,}"
+        rows.append([name, f"{len(part.columns):,}", f"{total:,}", count])
+    return head, rows
+
+
+def _aside(run: SavedRun) -> int:
+    known = run.evaluation
+    return int(known["rows"]["held_out"]) if known else 0
+
+
+def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
+    """Joint, alone, pooled: a table of measures."""
+    models = models_of(run)
+    keys = [key for key in ORDER if any(key in model["measures"] for model in models)]
+    head = ["model", "columns", *(f"{TITLES[key]} {ARROWS[BETTER.get(key, 'lower')]}" for key in keys)]
+    rows = [
+        [
+            title_of(model) + _given(run, model),
+            f"{model['columns']:,}",
+            *(number(model["measures"].get(key)) for key in keys),
+        ]
+        for model in models
+    ]
+    return head, rows
+
+
+def share_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
+    """What each party adds: counts and norms, and how far its part of the score spreads; never coefficients."""
+    known = (run.evaluation or {}).get("shares", {})
+    head = ["party", "coefficients", "not zero", "norm of its coefficients", "spread of its part of the score"]
+    rows = []
+    for part in run.model.parties:
+        shown = run.model_is_covered  # else even these tell of rows what no certificate covers
+        norm = number(float(np.linalg.norm(part.coef))) if shown else DASH
+        used = f"{np.count_nonzero(part.coef):,}" if shown else DASH
+        spread = number(known[part.name]["deviation"]) if part.name in known else DASH
+        rows.append([part.name, f"{part.coef.size:,}", used, norm, spread])
+    return head, rows
+
+
+def node_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
+    """The nodes: sizes, neighbours, agreement, and the joint model beside the node's own, on the node's rows."""
+    known = {node["name"]: node for node in (run.evaluation or {}).get("nodes", [])}
+    measures = [set(node.get(JOINT, {})) for node in known.values()]
+    key = next((key for key in ORDER if any(key in own for own in measures)), "")
+    head = ["node", "rows trained on", "neighbours", "its model from the mean"]
+    head += ["rows tried on", f"{TITLES[key]}, joint", f"{TITLES[key]}, alone"] if key else []
+    graph, rows = run.job.make_graph(), []
+    for name, count, distance in zip(run.job.names, run.plan["rows"], run.distances(), strict=True):
+        node = known.get(name, {})
+        own = [f"{node.get('evaluated', 0):,}"] if key else []
+        own += [number(node.get(which, {}).get(key)) for which in (JOINT, ALONE)] if key else []
+        neighbours = graph.neighbours(name)
+        said = ", ".join(neighbours) if len(neighbours) <= 4 else f"{len(neighbours)} nodes"
+        rows.append([name, f"{count:,}", said or DASH, _near(distance), *own])
+    return head, rows
+
+
+def _near(distance: float) -> str:
+    return "the same" if distance < SAME else f"{distance:.1e}"
+
+
+def traffic_rows(run: SavedRun) -> list[tuple[str, str]]:
+    """Bytes and time."""
+    sent, seconds = run.result["traffic"], float(run.result["seconds"])
+    rounds = max(1, int(run.result["rounds"]))
+    if "bytes" in sent:
+        rows = [
+            ("between neighbours", size(sent["bytes"])),
+            ("over the busiest edge", size(sent["bytes_busiest_edge"])),
+        ]
+    else:
+        rows = [("to the parties", size(sent["bytes_down"])), ("back from them", size(sent["bytes_up"]))]
+    return [
+        *rows,
+        ("in each round", size(total_bytes(run) / rounds)),
+        ("time of training", duration(seconds)),
+        ("time of a round", duration(seconds / rounds)),
+    ]
+
+
+def certificate_blocks(run: SavedRun) -> list[dict[str, Any]]:
+    """The certificate's own words, as headings with sentences or lists; the software is named elsewhere."""
+    blocks: list[dict[str, Any]] = []
+    for line in str(run.certificate).splitlines()[1:]:
+        if line.startswith("  - "):
+            blocks[-1]["items"].append(line.removeprefix("  - "))
+        elif line.endswith(":"):
+            blocks.append({"title": line.removesuffix(":"), "words": "", "items": []})
+        elif line and not line.startswith("Software: "):
+            title, colon, words = line.partition(": ")
+            plain = not blocks  # the headline, which has a colon of its own
+            blocks.append({"title": "" if plain or not colon else title, "words": line if plain else words or line})
+            blocks[-1]["items"] = []
+    return blocks

@@ -1,0 +1,112 @@
+"""A finished run as it lies in its directory, read for its page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.errors import InputError
+from tacit.job import Job, read_job
+from tacit.privacy.certificate import Certificate
+from tacit.runtime.files import damaged, read_json
+from tacit.runtime.predict import SavedModel, load_model
+from tacit.runtime.saved import MODEL
+from tacit.runtime.store import CERTIFICATE, EVALUATION, JOB, PLAN, RESULT, TRACE
+from tacit.runtime.trace_file import read_trace
+from tacit.types import Trace
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """Everything that a page says of a run; `evaluation` is None where none was made."""
+
+    path: Path
+    job: Job
+    plan: dict[str, Any]
+    result: dict[str, Any]
+    trace: Trace
+    certificate: Certificate
+    model: SavedModel
+    evaluation: dict[str, Any] | None
+    versions: dict[str, str]
+
+    @property
+    def on_graph(self) -> bool:
+        """Whether the rows are split."""
+        return self.job.split == "samples"
+
+    @property
+    def rows(self) -> int:
+        """Rows that were trained on."""
+        known = self.plan["rows"]
+        return sum(known) if isinstance(known, list) else int(known)
+
+    @property
+    def model_is_covered(self) -> bool:
+        """Whether numbers made from the model tell nothing that the certificate does not cover."""
+        if not self.certificate.private:
+            return True
+        privacy = self.plan["privacy"] or {}
+        return not self.job.model.published and privacy.get("mechanism") not in ("shares", "published")
+
+    def distances(self) -> list[float]:
+        """Where the rows are split: how far each node's model is from the mean, relative to it."""
+        joint = np.append(self.model.parties[0].coef, self.model.constant)
+        found = []
+        for name in self.job.names:
+            file = self.path / MODEL / f"{name}.json"
+            record = read_json(file)
+            try:
+                own = np.array([*record["coef"], -record["offset"]], dtype=np.float64)
+                found.append(float(np.linalg.norm(own - joint) / max(float(np.linalg.norm(joint)), 1e-300)))
+            except (KeyError, TypeError, ValueError) as error:
+                raise damaged(file, "it holds no model of a node") from error
+        return found
+
+
+def read_run(path: str | Path) -> SavedRun:
+    """Read a finished run.
+
+    Raises
+    ------
+    InputError
+        Where there is no finished run, or one of its files is missing or damaged; the message names the file.
+    """
+    run = Path(path)
+    model = load_model(run)
+    try:
+        job = read_job(run / JOB)
+    except InputError as error:
+        raise damaged(run / JOB, str(error)) from error
+    try:
+        certificate = Certificate.from_json((run / CERTIFICATE).read_bytes())
+    except (OSError, InputError) as error:
+        raise damaged(run / CERTIFICATE, str(error)) from error
+    plan, known = _plan(run / PLAN)
+    trace = read_trace(run / TRACE)
+    if not trace:
+        raise damaged(run / TRACE, "it holds no round")
+    evaluation = run / EVALUATION
+    return SavedRun(
+        path=run,
+        job=job,
+        plan=plan,
+        result=read_json(run / RESULT),
+        trace=trace,
+        certificate=certificate,
+        model=model,
+        evaluation=read_json(evaluation) if evaluation.exists() else None,
+        versions=known,
+    )
+
+
+def _plan(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """The plan, and the versions of the packages."""
+    record = read_json(file)
+    plan, versions = record.get("plan"), record.get("versions")
+    if not isinstance(plan, dict) or not isinstance(versions, dict):
+        raise damaged(file, "it holds no plan with the versions of the packages")
+    return plan, {name: str(version) for name, version in versions.items()}
