@@ -18,6 +18,7 @@ from bench import (
     private,
     private_rounds,
     rounds,
+    streamed,
 )
 
 PARTS: dict[str, ModuleType] = {
@@ -34,4 +35,5 @@ PARTS: dict[str, ModuleType] = {
     "graph-private": graph_private,
     "graph-sets": graph_sets,
     "graph-methods": graph_methods,
+    "streamed": streamed,
 }

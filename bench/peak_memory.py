@@ -21,9 +21,9 @@ _STATUS = Path("/proc/self/status")
 def main(method: str, n: int) -> None:
     """Fit a small problem, take the baseline, fit the large one."""
     _fit(method, 2000)
-    baseline = _read("VmRSS")
+    baseline = read_status("VmRSS")
     inputs = _fit(method, n)
-    print(_read("VmHWM"), baseline, inputs)
+    print(read_status("VmHWM"), baseline, inputs)
 
 
 def _fit(method: str, n: int) -> int:
@@ -42,7 +42,7 @@ def _model(method: str) -> VerticalClassifier:
     return VerticalClassifier(method=method, alpha=ALPHA, fit_intercept=False, max_rounds=ROUNDS, tol=0.0)
 
 
-def _read(field: str) -> int:
+def read_status(field: str) -> int:
     """Bytes of a field of the process status; the largest size so far where the system has no such file."""
     if not _STATUS.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

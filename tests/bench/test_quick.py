@@ -11,6 +11,8 @@ from bench.__main__ import main
 from bench.data import a9a, dense_blocks
 from bench.parts import PARTS
 from bench.row import Row
+from bench.streamed import QUICK_MEMORY
+from tacit.job.values import bytes_of
 
 CHEAP = (
     "paper_prototype",
@@ -40,6 +42,14 @@ def test_rounds_meet_their_targets_on_a9a():
     rows = PARTS["rounds"].run(quick=True)
     assert len(rows) == 4
     assert [row.name for row in rows if not row.met] == []
+
+
+def test_rows_on_disk_stay_below_the_memory_that_was_stated():
+    rows = PARTS["streamed"].run(quick=True)
+    peaks = [row for row in rows if row.name.startswith("peak memory")]
+    assert len(peaks) == 2
+    assert all(row.value < bytes_of(QUICK_MEMORY) / 1e9 for row in peaks)
+    assert all(math.isfinite(row.value) and row.value > 0 and row.met is None for row in rows)
 
 
 def test_main_prints_tables_and_writes_json(tmp_path, capsys):

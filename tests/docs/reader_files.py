@@ -47,7 +47,19 @@ def job_files(folder: Path) -> None:
     wards(folder)
 
 
+def large(folder: Path) -> None:
+    """bank.parquet and shop.parquet, of numbers alone."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(ROWS, 4))
+    bank = pd.DataFrame(rows[:, :2], columns=["age", "debt"]).assign(customer=np.arange(ROWS))
+    bank["default"] = (rows.sum(axis=1) + rng.logistic(size=ROWS) > 0).astype(int)
+    shop = pd.DataFrame(rows[:, 2:], columns=["visits", "spent"]).assign(customer=np.arange(ROWS))
+    bank.to_parquet(folder / "bank.parquet", index=False)
+    shop.sample(frac=1, random_state=1).to_parquet(folder / "shop.parquet", index=False)
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "docs/how-to/encode-columns.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
     "docs/how-to/job-files.md": job_files,
+    "docs/how-to/larger-than-memory.md": large,
 }

@@ -37,6 +37,8 @@ class Problem:
         For methods that draw samples of rows.
     sums_only : bool
         True where parties may send nothing but what the coordinator adds up: no least or largest values.
+    lean : bool
+        True where numbers per row are what memory is short of: the sides, all in one process, keep them once.
     """
 
     loss: Loss
@@ -51,6 +53,7 @@ class Problem:
     row_weights: Vector | None = None
     seed: int = 0
     sums_only: bool = False
+    lean: bool = False
 
     @property
     def total(self) -> float:

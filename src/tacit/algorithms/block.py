@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,26 @@ from tacit.types import Matrix, Vector
 
 ROWS_AT_ONCE = 8192  # a chunk of dense rows that stays in cache while its Gram matrix is formed
 CONSTANT = 1e-13  # a centred column whose squares are this small beside those of its mean was constant
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What `Block.sweep` returns, all of it about the block's centre, the Gram matrix as `Block.gram` has it.
+
+    Attributes
+    ----------
+    gradient : array
+        (D - 1 m')' residual.
+    cross : array
+        (D - 1 m')' diag(weights) steps.
+    pull, gram : array or None
+        (D - 1 m')' weights (with `project`), and the Gram matrix, where it was asked for.
+    """
+
+    gradient: Vector
+    cross: Vector
+    pull: Vector | None = None
+    gram: Vector | None = None
 
 
 class Block:
@@ -106,7 +127,18 @@ class Block:
         weights = np.ones(self.n) if weights is None else weights
         centre = self._mean_row(weights) if project else self.centre
         gram = self._gram_sparse(weights, centre) if self.is_sparse else self._gram_dense(weights, centre)
-        return gram if centre is None else _without_constants(gram, weights.sum() * centre**2)
+        return gram if centre is None else without_constants(gram, weights.sum() * centre**2)
+
+    def sweep(
+        self, residual: Vector | None, weights: Vector, steps: Vector, *, gram: bool, project: bool = False
+    ) -> Sweep:
+        """All products of a round that come before its direction; rows on disk are read once for them."""
+        gradient = np.zeros(self.d) if residual is None else self.correlate(residual)
+        cross = self.correlate_columns(weights, steps)
+        if not gram:
+            return Sweep(gradient, cross)
+        pull = self.correlate(weights) if project else None
+        return Sweep(gradient, cross, pull, self.gram(weights, project=project))
 
     def _gram_dense(self, weights: Vector, centre: Vector | None) -> Vector:
         gram = np.zeros((self.d, self.d))
@@ -142,7 +174,7 @@ class Block:
         return outer
 
 
-def _without_constants(gram: Vector, removed: Vector) -> Vector:
+def without_constants(gram: Vector, removed: Vector) -> Vector:
     """Zero the rows of columns that were constant: what centring left of them is rounding."""
     constant = np.diag(gram) <= CONSTANT * removed
     gram[constant, :] = 0.0

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from tacit.algorithms.block import Block
+from tacit.algorithms.block import Block, Sweep
 from tacit.types import Vector
 
 
@@ -16,20 +16,33 @@ class CurvatureSolver:
     """D' W D and (D' W D + ridge I)^-1 by one Cholesky factorisation, for a metric W that stays for several rounds.
 
     W = diag(weights), or with `project` diag(weights) after removing the weighted mean, which is the curvature
-    that is left once an intercept has been minimised out.
+    that is left once an intercept has been minimised out. What a sweep found is not computed again.
     """
 
     def __init__(
-        self, block: Block, weights: Vector, ridge: float, *, project: bool, outer: Vector | None = None
+        self,
+        block: Block,
+        weights: Vector,
+        ridge: float,
+        *,
+        project: bool,
+        outer: Vector | None = None,
+        swept: Sweep | None = None,
     ) -> None:
         self.block, self.weights, self.ridge, self.project = block, weights, ridge, project
-        self.mean_weights = weights / weights.sum()
         self.is_dual = outer is not None
+        self.swept = swept
         if outer is not None:
             self.root = np.sqrt(weights)
             self.gram = self.root[:, None] * self._project_outer(outer) * self.root
         else:
-            self.gram = block.gram(weights, project=project)
+            found = None if swept is None else swept.gram
+            self.gram = block.gram(weights, project=project) if found is None else found
+
+    @cached_property
+    def mean_weights(self) -> Vector:
+        """The weights, summing to 1; made when they are first needed."""
+        return np.asarray(self.weights / self.weights.sum())
 
     @cached_property
     def factor(self) -> tuple[Vector, bool]:
@@ -64,6 +77,14 @@ class CurvatureSolver:
         if self.project:
             product -= np.outer(self.block.correlate(self.weights), self.mean_weights @ steps)
         return product
+
+    def projected_cross(self, cross: Vector, steps: Vector) -> Vector:
+        """D' W steps from what a sweep found for them."""
+        if not self.project:
+            return cross
+        assert self.swept is not None
+        assert self.swept.pull is not None
+        return np.asarray(cross - np.outer(self.swept.pull, self.weights @ steps / self.weights.sum()))
 
     def times(self, x: Vector) -> Vector:
         """D' W D x for one vector or for columns."""

@@ -13,6 +13,8 @@ from tacit.errors import InputError
 
 if TYPE_CHECKING:
     from tacit.data.encode.fit import Encoding
+    from tacit.data.load import PartySpec
+    from tacit.data.sizes import PublicSize
     from tacit.job import Job
 
 HELP = "see rounds, noise, privacy and traffic before training"
@@ -108,7 +110,6 @@ def run(options: argparse.Namespace) -> int:
 
 def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
     """Sizes from the options, and from the files where the options leave any open."""
-    from tacit.data.sizes import public_size
     from tacit.data.wording import show
 
     known = {} if columns is None else parse_columns(columns, [spec.name for spec in job.parties])
@@ -121,10 +122,7 @@ def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
                 f"party {show(spec.name)}: there is no file {show(str(path))}: mend the path of data, or give --rows "
                 "and --columns to plan without files"
             )
-    found = {
-        spec.name: public_size(spec, job.parties, job.folder, job.encode, protected=spec.name in job.protected)
-        for spec in needed
-    }
+    found = {spec.name: _size(job, spec) for spec in needed}
     encodings = {name: size.encoding for name, size in found.items() if size.encoding is not None}
     widths = {spec.name: known.get(spec.name) or found[spec.name].columns for spec in job.parties}
     if given is not None:
@@ -135,6 +133,19 @@ def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
         held = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise InputError(f"without ids every party needs the same rows, but they are {held}: name an id for each party")
     return KnownSizes(min(lengths.values()), widths, matched, tuple(found), encodings)
+
+
+def _size(job: Job, spec: PartySpec) -> PublicSize:
+    """The size of one party's file; where rows are to stay on disk, by the description that the file carries."""
+    from tacit.data.sizes import PublicSize, public_size
+
+    if job.memory is None:
+        return public_size(spec, job.parties, job.folder, job.encode, protected=spec.name in job.protected)
+    from tacit.data.streamed import PartyFile
+
+    label = next(party.label for party in job.parties if party.name == job.holder)
+    file = PartyFile(spec, job.folder, label or "")
+    return PublicSize(file.rows, len(file.features))
 
 
 def parse_columns(text: str, names: list[str], option: str = "--columns") -> dict[str, int]:

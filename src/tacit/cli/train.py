@@ -76,6 +76,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="directory of the run (default: runs/NAME, by the job's name)")
     parser.add_argument("--engine", metavar="ENGINE", help="where it runs: in-process (default: what the job says)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the directory")
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="keep the process below so much, such as 2GB: rows of Parquet files are then left on disk",
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--report", action="store_true", help="also write report.html, as tacit report does")
     parser.add_argument(
@@ -92,6 +97,7 @@ def run(options: argparse.Namespace) -> int:
     from tacit.cli.evaluated import evaluate_run, report_if_possible
     from tacit.cli.samples import prepare_nodes
     from tacit.cli.search import with_alpha
+    from tacit.cli.streamed import with_memory
     from tacit.cli.summary import is_finished, summary
     from tacit.job import read_job
     from tacit.runtime.encoded import with_encoding
@@ -99,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 
     _check_interval(options.checkpoint_every)
     job = read_job(options.job)
-    job = replace(job, engine=options.engine or job.engine)
+    job = with_memory(replace(job, engine=options.engine or job.engine), options.memory)
     check_engine(job.engine)
     directory = RunDirectory(options.out or default_directory(job.name))
     with directory.locked(resume=options.resume):
@@ -122,7 +128,8 @@ def run(options: argparse.Namespace) -> int:
             directory.abandon()
             raise
         except KeyboardInterrupt:
-            again = command("tacit", "train", options.job, "--out", directory.path, "--resume")
+            memory = () if options.memory is None else ("--memory", options.memory)
+            again = command("tacit", "train", options.job, "--out", directory.path, *memory, "--resume")
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
         certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
@@ -149,12 +156,15 @@ def default_directory(name: str) -> Path:
 
 def prepare(job: Job) -> tuple[JobData, Begun]:
     """Read the data of a job and plan its run."""
+    from tacit.cli.streamed import prepare_streamed
     from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
     from tacit.problem.losses import get_loss
     from tacit.runtime.store import Begun
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
+    if job.memory is not None:
+        return prepare_streamed(job, loss)
     data = load_job_data(job)
     positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
     labels, held = encode_labels(data.labels, loss, job.holder, positive), None
@@ -196,6 +206,7 @@ def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) ->
     """The plan of a job, from its sizes."""
     from sklearn.utils import check_random_state
 
+    from tacit.job.values import bytes_of
     from tacit.plan import make_plan
 
     model = job.model
@@ -216,6 +227,7 @@ def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) ->
         holder=job.holder,
         seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
         secure_aggregation=job.secure_aggregation,
+        memory=None if job.memory is None else bytes_of(job.memory),
     )
 
 
@@ -242,7 +254,7 @@ def _check_interval(seconds: float | None) -> None:
 
 
 def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult | GraphResult:
-    from tacit.runtime.checkpoint import CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
+    from tacit.runtime.checkpoint import CHECKPOINT_SECONDS, LEAN_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
     from tacit.runtime.progress import progress
 
     the_run = _make_run(begun)
@@ -250,7 +262,8 @@ def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -
         print(f"going on after round {the_run.state.rounds}")
     if begun.plan.private is not None and not directory.checkpoint.exists():
         write_checkpoint(directory.checkpoint, the_run)  # the keys of the noise, before anything is sent
-    seconds = CHECKPOINT_SECONDS if options.checkpoint_every is None else options.checkpoint_every
+    usual = LEAN_CHECKPOINT_SECONDS if begun.plan.problem.lean else CHECKPOINT_SECONDS
+    seconds = usual if options.checkpoint_every is None else options.checkpoint_every
     save = Checkpoints(directory.checkpoint, seconds)
     with (
         progress(begun.plan, visible=not options.quiet) as show,

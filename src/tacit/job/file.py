@@ -1,6 +1,6 @@
 """The job file: its sections and keys, read and written.
 
-[job]      name, split, engine, rounds, tol, seed, secure_aggregation, holdout
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
 [graph]    kind or edges, with split = "samples"
@@ -32,6 +32,7 @@ from tacit.job.encode import COLUMNS, POSITIVE_LABEL, check_columns, columns_rec
 from tacit.job.encode import KEYS as ENCODE_KEYS
 from tacit.job.graph import KEYS as GRAPH_KEYS
 from tacit.job.graph import GraphSpec, make_spec
+from tacit.job.memory import check_memory
 from tacit.job.options import KEYS as OPTION_KEYS
 from tacit.job.options import SECTION as OPTIONS
 from tacit.job.options import make_options
@@ -41,7 +42,7 @@ from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
 from tacit.job.search import KEYS as SEARCH_KEYS
 from tacit.job.search import SearchSpec, check_search
-from tacit.job.values import NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
+from tacit.job.values import AMOUNT, NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
 from tacit.job.write import assignment
 from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
@@ -93,6 +94,9 @@ class Job:
         Numbers of the papers' methods, where the rows are split and the file has a section [privacy.options].
     secure_aggregation : bool
         Whether the parties' numbers travel under masks, so that only their sum can be read.
+    memory : str or None
+        How much the process may take, such as "2GB": rows of Parquet files are then left on disk, and their numbers
+        are used as they are (`scale = "none"`). None reads all rows into memory.
     holdout : float
         Part of the rows that is not trained on, so that the model can be tried on them; chosen by id, whatever the
         order of rows. 0 trains on all.
@@ -117,6 +121,7 @@ class Job:
     privacy: Privacy | None = None
     options: PaperOptions | None = None
     secure_aggregation: bool = False
+    memory: str | None = None
     holdout: float = 0.0
     graph: GraphSpec | None = None
     encode: EncodeRules = field(default_factory=EncodeRules)
@@ -256,6 +261,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "tol": NUMBER,
         "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
         "secure_aggregation": TRUTH,
+        "memory": AMOUNT,
         "holdout": PART,
     },
     "model": {
@@ -325,7 +331,7 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         check_search(document, split)
     parties = _parties(document.get("party", []), check_nodes if split == "samples" else check_parties)
     privacy, options = _privacy(document, split, [party.name for party in parties])
-    return Job(
+    job = Job(
         **{"name": path.stem, **top},
         model=model,
         privacy=privacy,
@@ -336,6 +342,8 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         graph=_graph(document, split, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
     )
+    check_memory(job)
+    return job
 
 
 def _graph(document: Mapping[str, Any], split: str, names: Sequence[str], seed: int) -> GraphSpec | None:

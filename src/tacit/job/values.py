@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -123,6 +124,31 @@ def _edges(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple((_text(a), _text(b)) for a, b in value)
 
 
+_UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def _amount(value: Any) -> str:
+    """Parse an amount of memory; it stays as written."""
+    text = _text(value)
+    bytes_of(text)
+    return text
+
+
+def bytes_of(amount: str) -> int:
+    """Bytes of an amount such as "2GB" or "1.5 GB".
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?) ?(kB|MB|GB|TB)", amount)
+    _need(found is not None)
+    assert found is not None
+    return round(float(found[1]) * _UNITS[found[2]])
+
+
+AMOUNT = Kind('an amount of memory such as "2GB" or "500MB"', _amount)
 TEXT = Kind("text in quotes, not empty", _text)
 TRUTH = Kind("true or false", _truth)
 NUMBER = Kind("a number, 0 or above", _number)

@@ -14,6 +14,7 @@ from tacit.algorithms.base import PrivateAlgorithm, Problem
 from tacit.data.wording import plural
 from tacit.errors import InputError
 from tacit.plan import describe
+from tacit.plan.budget import check_lean, fitting_window
 from tacit.plan.private import PrivatePlan, Sizes, plan_privacy, seen_loss
 from tacit.privacy.certificate import Certificate, not_private
 from tacit.privacy.secured import secured
@@ -116,12 +117,13 @@ def make_plan(
     seed: int = 0,
     holder: str | None = None,
     secure_aggregation: bool = False,
+    memory: int | None = None,
 ) -> Plan:
     """Check every choice against every other and fill in what is left open.
 
     `columns` says how many each party holds, where that is known: very wide blocks are left to "averaged".
     `holder` is the party with the labels, the first one where it is not said. With `secure_aggregation` the answers
-    travel under masks.
+    travel under masks. `memory` is how many bytes the process may take, where rows are left on disk for that.
 
     Raises
     ------
@@ -150,12 +152,15 @@ def make_plan(
         rows=rows,
         tol=float(tol),
         rho=_check_rho(rho, the_loss, len(party_names), rows, row_weights),
-        max_window=_window(rows, input_bytes),
+        max_window=_window(rows, input_bytes) if memory is None else fitting_window(memory, rows, len(party_names)),
         row_weights=row_weights,
         seed=seed,
         sums_only=bool(secure_aggregation),
+        lean=memory is not None,
     )
     chosen = _choose_method(method, problem, columns)
+    if memory is not None:
+        check_lean(chosen, private=privacy is not None, secure=bool(secure_aggregation))
     widths, masked = columns or (0,) * len(party_names), bool(secure_aggregation)
     sizes = Sizes(party_names, holder or party_names[0], rows, widths, int(max_rounds), masked)
     private = _check_unused(plan_privacy(privacy, problem, sizes), method, rho, int(max_rounds))

@@ -33,6 +33,10 @@ JOINT, ALONE, POOLED = "joint", "alone", "pooled"
 MOST_ROWS = 1_000_000  # beyond, no other model is trained to compare with
 LEAST_SECONDS = 2.0  # that comparing may take, however short the training was
 SERVED = ("gram", "labels")  # mechanisms after which predictions of other rows cost no more privacy
+ON_DISK = (
+    "Nothing was evaluated: the rows stayed on disk, to keep within the memory of the job. Score rows that fit into "
+    "memory with tacit predict."
+)
 NO_HOLDOUT = (
     "Nothing was evaluated: in a private run the scores of rows that were trained on are covered by no certificate. "
     "Add holdout = 0.2 under [job] to keep rows out of training and evaluate on these."
@@ -106,7 +110,9 @@ def _rows(begun: Begun) -> _Rows:
 
 
 def _refusal(result: RunResult | GraphResult, begun: Begun, rows: _Rows) -> str:
-    """Why a private run is not evaluated; empty where it may be."""
+    """Why a run is not evaluated; empty where it may be."""
+    if result.plan.problem.lean:
+        return ON_DISK
     private = result.plan.private
     if private is None or not result.certificate.private:
         return ""

@@ -19,6 +19,7 @@ from tacit.runtime.result import Run
 from tacit.types import Arrays, Trace, TraceRow, Vector
 
 CHECKPOINT_SECONDS = 2.0  # at most so often ...
+LEAN_CHECKPOINT_SECONDS = 60.0  # where a state has a few numbers for each of very many rows
 CHECKPOINT_SHARE = 0.1  # ... and never more than this part of the time
 _TRACE_FIELDS = tuple(field.name for field in dataclasses.fields(TraceRow))
 _WHOLE_FIELDS = ("round", "bytes_down", "bytes_up")

@@ -114,8 +114,9 @@ class Coordinator:
         for name in answers[0].arrays:
             parts = [cast("Vector", answer.arrays[name]) for answer in answers]
             reduce = {"min_": np.minimum, "max_": np.maximum}.get(name[:4], np.add)
-            result = parts[0] if len(parts) == 1 else reduce(parts[0], parts[1])
-            for part in parts[2:]:
+            in_place = len(parts) == 1 or self.plan.problem.lean  # there the first answer's room is the sum's
+            result = parts[0] if in_place else reduce(parts[0], parts[1])
+            for part in parts[1 if in_place else 2 :]:
                 reduce(result, part, out=result)
             total[name] = result
         return total

@@ -51,6 +51,7 @@ def run_loop(
         down += message.nbytes * len(answers)
         up += sum(answer.nbytes for answer in answers)
         progress = coordinator.combine(state.exchange, answers)
+        del answers  # their room is needed before the next ones come
         state.seconds = time.perf_counter() - clock
         if progress is None:
             continue

@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from tacit.algorithms.base import Algorithm, PartySide
-from tacit.algorithms.block import Block
 from tacit.algorithms.rows import RowClip
+from tacit.algorithms.streamed import make_block
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
@@ -24,7 +24,7 @@ class Party:
     def __init__(self, shard: Shard, plan: Plan, shared: Any) -> None:
         self.name = shard.name
         self.columns = shard.columns
-        self.block = Block(shard.features)
+        self.block = make_block(shard.features)
         if plan.problem.fit_intercept and isinstance(plan.algorithm, Algorithm):  # means of the data are data
             self.block.set_centre(plan.problem.row_weights)
         self.releaser: Releaser | None = None

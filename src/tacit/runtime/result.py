@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms.base import Algorithm
-from tacit.algorithms.block import Block
+from tacit.algorithms.memory.lean import WindowView
+from tacit.algorithms.streamed import make_block
 from tacit.errors import InputError, RunError
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
@@ -69,9 +70,11 @@ class Run:
         self.holder = next((shard for shard in shards if shard.name not in plan.asked_parties), None)
         with fitting_threads(shards), np.errstate(**QUIET):
             self.parties = [Party(shard, plan, self.shared) for shard in asked]
-            own = None if self.holder is None else Block(self.holder.features)
+            own = None if self.holder is None else make_block(self.holder.features)
             self.coordinator = Coordinator(plan, labels, own)
-        self.engine = InProcess(self.parties)
+        if isinstance(self.shared, WindowView):
+            self.shared.watch(self.coordinator.side.window)
+        self.engine = InProcess(self.parties, at_once=plan.problem.lean)
         self.state = LoopState()
         self._agreed = False
         self._broken = False
@@ -152,8 +155,8 @@ class Run:
     def restore(self, states: dict[str, Arrays], state: LoopState) -> None:
         """Go on from a snapshot."""
         if self.shared is not None:
-            self.shared.restore(states["shared"])
+            self.shared.restore(states.get("shared", {}))
+        self.coordinator.restore(states["coordinator"])  # first: parties may look at its window
         for party in self.parties:
             party.restore(states[f"party:{party.name}"])
-        self.coordinator.restore(states["coordinator"])
         self.state, self._agreed, self._broken = state, False, False

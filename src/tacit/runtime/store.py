@@ -36,6 +36,7 @@ from scipy import sparse
 
 from tacit.data.encode.fit import Encoding
 from tacit.data.holdout import HeldOut
+from tacit.data.rows_on_disk import StreamedRows
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
@@ -110,7 +111,7 @@ def fingerprint(shards: Sequence[Shard], labels: Labels) -> dict[str, Any]:
         shard.name: {
             "shape": list(shard.features.shape),
             "columns": _sha256([np.frombuffer(json.dumps(shard.columns).encode(), np.uint8)]),
-            "sha256": _sha256(_arrays_of(shard.features)),
+            "sha256": _digest(shard.features),
         }
         for shard in shards
     }
@@ -335,7 +336,7 @@ def model_objective(result: RunResult | GraphResult, begun: Begun) -> float:
         return math.nan  # it is a function of every row, and nobody may know it
     scores = joint_scores(result.parties, float(result.constant), begun.shards)
     penalty = sum(problem.regularizer.value(party.coef) for party in result.parties)
-    return float(problem.loss.value(scores, labels).mean()) + problem.alpha * penalty
+    return problem.loss.total(scores, labels) / len(labels) + problem.alpha * penalty
 
 
 # --- comparing ---------------------------------------------------------------------------------------
@@ -344,7 +345,7 @@ def model_objective(result: RunResult | GraphResult, begun: Begun) -> float:
 def _job_values(job: Job) -> dict[str, Any]:
     """Every value of a job that shapes the result; paths may change, for the data's own fingerprint is compared."""
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
-    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "holdout")
+    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "memory", "holdout")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
     values |= {f"encode.{key}": getattr(job.encode, key) for key in ENCODE_KEYS}
@@ -378,6 +379,10 @@ def _data_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
 def _section(record: dict[str, Any], key: str) -> dict[str, Any]:
     value = record.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def _digest(matrix: Any) -> str:
+    return matrix.sha256 if isinstance(matrix, StreamedRows) else _sha256(_arrays_of(matrix))
 
 
 def _arrays_of(matrix: Any) -> list[npt.NDArray[Any]]:

@@ -21,8 +21,9 @@ With an intercept every weighted product is taken after projecting out the const
 coordinator keeps b at its exact minimiser: the parties never see it.
 """
 
-from tacit.algorithms.base import Algorithm
+from tacit.algorithms.base import Algorithm, Problem
 from tacit.algorithms.memory.coordinator import MemoryCoordinator
+from tacit.algorithms.memory.lean import WindowView
 from tacit.algorithms.memory.outlook import Outlook
 from tacit.algorithms.memory.party import MemoryParty
 from tacit.problem.losses.base import Loss
@@ -35,11 +36,15 @@ def _refusal(loss: Loss, regularizer: Regularizer) -> str:
     return "" if regularizer.form == "quadratic" else f"penalty={regularizer.name!r} is not l2"
 
 
+def _shared(problem: Problem) -> Outlook | WindowView:
+    return WindowView() if problem.lean else Outlook(problem)
+
+
 MEMORY = Algorithm(
     "memory",
     refusal=_refusal,
     party=MemoryParty,
     coordinator=MemoryCoordinator,
-    shared=Outlook,
+    shared=_shared,
     follows=True,
 )

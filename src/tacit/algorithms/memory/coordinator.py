@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from tacit.algorithms.base import Problem, Progress
 from tacit.algorithms.memory.outlook import frozen_weights, window_size
-from tacit.algorithms.memory.predictions import Predictions
+from tacit.algorithms.memory.predictions import LeanPredictions, Predictions
 from tacit.algorithms.memory.subspace import Subspace
 from tacit.algorithms.memory.window import Window
 from tacit.types import Arrays, Vector
@@ -27,7 +28,7 @@ class MemoryCoordinator:
         self.problem = problem
         self.alpha = problem.alpha * problem.regularizer.l2
         self.sends_step = problem.loss.recover(np.zeros(1)) is None
-        self.predictions = Predictions(problem, labels)
+        self.predictions = (LeanPredictions if problem.lean else Predictions)(problem, labels)
         self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
         self.coefficients: Vector = np.zeros(0)
         self.round, self.plain = 0, False
@@ -106,7 +107,7 @@ class MemoryCoordinator:
         self.plain = float(total["direction_dots"][2]) > -0.5 * decrement  # the coupling led astray: leave it out once
         self.window.correct(total["move_dot_newest"])
         predictions = self.predictions
-        start, intercept = predictions.z, predictions.intercept
+        start, intercept = predictions.mark(), predictions.intercept
         subspace = Subspace(predictions, self.window, self.alpha, total)
         subspace.minimise()
         predictions.intercept += subspace.intercept_move()
@@ -118,10 +119,12 @@ class MemoryCoordinator:
         self._remember(subspace, start, intercept)
         return self._progress(objective, gradient2 / predictions.total**2, decrement / predictions.total)
 
-    def _remember(self, subspace: Subspace, start: Vector, intercept: float) -> None:
+    def _remember(self, subspace: Subspace, start: Any, intercept: float) -> None:
         row = subspace.penalty_gram @ subspace.cf
         self.coefficients = subspace.cf
-        step, moved = self.predictions.z - start, self.predictions.intercept - intercept
+        moved = self.predictions.intercept - intercept
+        settled = moved - subspace.intercept_move()  # what b moved by itself, after the step
+        step = self.predictions.moved_since(start, subspace.step(settled))
         self.window.add(step, moved, row[:-1], float(subspace.cf @ row))
 
     def _progress(self, objective: float, gradient2: float, decrement: float) -> Progress:

@@ -7,6 +7,7 @@ import numpy as np
 from tacit.algorithms.base import Problem
 from tacit.algorithms.block import Block
 from tacit.algorithms.linear import CurvatureSolver, solve_scaled
+from tacit.algorithms.memory.lean import WindowView
 from tacit.algorithms.memory.outlook import Outlook, compact, window_size
 from tacit.types import Arrays, Vector
 
@@ -16,7 +17,7 @@ COUPLING_CUTOFF = 1e-6  # eigenvalues of the scaled coupling matrix below this c
 class MemoryParty:
     """The party's side: its own block, its part of the window, and the coupled block Newton step."""
 
-    def __init__(self, problem: Problem, block: Block, outlook: Outlook) -> None:
+    def __init__(self, problem: Problem, block: Block, outlook: Outlook | WindowView) -> None:
         self.problem, self.block, self.outlook = problem, block, outlook
         self.ridge = problem.alpha * problem.regularizer.l2 * problem.total
         self.outer = block.outer() if block.d > block.n and self.ridge > 0 else None
@@ -39,11 +40,14 @@ class MemoryParty:
             for columns in (self.moves, self.cross, self.other, self.solved):
                 compact(columns, inbox["kept"])
         self._move(inbox, slot)
+        residual = inbox["residual"]
         if refresh or self.solver is None:
-            self._refresh()
+            gradient = self._refresh(residual)
         elif slot >= 0 and self.outlook.step is not None:
-            self._add_column(slot)
-        gradient = self.block.correlate(inbox["residual"]) + self.ridge * self.coef
+            gradient = self._add_column(slot, residual)
+        else:
+            gradient = self.block.correlate(residual)
+        gradient = gradient + self.ridge * self.coef
         newton = self.solver.solve(gradient)  # type: ignore[union-attr]
         self.direction = -newton
         used = int(inbox["gram"].shape[0])
@@ -72,26 +76,38 @@ class MemoryParty:
         self.coef = self.coef + move
         self.moves[:, slot] = move
 
-    def _refresh(self) -> None:
-        self.solver = CurvatureSolver(
-            self.block,
-            self.outlook.metric,
-            self.ridge,
-            project=self.problem.fit_intercept,
-            outer=self.outer,
-        )
-        used = self.outlook.used
-        if used:
-            self.cross[:, :used] = self.solver.cross_columns(self.outlook.steps[:, :used])
+    def _refresh(self, residual: Vector | None = None) -> Vector:
+        """Take another metric; returns D' residual, found in the same pass over the rows."""
+        outlook, project = self.outlook, self.problem.fit_intercept
+        used = outlook.used
+        steps = outlook.steps[:, :used]
+        if self.outer is not None:
+            self.solver = CurvatureSolver(self.block, outlook.metric, self.ridge, project=project, outer=self.outer)
+            cross = self.solver.cross_columns(steps)
+            gradient = np.zeros(self.block.d) if residual is None else self.block.correlate(residual)
+        else:
+            swept = self.block.sweep(residual, outlook.metric, steps, gram=True, project=project)
+            self.solver = CurvatureSolver(self.block, outlook.metric, self.ridge, project=project, swept=swept)
+            cross, gradient = self.solver.projected_cross(swept.cross, steps), swept.gradient
+        self.cross[:, :used] = cross
         self.other = self.cross - self.solver.times(self.moves)
         self.solved = self.solver.solve(self.other)
+        return gradient
 
-    def _add_column(self, slot: int) -> None:
+    def _add_column(self, slot: int, residual: Vector) -> Vector:
+        """Take in the newest step; returns D' residual, found in the same pass over the rows."""
         assert self.solver is not None
         assert self.outlook.step is not None
-        self.cross[:, slot] = self.solver.cross(self.outlook.step)
-        self.other[:, slot] = self.cross[:, slot] - self.solver.times(self.moves[:, slot])
+        step = self.outlook.step[:, None]
+        if self.solver.is_dual:
+            cross, gradient = self.solver.cross(step[:, 0]), self.block.correlate(residual)
+        else:
+            swept = self.block.sweep(residual, self.outlook.metric, step, gram=False)
+            cross, gradient = self.solver.projected_cross(swept.cross, step)[:, 0], swept.gradient
+        self.cross[:, slot] = cross
+        self.other[:, slot] = cross - self.solver.times(self.moves[:, slot])
         self.solved[:, slot] = self.solver.solve(self.other[:, slot])
+        return gradient
 
     def _coupling(self, gradient: Vector, inbox: Arrays, used: int) -> Vector:
         """How far the others' past moves are wanted again, given that this party moves too (a Schur complement)."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.algorithms.linear import solve_scaled
+from tacit.algorithms.memory.lean import Combination
 from tacit.algorithms.memory.predictions import Predictions
 from tacit.algorithms.memory.window import Window, bordered
 from tacit.types import Arrays, Vector
@@ -24,14 +25,14 @@ class Subspace:
     def __init__(self, predictions: Predictions, window: Window, alpha: float, total: Arrays) -> None:
         self.predictions, self.window, self.alpha = predictions, window, alpha
         heard = _is_more_than_rounding(total["share"], predictions.z)
-        self.share = heard * total["share"]
+        self.share = total["share"] if heard else 0.0 * total["share"]  # not copied: it has a number for every row
         pp, px = (heard * float(value) for value in total["direction_dots"][:2])
         self.start_norm2 = float(total["coef_norm2"][0])
         self.linear = np.append(total["move_dot_coef"], px)
         self.penalty_gram = bordered(window.gram, heard * total["move_dot_direction"], pp)
-        weighted = window.metric * self.share
-        gram = bordered(window.curvature_gram, window.columns.T @ weighted, float(self.share @ weighted))
-        self.sums = np.append(window.sums, weighted.sum())
+        products, own, total_weighted = window.products(self.share)
+        gram = bordered(window.curvature_gram, products, own)
+        self.sums = np.append(window.sums, total_weighted)
         self.model = window.projected(gram, self.sums) / predictions.total + alpha * self.penalty_gram
         self.cf = np.zeros(window.used + 1)
         self.shift = 0.0
@@ -58,6 +59,10 @@ class Subspace:
         """How far b has moved: its own shift, and the part inside the steps that are used again."""
         return self.shift + float(self.window.intercepts[: self.window.used] @ self.cf[:-1])
 
+    def step(self, more: float) -> Combination:
+        """How far z has moved, with so much `more` of b."""
+        return Combination(self.window.columns, self.share, self.cf, self.shift + more)
+
     def _newton(self) -> tuple[Vector, float, float]:
         """Direction over cf, the move of b that goes with it, and the slope of the objective along both."""
         residual, total = self.predictions.residual, self.predictions.total
@@ -75,18 +80,18 @@ class Subspace:
     def _advance(self, direction: Vector, shift: float, slope: float) -> bool:
         """Go along the direction as far as the true curvature says, less where that is too far."""
         predictions = self.predictions
-        step = self.window.columns @ direction[:-1] + direction[-1] * self.share + shift
-        curvature = float(predictions.curvature @ (step * step)) / predictions.total
+        step = predictions.combine(Combination(self.window.columns, self.share, direction, shift))
+        curvature = predictions.curvature_along(step) / predictions.total
         curvature += self.alpha * float(direction @ self.penalty_gram @ direction)
         length = -slope / curvature if curvature > 0 else 1.0
         before = self.objective()
         for _ in range(40):
             cf = self.cf + length * direction
-            loss = predictions.loss_at(predictions.z + length * step)
+            loss = predictions.loss_along(step, length)
             if loss + 0.5 * self.alpha * self.norm2(cf) <= before + 1e-4 * length * slope:
                 self.cf = cf
                 self.shift += length * shift
-                predictions.move(length * step, loss)
+                predictions.move(step, length, loss)
                 return True
             length /= 2
         return False

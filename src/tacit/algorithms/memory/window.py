@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
+from tacit.algorithms.memory.lean import Combination, row_slices
 from tacit.types import Arrays, Vector
 
-ROWS_AT_ONCE = 65536
 TOO_SMALL = 1e-4  # of the largest step: the rounding of a difference of z so small would be blown up by a large step,
 DEPENDENT = 1e-6  # and so would that of a step of which the others leave less than this part (of its square)
 
@@ -50,19 +50,29 @@ class Window:
         self.curvature_gram = _weighted_gram(self.columns, metric)
         self.sums = self.columns.T @ metric
 
-    def add(self, step: Vector, intercept: float, gram_row: Vector, gram_own: float) -> None:
+    def add(self, step: Vector | Combination, intercept: float, gram_row: Vector, gram_own: float) -> None:
         """Keep a step, with its part that moved b and its products in the parties' coefficients."""
         self.slot = self.next_slot
         self.next_slot = (self.slot + 1) % len(self.intercepts)
-        self.steps[:, self.slot] = step
+        for rows in row_slices(len(self.steps)):
+            self.steps[rows, self.slot] = step[rows]
         self.intercepts[self.slot] = intercept
         self.gram = with_row(self.gram, gram_row, gram_own, self.slot)
-        weighted = self.metric * step
-        products = self.columns.T @ weighted
-        self.curvature_gram = with_row(self.curvature_gram, products, float(products[self.slot]), self.slot)
+        products, own, total = self.products(self.newest)
+        self.curvature_gram = with_row(self.curvature_gram, products, own, self.slot)
         if self.slot == self.sums.size:
             self.sums = np.append(self.sums, 0.0)
-        self.sums[self.slot] = weighted.sum()
+        self.sums[self.slot] = total
+
+    def products(self, column: Vector) -> tuple[Vector, float, float]:
+        """S' W_f column, column' W_f column and the sum of W_f column, some rows at a time."""
+        products, own, total = np.zeros(self.used), 0.0, 0.0
+        for rows in row_slices(column.size):
+            weighted = self.metric[rows] * column[rows]
+            products += self.columns[rows].T @ weighted
+            own += float(column[rows] @ weighted)
+            total += float(weighted.sum())
+        return products, own, total
 
     def thin(self) -> Vector:
         """Forget the newest step, and those that are nearly rounding; return the slots of the others, oldest first."""
@@ -131,8 +141,7 @@ def _independent(gram: Vector) -> npt.NDArray[np.intp]:
 
 def _weighted_gram(columns: Vector, weights: Vector) -> Vector:
     gram = np.zeros((columns.shape[1],) * 2)
-    for start in range(0, len(weights), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
+    for rows in row_slices(len(weights)):
         part = np.sqrt(weights[rows, None]) * columns[rows]
         gram += part.T @ part
     return gram

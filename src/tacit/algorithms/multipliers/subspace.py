@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.algorithms.linear import solve_scaled
-from tacit.algorithms.memory.window import ROWS_AT_ONCE, Window
+from tacit.algorithms.memory.lean import ROWS_AT_ONCE
+from tacit.algorithms.memory.window import Window
 from tacit.algorithms.multipliers.loss import LossEnvelope, SmoothLoss
 from tacit.types import Arrays, Vector
 

@@ -1,0 +1,145 @@
+"""A party's columns whose rows stay on disk: the operations of `Block`, some rows at a time.
+
+| symbol | meaning |
+|---|---|
+| D | the party's n x d matrix, on disk |
+| m | the centre |
+| w, S | row weights, and columns of n numbers that are taken along |
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from tacit.algorithms.block import Block, Sweep, without_constants
+from tacit.data.rows_on_disk import ROWS_AT_ONCE, StreamedRows
+from tacit.errors import InputError
+from tacit.types import Matrix, Vector
+
+NONE = np.zeros(0)  # for weights that are all 1
+
+
+def make_block(features: Matrix) -> Block:
+    """The block of these features, wherever they are."""
+    return StreamedBlock(features) if isinstance(features, StreamedRows) else Block(features)
+
+
+class StreamedBlock(Block):
+    """D - 1 m' with D on disk; every product is one pass over the rows, and `sweep` makes several in one."""
+
+    def set_centre(self, weights: Vector | None) -> Vector:
+        """As `Block.set_centre`; the plain mean was taken when the rows were written."""
+        if weights is not None:
+            return super().set_centre(weights)
+        self.centre = centre = np.asarray(self.matrix.sums / self.n)
+        return centre
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Block:
+        """Refused: rows on disk are read in order."""
+        raise InputError("this method picks single rows, which --memory does not allow: train without --memory")
+
+    def mean_square(self) -> float:
+        """Mean squared norm of a row of D (without centring)."""
+        wide = (part.astype(np.float64).ravel() for _, part in self.matrix.pieces())
+        return sum(float(values @ values) for values in wide) / int(self.n)
+
+    def predict(self, x: Vector) -> Vector:
+        """(D - 1 m') x."""
+        product: Vector = self.matrix @ x
+        if self.centre is not None:
+            product -= self.centre @ x
+        return product
+
+    def _sum_rows(self, r: Vector) -> Vector:
+        columns = r.reshape(self.n, -1)
+        product = np.zeros((columns.shape[1], self.d))
+        for rows, part in self.matrix.pieces():
+            _add_products(part, NONE, columns[rows], product)
+        return product.T.reshape(self.d, *r.shape[1:])
+
+    def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
+        """(D - 1 m')' diag(weights) columns."""
+        return self.sweep(None, weights, columns, gram=False).cross
+
+    def gram(self, weights: Vector | None = None, *, project: bool = False) -> Vector:
+        """As `Block.gram`, in one pass."""
+        weights = np.ones(self.n) if weights is None else weights
+        gram = self.sweep(None, weights, np.zeros((self.n, 0)), gram=True, project=project).gram
+        assert gram is not None
+        return gram
+
+    def sweep(
+        self, residual: Vector | None, weights: Vector, steps: Vector, *, gram: bool, project: bool = False
+    ) -> Sweep:
+        """As `Block.sweep`, in one pass: products are taken about a centre near the mean, and moved after."""
+        near = self._near(project)
+        gradient, cross = np.zeros((1, self.d)), np.zeros((steps.shape[1], self.d))
+        pull, square = np.zeros(self.d), np.zeros((self.d, self.d))
+        room = np.empty((ROWS_AT_ONCE if gram else 0, self.d))
+        for rows, part in self.matrix.pieces():
+            if residual is not None:
+                _add_products(part, NONE, residual[rows, None], gradient)
+            if len(cross):
+                _add_products(part, weights[rows], steps[rows], cross)
+            if gram:
+                away = room[: len(part)]
+                _move_and_weigh(part, near, weights[rows], away, pull)
+                square += away.T @ away
+        found = Sweep(gradient[0], np.ascontiguousarray(cross.T))
+        if self.centre is not None:
+            if residual is not None:
+                found.gradient[:] -= self.centre * residual.sum()
+            found.cross[:] -= np.outer(self.centre, steps.T @ weights)
+        return self._with_gram(found, pull, square, float(weights.sum()), project) if gram else found
+
+    def _near(self, project: bool) -> Vector:
+        """A centre about which the products lose no digits."""
+        if self.centre is not None:
+            return self.centre
+        return np.asarray(self.matrix.sums / self.n) if project else np.zeros(self.d)
+
+    def _with_gram(self, found: Sweep, pull: Vector, square: Vector, total: float, project: bool) -> Sweep:
+        """Move the Gram matrix to the centre that is asked for, from one near it."""
+        near, about = self._near(project), self.centre
+        if project:
+            shift = pull / total  # of the weighted mean from `near`
+            square = square - total * np.outer(shift, shift)
+            about = near + shift
+        if about is not None:
+            square = without_constants(square, total * about**2)
+        return Sweep(found.gradient, found.cross, pull if self.centre is not None else pull + total * near, square)
+
+    def outer(self) -> Vector:
+        """Refused: it has a number for every two rows."""
+        raise InputError(
+            f"a party has more columns ({self.d}) than rows ({self.n}), for which --memory is not made: "
+            "train without --memory"
+        )
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})  # pragma: no cover - compiled
+def _add_products(part, weights, columns, product):  # type: ignore[no-untyped-def]
+    """Add (weights columns)' part to `product`; no weights count as ones. Sums of sums: the rows are a few."""
+    d = part.shape[1]
+    sums = np.zeros((columns.shape[1], d))
+    for i in range(part.shape[0]):
+        for k in range(columns.shape[1]):
+            factor = columns[i, k] * weights[i] if weights.size else columns[i, k]
+            for j in range(d):
+                sums[k, j] += factor * np.float64(part[i, j])
+    product += sums
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})  # pragma: no cover - compiled
+def _move_and_weigh(part, near, weights, away, pull):  # type: ignore[no-untyped-def]
+    """Write sqrt(weights) (part - near) to `away`, and add (part - near)' weights to `pull`."""
+    sums = np.zeros(part.shape[1])
+    for i in range(part.shape[0]):
+        weight, root = weights[i], np.sqrt(weights[i])
+        for j in range(part.shape[1]):
+            value = np.float64(part[i, j]) - near[j]
+            sums[j] += weight * value
+            away[i, j] = root * value
+    pull += sums

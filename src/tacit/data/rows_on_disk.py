@@ -1,0 +1,152 @@
+"""Rows of numbers in a scratch file: written once, then read block by block, whatever their size.
+
+The file has no name where the system allows that, so that it is gone when the process ends, however it ends. Reading
+fills two buffers in turn: while one is worked on, a thread fills the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from tacit.data.wording import one_line, show, size
+from tacit.errors import InputError, RunError
+from tacit.types import Vector
+
+BLOCK_BYTES = 8 << 20  # of one buffer
+ROWS_AT_ONCE = 4096  # rows that stay in cache while they are multiplied
+SPARE_BYTES = 64 << 20  # left free on the disk
+
+Numbers = npt.NDArray[Any]
+
+
+class StreamedRows:
+    """A dense n x d matrix on disk, float32 or float64, of which only some rows are ever in memory.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy dtype
+    sha256 : str
+        Of the content, row by row.
+    sums : array
+        Sum of each column.
+    """
+
+    def __init__(self, file: IO[bytes], shape: tuple[int, int], dtype: npt.DTypeLike, sha256: str, sums: Vector):
+        self.shape, self.dtype, self.sha256, self.sums = shape, np.dtype(dtype), sha256, sums
+        self._file = file
+        weakref.finalize(self, file.close)  # whoever forgets the rows gives their room back
+
+    @property
+    def nbytes(self) -> int:
+        """Size on disk."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    def close(self) -> None:
+        """Give the room on the disk back."""
+        self._file.close()
+
+    def blocks(self) -> Iterator[tuple[int, Numbers]]:
+        """The rows in order, a block at a time with the number of its first row; valid until the next block."""
+        n, d = self.shape
+        rows = max(1, min(n, BLOCK_BYTES // (d * self.dtype.itemsize)))
+        buffers = [np.empty((rows, d), self.dtype) for _ in range(2)]
+        self._file.seek(0)
+        with ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(self._fill, buffers[0][: min(rows, n)])
+            for number, start in enumerate(range(0, n, rows)):
+                block = coming.result()
+                after = min(rows, n - start - len(block))
+                if after:
+                    coming = reader.submit(self._fill, buffers[(number + 1) % 2][:after])
+                yield start, block
+
+    def pieces(self) -> Iterator[tuple[slice, Numbers]]:
+        """The rows in order, few enough at a time for the cache; valid until the next ones."""
+        for first, block in self.blocks():
+            for start in range(0, len(block), ROWS_AT_ONCE):
+                part = block[start : start + ROWS_AT_ONCE]
+                yield slice(first + start, first + start + len(part)), part
+
+    def __matmul__(self, x: Vector) -> Vector:
+        """The product with a vector, in float64."""
+        product, x = np.empty(self.shape[0]), np.ascontiguousarray(x, dtype=np.float64)
+        for first, block in self.blocks():
+            _multiply(block, x, product[first : first + len(block)])
+        return product
+
+    def _fill(self, block: Numbers) -> Numbers:
+        view = block.data.cast("B")
+        done = 0
+        while done < len(view):
+            got = self._file.readinto(view[done:])  # type: ignore[attr-defined]
+            if not got:
+                raise RunError("the scratch file of rows ends too early: train again")
+            done += got
+        return block
+
+
+def write_rows(blocks: Iterable[Numbers], shape: tuple[int, int], dtype: npt.DTypeLike, party: str) -> StreamedRows:
+    """Write blocks of rows, which come in order, to a scratch file.
+
+    Raises
+    ------
+    InputError
+        Where the disk has too little room.
+    """
+    file = scratch_file(shape[0] * shape[1] * np.dtype(dtype).itemsize, party)
+    digest, sums = hashlib.sha256(), np.zeros(shape[1])
+    try:
+        for block in blocks:
+            put(file, block, party)
+            digest.update(block.data.cast("B"))
+            sums += block.sum(axis=0, dtype=np.float64)
+    except BaseException:
+        file.close()
+        raise
+    return StreamedRows(file, shape, dtype, digest.hexdigest(), sums)
+
+
+def scratch_file(nbytes: int, party: str) -> IO[bytes]:
+    """An open file without a name, for so many bytes; refused where they do not fit."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if nbytes + SPARE_BYTES > free:
+        raise InputError(
+            f"party {show(party)}: its rows take {size(nbytes)} of scratch space, and {show(folder)} has "
+            f"{size(free)} free: set TMPDIR to a folder with more room"
+        )
+    return tempfile.TemporaryFile(buffering=0, prefix="tacit-rows-")
+
+
+def put(file: IO[bytes], block: Numbers, party: str) -> None:
+    """Write a contiguous block where the file stands."""
+    view = block.data.cast("B")
+    try:
+        while len(view):
+            view = view[file.write(view) :]
+    except OSError as error:
+        raise InputError(
+            f"party {show(party)}: cannot write its rows to scratch space in {show(tempfile.gettempdir())} "
+            f"({one_line(error)}): set TMPDIR to a folder with more room"
+        ) from error
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # pragma: no cover - compiled
+def _multiply(block, x, out):  # type: ignore[no-untyped-def]
+    """Write block @ x, with sums in float64."""
+    for i in range(block.shape[0]):
+        total = 0.0
+        for j in range(block.shape[1]):
+            total += np.float64(block[i, j]) * x[j]
+        out[i] = total
