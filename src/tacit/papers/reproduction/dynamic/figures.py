@@ -42,7 +42,6 @@ def convergence(at: Readings, alpha: float) -> Draw:
         axes.set_xlim(0, at.iterations)
         tidy(axes, "iteration", LOSS)
         legend(axes, **OUTSIDE)
-        figure.subplots_adjust(left=0.11, right=0.68, bottom=0.14, top=0.95)
 
     return draw
 
@@ -67,7 +66,6 @@ def sound_forms(at: Readings) -> Draw:
             tidy(axes, "iteration", LOSS if axes is panels[0] else "", title)
         panels[1].plot([], [], color="#222222", lw=0.9, ls=(0, (3, 2)), label="as published")
         legend(panels[1], **OUTSIDE)
-        figure.subplots_adjust(left=0.09, right=0.79, bottom=0.14, top=0.92, wspace=0.1)
 
     return draw
 
@@ -110,7 +108,6 @@ def tradeoff(at: Readings, name: str, iteration: int) -> Draw:
             axes.set_xscale("log")
             tidy(axes, ALPHA, what)
             legend(axes, loc="lower center", bbox_to_anchor=(0.5, 1.01), borderaxespad=0.0)
-        figure.subplots_adjust(left=0.09, right=0.98, bottom=0.13, top=0.8, wspace=0.24)
 
     return draw
 
@@ -135,7 +132,6 @@ def by_alpha(at: Readings, when: str, what: str) -> Draw:
             axes.set_ylim(bottom=0.0)
         tidy(axes, ALPHA, LOSS if what == "loss" else "wrong labels (part of the test rows)")
         legend(axes, **OUTSIDE)
-        figure.subplots_adjust(left=0.11, right=0.68, bottom=0.14, top=0.95)
 
     return draw
 
@@ -153,7 +149,6 @@ def by_eta(at: Readings) -> Draw:
         axes.set_yscale("log")
         tidy(axes, "eta: weight of the distance from neighbours", LOSS)
         legend(axes, **OUTSIDE)
-        figure.subplots_adjust(left=0.11, right=0.68, bottom=0.14, top=0.95)
 
     return draw
 
@@ -178,6 +173,5 @@ def densities(at: Readings) -> Draw:
             legend(axes, loc="upper left")
         left.set_ylim(0, 1.6)
         right.set_ylim(top=20)
-        figure.subplots_adjust(left=0.09, right=0.98, bottom=0.14, top=0.92, wspace=0.2)
 
     return draw
