@@ -13,6 +13,7 @@ import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
 from tacit import VerticalClassifier
+from tacit.cli.samples import prepare_nodes
 from tacit.cli.train import prepare
 from tacit.job import read_job
 from tacit.report import evaluation
@@ -239,3 +240,19 @@ def test_a_plan_counts_the_rows_that_are_trained_on(files: Any, tacit: Any) -> N
     files.job = ""
     fewer = json.loads(tacit("plan", files.write(), "--json", "--rows", "90", "--columns", "bank=3,shop=4").out)
     assert record["noise"] == fewer["noise"]
+
+
+def test_scales_are_learnt_from_trained_rows_alone(files: Any) -> None:
+    files.job = "holdout = 0.25"
+    _, begun = prepare(read_job(files.write()))
+    for shard in begun.shards:
+        assert np.asarray(shard.features).mean(axis=0) == pytest.approx(0, abs=1e-9)
+        assert np.asarray(shard.features).std(axis=0) == pytest.approx(1, abs=1e-9)
+
+
+def test_scales_of_nodes_are_learnt_from_trained_rows_alone(tmp_path: Path) -> None:
+    path = Nodes(tmp_path, job="holdout = 0.25").write()
+    begun = prepare_nodes(read_job(path), path.name)
+    rows = np.vstack([np.asarray(shard.features) for shard in begun.shards])
+    assert rows.mean(axis=0) == pytest.approx(0, abs=1e-9)
+    assert rows.std(axis=0) == pytest.approx(1, abs=1e-9)
