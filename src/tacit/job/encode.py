@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.data.encode.saved import MOST_BUCKETS
 from tacit.data.encode.spec import DATE, KINDS, SCALES, ColumnSpec
-from tacit.data.wording import listing, nearest, show
+from tacit.data.wording import show
 from tacit.errors import InputError
-from tacit.job.values import TRUTH, Kind, one_of, whole_number
+from tacit.job.values import TRUTH, Kind, one_of, parse_keys, whole_number
 from tacit.privacy.request import Privacy
 
 if TYPE_CHECKING:
@@ -105,16 +105,7 @@ def _column(name: str, values: Any, place: str) -> ColumnSpec:
     """One column."""
     if not isinstance(values, dict):
         raise InputError(f"{place} = {show(values)} is not allowed: write a table, such as {{ low = 18, high = 90 }}")
-    parsed = {}
-    for key, value in values.items():
-        if key not in COLUMN_KEYS:
-            hint = nearest(key, list(COLUMN_KEYS))
-            raise InputError(f"unknown key {show(f'{place}.{key}')}{hint}: allowed are {listing(COLUMN_KEYS)}")
-        try:
-            parsed[key] = COLUMN_KEYS[key].parse(value)
-        except ValueError as error:
-            must = COLUMN_KEYS[key].allowed
-            raise InputError(f"{place}.{key} = {show(value)} is not allowed: it must be {must}") from error
+    parsed = parse_keys(values, COLUMN_KEYS, place)
     if any(isinstance(values.get(key), datetime.date) for key in ("low", "high")):
         parsed.setdefault("kind", DATE)
     return ColumnSpec(name, **parsed)

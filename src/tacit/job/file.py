@@ -42,7 +42,7 @@ from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
 from tacit.job.search import KEYS as SEARCH_KEYS
 from tacit.job.search import SearchSpec, check_search
-from tacit.job.values import AMOUNT, NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, whole_number
+from tacit.job.values import AMOUNT, NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, parse_keys, whole_number
 from tacit.job.write import assignment
 from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
@@ -378,18 +378,7 @@ def _section(values: Any, section: str, number: int | None = None) -> dict[str, 
     place = section if number is None else f"{section} {number}"
     if not isinstance(values, dict):
         raise InputError(f"{place} = {show(values)} is not allowed: it must be a section, [{section}]")
-    allowed = _KEYS[section]
-    parsed = {}
-    for key, value in values.items():
-        if key not in allowed:
-            hint = nearest(key, list(allowed))
-            raise InputError(f"unknown key {show(f'{place}.{key}')}{hint}: allowed are {listing(allowed)}")
-        try:
-            parsed[key] = allowed[key].parse(value)
-        except ValueError as error:
-            must = allowed[key].allowed
-            raise InputError(f"{place}.{key} = {show(value)} is not allowed: it must be {must}") from error
-    return parsed
+    return parse_keys(values, _KEYS[section], place)
 
 
 def _parties(values: Any, check: Callable[[Sequence[PartySpec]], None]) -> tuple[PartySpec, ...]:

@@ -1,12 +1,15 @@
-"""Kinds of value that a job file may hold."""
+"""Kinds of value that a job file may hold, and the tables of keys that are read by them."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tacit.data.wording import listing, nearest, show
+from tacit.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -169,3 +172,24 @@ LISTS_BY_NAME = Kind(
 POSITIVE_OR_AUTO = Kind('a number above 0, or "auto"', lambda value: value if value == "auto" else _positive(value))
 NAMES = Kind("a list of column names in quotes, none twice, not empty", _names)
 EDGES = Kind('a list of pairs of parties, such as [["a", "b"], ["b", "c"]]', _edges)
+
+
+def parse_keys(values: Mapping[str, Any], allowed: Mapping[str, Kind], place: str) -> dict[str, Any]:
+    """Values of a table of the file, each of the kind that its key has; `place` is the table's name in refusals.
+
+    Raises
+    ------
+    InputError
+        For an unknown key, or a value that is not allowed.
+    """
+    parsed = {}
+    for key, value in values.items():
+        if key not in allowed:
+            hint = nearest(key, list(allowed))
+            raise InputError(f"unknown key {show(f'{place}.{key}')}{hint}: allowed are {listing(allowed)}")
+        try:
+            parsed[key] = allowed[key].parse(value)
+        except ValueError as error:
+            must = allowed[key].allowed
+            raise InputError(f"{place}.{key} = {show(value)} is not allowed: it must be {must}") from error
+    return parsed

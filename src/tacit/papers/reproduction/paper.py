@@ -20,8 +20,7 @@ class Paper:
         "sharing", "dynamic" or "pdml".
     title, authors : str
     summary : str
-        What came out, in two or three sentences for the top of the page, is not here but in `sections`: this one says
-        what the paper does.
+        What the paper does; what came out of it here is said in `sections`.
     pieces : callable
         quick -> all pieces of work; the quick ones are a small version of each, with the same names.
     sections : callable
