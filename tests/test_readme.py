@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tacit.cli.train import plan_job
 from tacit.data.encode.spec import ColumnSpec
 from tacit.job import read_job
+from tacit.plan.from_job import plan_job
 from tacit.privacy.request import Privacy
 
 README = (Path(__file__).parents[1] / "README.md").read_text()

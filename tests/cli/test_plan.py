@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.cli.train import plan_job, prepare
+from tacit.cli.train import prepare
 from tacit.job import read_job
+from tacit.plan.from_job import plan_job
 from tacit.runtime.result import Run
 from tests.cli.test_private_jobs import FORMS
 from tests.cli.wards import NAMES, Nodes

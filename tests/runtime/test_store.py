@@ -18,9 +18,10 @@ from tacit.plan import make_plan
 from tacit.runtime import checkpoint
 from tacit.runtime.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
 from tacit.runtime.files import plain_number, write_atomically
+from tacit.runtime.labels import Labels
 from tacit.runtime.predict import load_model
 from tacit.runtime.result import Run
-from tacit.runtime.store import Begun, Labels, RunDirectory, fingerprint
+from tacit.runtime.store import Begun, RunDirectory, fingerprint
 from tacit.types import Shard
 
 

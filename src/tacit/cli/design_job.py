@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from tacit.cli.bar import progress_bar
 from tacit.cli.design_directory import PICTURE, POINTS, Done, LossNoise, held, read_done, write_done
 from tacit.cli.design_points import Measured
-from tacit.cli.samples import labels_by_node, plan_nodes, prepare_nodes
+from tacit.cli.samples import labels_by_node, prepare_nodes
 from tacit.cli.wording import tell
 from tacit.errors import InputError
+from tacit.plan.from_job import plan_nodes
 
 if TYPE_CHECKING:
     from tacit.job import Job

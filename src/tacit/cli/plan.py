@@ -71,9 +71,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan the job and print the plan."""
-    from tacit.cli.train import check_engine, plan_job
+    from tacit.cli.train import check_engine
     from tacit.data.holdout import held_count
     from tacit.job import read_job
+    from tacit.plan.from_job import plan_job
 
     job = read_job(options.job)
     check_engine(job.engine)

@@ -43,8 +43,8 @@ class NodeSizes:
 
 def print_plan(job: Job, options: argparse.Namespace) -> None:
     """Plan the job and print the plan."""
-    from tacit.cli.samples import plan_nodes
     from tacit.data.holdout import held_count
+    from tacit.plan.from_job import plan_nodes
 
     try:
         sizes = find_node_sizes(job, options.rows, options.columns)

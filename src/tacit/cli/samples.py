@@ -11,17 +11,16 @@ if TYPE_CHECKING:
     from tacit.data.holdout import HeldOut
     from tacit.data.nodes import NodesData
     from tacit.job import Job
-    from tacit.plan import GraphPlan
     from tacit.problem.losses import Loss
-    from tacit.runtime.store import Begun, Labels
+    from tacit.runtime.labels import Labels
+    from tacit.runtime.store import Begun
     from tacit.types import Shard, Vector
-
-METHODS = ("auto", "none", "gaussian", "dual", "primal", "pdml")
 
 
 def prepare_nodes(job: Job, file: str) -> Begun:
     """Read the data of a job and plan its run; refusals name the job's file."""
     from tacit.job import load_job_nodes
+    from tacit.plan.from_job import plan_nodes
     from tacit.problem.losses import get_loss
     from tacit.runtime.store import Begun
 
@@ -64,53 +63,6 @@ def _hold_out(
     return shards, replace(labels, values=values, epsilons=known), epsilons, held
 
 
-def plan_nodes(
-    job: Job, rows: tuple[int, ...], columns: int, epsilons: Mapping[str, Sequence[float] | Vector]
-) -> GraphPlan:
-    """The plan of a job, from its sizes and from the epsilons of labels that came randomized."""
-    from sklearn.utils import check_random_state
-
-    from tacit.plan import make_graph_plan
-
-    model = job.model
-    return make_graph_plan(
-        loss=model.loss,
-        penalty=model.penalty,
-        alpha=model.alpha,
-        fit_intercept=model.fit_intercept,
-        method=method_of(job, randomized=bool(epsilons)),
-        published=model.published,
-        rho=model.rho,
-        max_rounds=job.rounds,
-        tol=job.tol,
-        privacy=job.privacy,
-        options=job.options,
-        graph=job.make_graph(),
-        rows=rows,
-        columns=columns,
-        seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),
-        secure_aggregation=job.secure_aggregation,
-        label_epsilons={name: [float(value) for value in own] for name, own in epsilons.items()},
-    )
-
-
-def method_of(job: Job, *, randomized: bool) -> str:
-    """The method that the job names, or the one that answers what it asks."""
-    from tacit.data.wording import nearest, show
-
-    method = job.model.method
-    if method not in METHODS:
-        raise InputError(
-            f'model.method = {show(method)} is not for split = "samples"{nearest(method, METHODS)}: '
-            f"choose one of {', '.join(METHODS)}"
-        )
-    if method != "auto":
-        return method
-    if job.privacy is None:
-        return "none"
-    return "pdml" if randomized or job.privacy.label_epsilon is not None else "gaussian"
-
-
 def labels_by_node(begun: Begun) -> list[Vector]:
     """Each node's labels."""
     import numpy as np
@@ -141,8 +93,8 @@ def _encode(
 
     import numpy as np
 
-    from tacit.cli.train import encode_labels
     from tacit.data.wording import show
+    from tacit.runtime.labels import encode_labels
 
     if loss.task != "classification":
         parts = [encode_labels(own, loss, name, positive).values for own, name in zip(labels, names, strict=True)]

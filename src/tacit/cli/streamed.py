@@ -36,8 +36,9 @@ def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
     """Plan a job on rows that stay on disk, and bring them there."""
     import numpy as np
 
-    from tacit.cli.train import encode_labels, plan_job
     from tacit.data.streamed import open_files, stream_training_data
+    from tacit.plan.from_job import plan_job
+    from tacit.runtime.labels import encode_labels
     from tacit.runtime.store import Begun
 
     files = open_files(job.parties, job.folder)

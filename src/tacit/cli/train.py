@@ -19,11 +19,9 @@ from tacit.errors import InputError, RunError
 if TYPE_CHECKING:
     from tacit.data.load import JobData
     from tacit.job import Job
-    from tacit.plan import Plan
-    from tacit.problem.losses import Loss
     from tacit.runtime.graph.run import GraphResult, GraphRun
     from tacit.runtime.result import Run, RunResult
-    from tacit.runtime.store import Begun, Labels, RunDirectory
+    from tacit.runtime.store import Begun, RunDirectory
     from tacit.types import Shard, TraceRow
 
 HELP = "train what a job file describes"
@@ -159,7 +157,9 @@ def prepare(job: Job) -> tuple[JobData, Begun]:
     from tacit.cli.streamed import prepare_streamed
     from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
+    from tacit.plan.from_job import plan_job
     from tacit.problem.losses import get_loss
+    from tacit.runtime.labels import encode_labels
     from tacit.runtime.store import Begun
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
@@ -177,58 +177,6 @@ def prepare(job: Job) -> tuple[JobData, Begun]:
     plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
     plan.problem.loss.check_labels(labels.values)
     return data, Begun(job, plan, shards, labels, held, data.encodings)
-
-
-def encode_labels(values: Any, loss: Loss, party: str, positive: str | float | bool | None = None) -> Labels:
-    """Labels as the loss wants them: -1 and +1 (for `positive`, where it is chosen), or numbers."""
-    import numpy as np
-
-    from tacit.data.labels import encode_binary
-    from tacit.data.wording import show
-    from tacit.runtime.store import Labels
-
-    if loss.task == "classification":
-        encoded, classes = encode_binary(values, party=party, positive=positive)
-        plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
-        return Labels(encoded, tuple(plain))
-    if positive is not None:
-        raise InputError(f"positive = {show(positive)} is for two classes, not for loss {show(loss.name)}: remove it")
-    try:
-        return Labels(np.asarray(values, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"party {show(party)}: the labels are not numbers ({show(values[0])}, ...), which loss {show(loss.name)} "
-            "needs: encode them, or choose a loss for two classes, such as logistic"
-        ) from error
-
-
-def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) -> Plan:
-    """The plan of a job, from its sizes."""
-    from sklearn.utils import check_random_state
-
-    from tacit.job.values import bytes_of
-    from tacit.plan import make_plan
-
-    model = job.model
-    return make_plan(
-        loss=model.loss,
-        penalty=model.penalty,
-        alpha=model.alpha,
-        fit_intercept=model.fit_intercept,
-        method=model.method,
-        rho=model.rho,
-        max_rounds=job.rounds,
-        tol=job.tol,
-        privacy=job.privacy,
-        party_names=tuple(spec.name for spec in job.parties),
-        rows=rows,
-        input_bytes=input_bytes,
-        columns=columns,
-        holder=job.holder,
-        seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
-        secure_aggregation=job.secure_aggregation,
-        memory=None if job.memory is None else bytes_of(job.memory),
-    )
 
 
 def _nbytes(matrix: Any) -> int:

@@ -58,12 +58,13 @@ from tacit.runtime.files import (
     write_text,
 )
 from tacit.runtime.graph.run import GraphResult, GraphRun
+from tacit.runtime.labels import Labels
 from tacit.runtime.model import joint_scores
 from tacit.runtime.result import Run, RunResult
 from tacit.runtime.saved import FORMAT, JOINT, write_model
 from tacit.runtime.trace_file import growing_trace, write_trace
 from tacit.runtime.versions import versions
-from tacit.types import Shard, TraceRow, Vector
+from tacit.types import Shard, TraceRow
 
 JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
 LOCK, PRINT, SEARCH = "run.lock", "data.json", "search.json"
@@ -71,18 +72,6 @@ SEARCHED = {"alpha", "alphas", "folds", "rule", "seconds", "traffic"}  # what se
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 EVALUATION, REPORT = "evaluation.json", "report.html"
 TRIES, PAUSE = 5, 0.05  # to take the lock: who watches a run may hold it for an instant
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What the labels mean: their classes where there are two, the negative one first.
-
-    Where the rows are split, those of all nodes follow each other; `epsilons` say at which each was randomized before.
-    """
-
-    values: Vector
-    classes: tuple[Any, ...] = ()
-    epsilons: Vector | None = None
 
 
 @dataclass(frozen=True)
