@@ -56,7 +56,7 @@ class RecordingEngine:
 
 @dataclass
 class Door:
-    """What passed `Party._release`: bare as the party gave it, and as it left."""
+    """What passed `Party.release`: bare as the party gave it, and as it left."""
 
     bare: list[dict[str, np.ndarray]] = field(default_factory=list)
     released: list[Carried] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Door:
 
 def watch_door(monkeypatch: pytest.MonkeyPatch) -> Door:
     """Record all that passes the one door of every party until the test ends."""
-    door, release = Door(), Party._release
+    door, release = Door(), Party.release
 
     def watched(self: Party, message: Message, arrays: dict[str, np.ndarray]) -> Message:
         bare = {name: np.array(array) for name, array in arrays.items()}
@@ -73,7 +73,7 @@ def watch_door(monkeypatch: pytest.MonkeyPatch) -> Door:
         door.released.append(Carried.of(result))
         return result
 
-    monkeypatch.setattr(Party, "_release", watched)
+    monkeypatch.setattr(Party, "release", watched)
     return door
 
 

@@ -121,11 +121,9 @@ def _by_position(tables: Sequence[Table]) -> Alignment:
 
 def _by_id(tables: Sequence[Table], names: Sequence[str]) -> Alignment:
     """Join on the ids."""
-    columns = [_id_column(table, name) for table, name in zip(tables, names, strict=True)]
+    columns = [id_column(table, name) for table, name in zip(tables, names, strict=True)]
     if any(pa.types.is_large_string(column.type) for column in columns):
         columns = [column.cast(pa.large_string()) for column in columns]
-    for table, name, column in zip(tables, names, columns, strict=True):
-        _refuse_repeated(table, name, column)
     common = columns[0]
     for column in columns[1:]:
         common = common.filter(pc.is_in(common, value_set=column))
@@ -137,8 +135,15 @@ def _by_id(tables: Sequence[Table], names: Sequence[str]) -> Alignment:
     return Alignment(rows, common.to_numpy(zero_copy_only=False), counts)
 
 
-def _id_column(table: Table, name: str) -> Any:
-    """Return an id column without blanks, as int64 where it holds plain whole numbers, else as text."""
+def id_column(table: Table, name: str) -> Any:
+    """Return an id column, int64 where it holds plain whole numbers, else text; blanks and repeats are refused."""
+    column = _plain_ids(table, name)
+    _refuse_repeated(table, name, column)
+    return column
+
+
+def _plain_ids(table: Table, name: str) -> Any:
+    """Return an id column without blanks."""
     column = table.arrow(name)
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if _is_text(column.type):

@@ -180,7 +180,9 @@ class Job:
             lines += [assignment(key, value) for key, value in values_of_options(self.options).items()]
         for party in self.parties:
             values = {key: getattr(party, key) for key in _KEYS["party"]} | {"columns": columns_record(party.columns)}
-            if folder is not None:
+            if not party.data:
+                del values["data"]
+            elif folder is not None:
                 values["data"] = self._moved(party.data, Path(folder))
             lines += ["", "[[party]]"]
             lines += [assignment(key, value) for key, value in values.items()]
@@ -216,6 +218,18 @@ def read_job(path: str | os.PathLike[str]) -> Job:
         return _job(_document(path), path)
     except InputError as error:
         raise InputError(f"{path.name}: {error}") from error
+
+
+def parse_job(text: str, name: str) -> Job:
+    """The job of a text that came from elsewhere; `name` stands for the file in messages."""
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name} is not valid TOML: {one_line(error)}") from error
+    try:
+        return _job(document, Path(f"{name}.toml"))
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
 
 
 def section_of(key: str) -> str | None:
@@ -329,7 +343,8 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
     if "search" in document:
         search = SearchSpec(**_section(document["search"], "search"))
         check_search(document, split)
-    parties = _parties(document.get("party", []), check_nodes if split == "samples" else check_parties)
+    apart = top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
+    parties = _parties(document.get("party", []), check_nodes if split == "samples" else check_parties, apart)
     privacy, options = _privacy(document, split, [party.name for party in parties])
     job = Job(
         **{"name": path.stem, **top},
@@ -381,21 +396,21 @@ def _section(values: Any, section: str, number: int | None = None) -> dict[str, 
     return parse_keys(values, _KEYS[section], place)
 
 
-def _parties(values: Any, check: Callable[[Sequence[PartySpec]], None]) -> tuple[PartySpec, ...]:
+def _parties(values: Any, check: Callable[[Sequence[PartySpec]], None], apart: bool) -> tuple[PartySpec, ...]:
     """Read the parties and check them against each other."""
     if isinstance(values, dict):
         raise InputError("[party] has single brackets: write [[party]] above each party")
     if not isinstance(values, list) or not values:
         raise InputError("there is no party: add a [[party]] section for each, with name and data")
-    parties = tuple(_party(value, number) for number, value in enumerate(values, start=1))
+    parties = tuple(_party(value, number, apart) for number, value in enumerate(values, start=1))
     check(parties)
     return parties
 
 
-def _party(values: Any, number: int) -> PartySpec:
+def _party(values: Any, number: int, apart: bool) -> PartySpec:
     """Read one party."""
     parsed = _section(values, "party", number)
-    for key in ("name", "data"):
+    for key in ("name",) if apart else ("name", "data"):
         if key not in parsed:
             raise InputError(f"party {number} has no {key}: add {key} = ...")
     if "columns" in parsed:

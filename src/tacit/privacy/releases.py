@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -158,9 +159,14 @@ class Releaser:
 
 def digest(message: Message) -> str:
     """A fingerprint of what a message carries."""
+    return arrays_digest(message.arrays)
+
+
+def arrays_digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+    """A fingerprint of named arrays."""
     total = hashlib.sha256()
-    for name in sorted(message.arrays):
-        array = np.ascontiguousarray(message.arrays[name])
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
         total.update(f"{name} {array.dtype} {array.shape} ".encode())
         total.update(array.tobytes())
     return total.hexdigest()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tacit.algorithms.base import Progress
 from tacit.errors import RunError
-from tacit.plan import Plan
+from tacit.plan import GraphPlan, Plan
 from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.engines import Engine
 from tacit.types import Message, Trace, TraceRow
@@ -42,7 +42,7 @@ def run_loop(
 ) -> LoopState:
     """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up."""
     clock = time.perf_counter() - state.seconds
-    down, up, spent = 0, 0, _spent(plan)
+    down, up, spent = 0, 0, spent_of(plan)
     most = plan.most_rounds
     while not state.converged and not state.note and state.rounds < most:
         state.exchange += 1
@@ -112,10 +112,10 @@ def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int
     )
 
 
-def _spent(plan: Plan) -> float:
+def spent_of(plan: Plan | GraphPlan) -> float:
     """Epsilon of the planned run: its noise is calibrated to the whole, so that no part of it is claimed for less."""
-    target = plan.certificate().target
-    return math.inf if target is None else plan.certificate().epsilon(target.delta)
+    certificate = plan.certificate()
+    return math.inf if certificate.target is None else certificate.epsilon(certificate.target.delta)
 
 
 __all__ = ["LoopState", "Message", "agree", "begin", "run_loop", "traffic"]

@@ -51,17 +51,19 @@ class Party:
 
     def answer(self, message: Message) -> Message:
         """Answer one message of the coordinator."""
+        return self.release(message, self.work(message))
+
+    def work(self, message: Message) -> Mapping[str, Vector | Words]:
+        """What the answer to a message holds, before masks: for `release`, and for the party's own disk."""
         if message.kind in ("keys", "agree"):
-            return self._release(message, self._exchange_keys(message))
+            return self._exchange_keys(message)
         inbox = cast("Arrays", dict(message.arrays))
         if self.releaser is not None:
             self.releaser.begin(message)
         if message.kind == "finish":
             self.side.finish(inbox)
-            return self._release(message, {})
-        if message.kind == "start":
-            return self._release(message, self._begin())
-        return self._release(message, self.side.step(message.round, inbox))
+            return {}
+        return self._begin() if message.kind == "start" else self.side.step(message.round, inbox)
 
     def _begin(self) -> Arrays:
         """What the coordinator needs to know of the first coefficients."""
@@ -77,7 +79,7 @@ class Party:
         self._masks.agree(cast("Words", message.arrays["keys"]))
         return {}
 
-    def _release(self, message: Message, arrays: Mapping[str, Vector | Words]) -> Message:
+    def release(self, message: Message, arrays: Mapping[str, Vector | Words]) -> Message:
         """Whatever leaves a party passes here, goes under masks where the run has them, and out by the one door."""
         for name, array in arrays.items():
             if not np.all(np.isfinite(array)):

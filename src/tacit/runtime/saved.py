@@ -33,7 +33,7 @@ def write_model(
     parties = result.nodes if isinstance(result, GraphResult) else result.parties
     schemas = {name: to_record(encoder) for name, encoder in (encoders or {}).items()}
     for party in parties:
-        record = _party_record(party, None if on_graph else ids[party.name])
+        record = party_record(party, None if on_graph else ids[party.name])
         write_json(folder / f"{party.name}.json", {**record, "schema": schemas.get(party.name)})
     loss: Loss = result.plan.problem.loss
     loss = loss.inner if isinstance(loss, Modified) else loss  # a model of randomized labels serves the true ones
@@ -49,7 +49,8 @@ def write_model(
     write_json(folder / f"{JOINT}.json", joint)
 
 
-def _party_record(party: PartyModel, id_: str | None) -> dict[str, Any]:
+def party_record(party: PartyModel, id_: str | None) -> dict[str, Any]:
+    """One party's part as plain values."""
     return {
         "format": FORMAT,
         "party": party.name,
@@ -58,11 +59,12 @@ def _party_record(party: PartyModel, id_: str | None) -> dict[str, Any]:
         "coef": party.coef.tolist(),
         "offset": party.offset,
         "bend": party.bend,
-        "clip": _clip_record(party.clip),
+        "clip": clip_record(party.clip),
     }
 
 
-def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:
+def clip_record(clip: RowClip | None) -> dict[str, Any] | None:
+    """A clip as plain values."""
     if clip is None:
         return None
     if clip.centre is None:
@@ -86,5 +88,5 @@ def _consensus(result: GraphResult) -> dict[str, Any]:
         "columns": list(result.nodes[0].columns),
         "coef": result.coef.tolist(),
         "constant": float(result.intercept),
-        "clip": _clip_record(result.clip),
+        "clip": clip_record(result.clip),
     }

@@ -130,11 +130,18 @@ class Node:
         if self.releaser is not None:
             self.releaser.restore(state)
         self.side.restore({key: array for key, array in state.items() if not key.startswith((TO_ALL, TO_ONE))})
+        self.sent = self._sent_of(state)
+        self.outbox = self._release(round_, self.sent) if round_ else {}
+
+    def outbox_of(self, state: Arrays, round_: int) -> Outbox:
+        """What was on its way after the round of a `state`: the same, under the masks in force."""
+        return self._release(round_, self._sent_of(state))
+
+    def _sent_of(self, state: Arrays) -> Sent:
         to_one: dict[str, Arrays] = {}
         for key, array in state.items():
             if key.startswith(TO_ONE):
                 number, what = key.removeprefix(TO_ONE).split(":", 1)
                 to_one.setdefault(self.neighbours[int(number)], {})[what] = array
         to_all = {key.removeprefix(TO_ALL): array for key, array in state.items() if key.startswith(TO_ALL)}
-        self.sent = Sent(to_all, to_one)
-        self.outbox = self._release(round_, self.sent) if round_ else {}
+        return Sent(to_all, to_one)

@@ -16,7 +16,7 @@ from tacit.privacy.certificate import Certificate
 from tacit.runtime.engines.neighbours import Neighbours
 from tacit.runtime.graph.masks import agree_on_masks
 from tacit.runtime.graph.node import Node
-from tacit.runtime.loop import LoopState, Observer
+from tacit.runtime.loop import LoopState, Observer, spent_of
 from tacit.runtime.model import PartyModel
 from tacit.runtime.result import QUIET
 from tacit.runtime.threads import fitting_threads
@@ -94,7 +94,7 @@ class GraphRun:
         agree_on_masks(self.nodes)
         self.engine = Neighbours(plan.graph, self.nodes)
         self.state = LoopState()
-        self.spent = _spent(plan)
+        self.spent = spent_of(plan)
 
     def go(self, observe: Observer | None = None, checkpoint: Callable[[GraphRun], None] | None = None) -> GraphResult:
         """Run to the end."""
@@ -196,9 +196,3 @@ class GraphRun:
 def _with_versions(planned: Certificate) -> Certificate:
     """What was planned and was run, with the software that ran it."""
     return planned if planned.versions else replace(planned, versions=versions())
-
-
-def _spent(plan: GraphPlan) -> float:
-    """Epsilon of the planned run, whose noise is calibrated to the whole."""
-    certificate = plan.certificate()
-    return math.inf if certificate.target is None else certificate.epsilon(certificate.target.delta)

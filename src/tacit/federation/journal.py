@@ -1,0 +1,113 @@
+"""What a site has answered so far, on its own disk: an answer is made once, kept, and sent again as it was.
+
+A record holds the number of a step, a fingerprint of what was asked, the plain answer and the state after it, in one
+file that is written whole, and on the disk, before the answer leaves. Whoever asks the same thing again gets the same
+answer again; whoever asks another thing under the same number is refused, for a second answer would be a second
+release. The last two records are kept: a neighbour that died may need the answer before the last.
+
+The files hold the keys of the noise, and state from which data could be found: they are their owner's alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tacit.data.wording import one_line
+from tacit.errors import RunError
+from tacit.runtime.files import show_path, write_atomically
+from tacit.types import Arrays
+
+KEPT = 2
+_NAME = re.compile(r"step-(\d{9})\.npz")
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One step: what was asked (as a fingerprint), what was answered, and the state after it, by who holds it."""
+
+    number: int
+    asked: str
+    answer: Arrays
+    states: Mapping[str, Arrays]
+
+
+class Journal:
+    """The journal of one job in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.last = self._newest()
+
+    def _newest(self) -> Record | None:
+        numbers = self.numbers()
+        return self.read(numbers[-1]) if numbers else None
+
+    def numbers(self) -> list[int]:
+        """Numbers of the steps that are kept, in order."""
+        found = (_NAME.fullmatch(path.name) for path in self.folder.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+
+    @property
+    def at(self) -> int:
+        """Number of the last step; -1 where there is none."""
+        return -1 if self.last is None else self.last.number
+
+    def find(self, number: int, asked: str) -> Record | None:
+        """The record of a step that was made before; None where it is the next one.
+
+        Raises
+        ------
+        RunError
+            Where another thing was asked under this number, or the step is neither the last nor the next.
+        """
+        if number == self.at + 1:
+            return None
+        if self.last is None or number != self.last.number:
+            raise RunError(f"step {number} was asked for after step {self.at}: an old message, or one too soon")
+        if asked != self.last.asked:
+            raise RunError(f"step {number} was asked for twice, with other numbers: a second answer is not given")
+        return self.last
+
+    def write(self, record: Record) -> None:
+        """Keep a record; it is on the disk when this returns, and nothing of it has left before."""
+        arrays = {f"answer/{name}": array for name, array in record.answer.items()}
+        for who, state in record.states.items():
+            arrays |= {f"state/{who}/{name}": array for name, array in state.items()}
+        about = json.dumps({"number": record.number, "asked": record.asked, "holders": sorted(record.states)})
+        arrays["about"] = np.frombuffer(about.encode(), np.uint8)
+        write_atomically(self._path(record.number), lambda file: np.savez(file, **arrays), secret=True)  # type: ignore[arg-type]
+        self.last = record
+        for number in self.numbers()[:-KEPT]:
+            self._path(number).unlink(missing_ok=True)
+
+    def read(self, number: int) -> Record:
+        """The record of a step that is kept."""
+        path = self._path(number)
+        try:
+            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+                about = json.loads(bytes(file["about"]).decode())
+                answer = {k.removeprefix("answer/"): file[k] for k in file.files if k.startswith("answer/")}
+                states: dict[str, Arrays] = {who: {} for who in about["holders"]}
+                for key in file.files:
+                    if key.startswith("state/"):
+                        who, name = key.removeprefix("state/").split("/", 1)
+                        states[who][name] = file[key]
+            return Record(int(about["number"]), str(about["asked"]), answer, states)
+        except Exception as error:  # zip, numpy and json raise all sorts on a damaged file
+            raise RunError(f"cannot read the journal {show_path(path)}: {one_line(error)}") from error
+
+    def forget(self) -> None:
+        """Delete the journal of a job that is over."""
+        for number in self.numbers():
+            self._path(number).unlink(missing_ok=True)
+        self.last = None
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"step-{number:09d}.npz"

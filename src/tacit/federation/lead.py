@@ -1,0 +1,194 @@
+"""What the site that holds the labels does to lead a feature split: it asks the others, and runs the coordinator.
+
+The loop, the coordinator and the parties are those of a run in one process; only the engine differs. After every
+exchange the coordinator's state is on the lead's own disk, and the answers are on the disks of those who gave them: at
+most one exchange is asked for again, with the same numbers, and the same answers come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+import tacit
+from tacit.algorithms.streamed import make_block
+from tacit.errors import RunError
+from tacit.federation.parts import part_to_plain
+from tacit.federation.party_work import PartyWork
+from tacit.federation.site import Ask, Site, plan_print, read_text
+from tacit.federation.wire import from_plain, to_plain
+from tacit.plan import Plan
+from tacit.plan.from_job import plan_job
+from tacit.runtime.checkpoint import read_checkpoint, write_checkpoint
+from tacit.runtime.coordinator import Coordinator
+from tacit.runtime.files import write_json, write_text
+from tacit.runtime.loop import LoopState, Observer, agree, run_loop, traffic
+from tacit.runtime.result import QUIET
+from tacit.runtime.saved import FORMAT, JOINT, MODEL
+from tacit.runtime.store import CHECKPOINT, JOB, RESULT, TRACE
+from tacit.runtime.threads import fitting_threads
+from tacit.runtime.trace_file import growing_trace, write_trace
+from tacit.types import Arrays, Message
+
+Replies = dict[str, dict[str, Any]]
+
+
+def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
+    """Ask this site and others at once; raise where one of them refuses, with its name.
+
+    Raises
+    ------
+    RunError
+    """
+    others = [name for name in names if name != site.name]
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(site.ask, others, step, payload) if others else None
+        replies = {site.name: site.handle(step, payload, site.name)} if site.name in names else {}
+        if coming is not None:
+            replies |= coming.result()
+    for name in names:
+        said = replies[name].get("error")
+        if said:
+            raise RunError(f"party {name!r}: {said}")
+    return replies
+
+
+class Sites:
+    """The engine between organisations: the lead's own party answers here, the others where they are."""
+
+    def __init__(self, site: Site, names: Sequence[str]) -> None:
+        self.site, self.names = site, list(names)
+
+    def exchange(self, message: Message) -> list[Message]:
+        """Ask every party; their answers in the parties' order."""
+        replies = ask_all(self.site, self.names, "answer", {"message": to_plain(message)})
+        return [from_plain(replies[name].get("message"), name) for name in self.names]
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class StarLead:
+    """Leads one run of a feature split at the site that holds the labels."""
+
+    def __init__(self, site: Site, run: str, job_text: str) -> None:
+        self.site, self.run, self.text = site, run, job_text
+        self.state = LoopState()
+
+    def go(self, observe: Observer | None = None, align: Callable[[Ask], None] | None = None) -> dict[str, Any]:
+        """Run to the end, or go on from where the run was; what the lead may tell of it."""
+        names = read_text(self.text).names
+        opening = {"run": self.run, "job": self.text, "version": tacit.__version__}
+        self._ask(names, "open", opening)
+        if (self.site.folder / self.run / RESULT).is_file():
+            self._ask(names, "forget", {})
+            return {"already": True}
+        work = self.site.work
+        assert isinstance(work, PartyWork)
+        self.work, self.task = work, work.task
+        plan = self._plan(names, self._ask(names, "shape", {}))
+        coordinator = self._coordinator(plan)
+        result = self._train(plan, coordinator, observe)
+        self._end(plan, coordinator, names)
+        self._ask(names, "forget", {})
+        return result
+
+    def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
+        return ask_all(self.site, names, step, payload)
+
+    def _plan(self, names: Sequence[str], shapes: Replies) -> Plan:
+        """The plan of the sizes that the parties told; every party makes it again for itself."""
+        rows = {name: int(shapes[name]["rows"]) for name in names}
+        if len(set(rows.values())) > 1:
+            held = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
+            raise RunError(f"the parties have different numbers of rows ({held}): name an id column for each party")
+        columns = tuple(int(shapes[name]["columns"]) for name in names)
+        size = sum(int(shapes[name]["bytes"]) for name in names)
+        plan = plan_job(self.task.job, next(iter(rows.values())), columns, size)
+        sizes = {"rows": plan.problem.rows, "columns": list(columns), "bytes": size, "plan": plan_print(plan)}
+        replies = self._ask(names, "begin", sizes)
+        self.standing = {name: int(replies[name]["at"]) for name in plan.asked_parties}
+        return plan
+
+    def _coordinator(self, plan: Plan) -> Coordinator:
+        own = self.work.own
+        assert own is not None
+        assert own.labels is not None
+        block = None if self.task.name in plan.asked_parties else make_block(own.shard.features)
+        with fitting_threads([own.shard]), np.errstate(**QUIET):
+            self.coordinator = Coordinator(plan, own.labels.values, block)
+        checkpoint = self.task.folder / CHECKPOINT
+        if checkpoint.exists():
+            states, self.state = read_checkpoint(checkpoint)
+            self.coordinator.restore(states["coordinator"])
+        else:
+            write_text(self.task.folder / JOB, self.text)
+            write_checkpoint(checkpoint, self)  # type: ignore[arg-type]
+        for name, at in self.standing.items():
+            if at not in (self.state.exchange, self.state.exchange + 1):
+                raise RunError(
+                    f"party {name!r} stands at exchange {at}, the coordinator at {self.state.exchange}: "
+                    "one of them lost what it had written; run the job again from the beginning"
+                )
+        return self.coordinator
+
+    def snapshot(self) -> dict[str, Arrays]:
+        """The coordinator's state, for its checkpoint."""
+        return {"coordinator": self.coordinator.state()}
+
+    def _train(self, plan: Plan, coordinator: Coordinator, observe: Observer | None) -> dict[str, Any]:
+        engine, folder, state = Sites(self.site, plan.asked_parties), self.task.folder, self.state
+        if plan.secure:
+            agree(coordinator, engine, state.exchange)
+        own = self.work.own
+        assert own is not None
+        with (
+            fitting_threads([own.shard]),
+            np.errstate(**QUIET),
+            growing_trace(folder / TRACE, state.trace) as add,
+        ):
+
+            def after(row: Any) -> None:
+                add(row)
+                if observe:
+                    observe(row)
+
+            run_loop(plan, coordinator, engine, state, after, lambda _: write_checkpoint(folder / CHECKPOINT, self))  # type: ignore[arg-type]
+        last = state.trace[-1]
+        return {"rounds": state.rounds, "converged": state.converged, "note": state.note, "objective": last.objective}
+
+    def _end(self, plan: Plan, coordinator: Coordinator, names: Sequence[str]) -> None:
+        """Every site writes its own part; the lead, last, what belongs to no single one."""
+        state, folder, own = self.state, self.task.folder, self.work.own
+        assert own is not None
+        assert own.labels is not None
+        gathered = {} if self.task.name in plan.asked_parties else coordinator.side.parts()
+        for name in names:
+            self._ask([name], "end", {"part": part_to_plain(gathered[name])} if gathered else {})
+        private = plan.private
+        joint = {
+            "format": FORMAT,
+            "loss": self.task.job.model.loss,
+            "task": plan.problem.loss.task,
+            "classes": list(own.labels.classes),
+            "parties": list(names),
+            "constant": float(coordinator.side.intercept),
+            "predictions_for": None if private is None else private.predictions_for,
+        }
+        write_json(folder / MODEL / f"{JOINT}.json", joint)
+        write_trace(folder / TRACE, state.trace)
+        write_json(
+            folder / RESULT,
+            {
+                "format": FORMAT,
+                "converged": state.converged,
+                "note": state.note,
+                "rounds": state.rounds,
+                "seconds": state.seconds,
+                "traffic": traffic(state.trace),
+            },
+        )
+        (folder / CHECKPOINT).unlink(missing_ok=True)

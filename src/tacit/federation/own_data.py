@@ -1,0 +1,125 @@
+"""A site's own rows, as a job wants them: read from its own file, and never another's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.data.align import Rows, id_column
+from tacit.data.encode.fit import Encoding
+from tacit.data.labels import check_labels
+from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
+from tacit.data.nodes import load_nodes
+from tacit.data.table import Table
+from tacit.data.wording import show
+from tacit.errors import InputError
+from tacit.job import Job
+from tacit.problem.losses import get_loss
+from tacit.runtime.labels import Labels, encode_labels
+from tacit.types import Matrix, Shard
+
+SIGNS = ({0.0, 1.0}, {-1.0, 1.0})
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFile:
+    """One party's file in a feature split, before it is known which rows are common."""
+
+    job: Job
+    spec: PartySpec
+    table: Table
+    features: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows in the file."""
+        return self.table.n_rows
+
+    @property
+    def ids(self) -> Any:
+        """The ids, whole numbers or text without blanks and repeats; None where rows are matched by position."""
+        return None if self.spec.id is None else id_column(self.table, self.spec.id)
+
+    def take(self, rows: Rows | None) -> OwnRows:
+        """The rows that all parties have, in the common order; None takes all as they are."""
+        chosen = np.arange(self.rows) if rows is None else rows
+        encoding = party_encoding(
+            self.table, self.spec, self.features, chosen, self.job.encode, self.spec.name in self.job.protected
+        )
+        if encoding is None:
+            shard = Shard(self.spec.name, self.table.features(self.features)[chosen], self.features)
+        else:
+            encoder = encoding.encoder
+            shard = Shard(self.spec.name, encoder.matrix(self.table, chosen), encoder.names)
+        return OwnRows(shard, self._labels(chosen), encoding)
+
+    def _labels(self, rows: Rows) -> Labels | None:
+        if self.spec.label is None:
+            return None
+        values = check_labels(self.table.column(self.spec.label), party=self.spec.name)[rows]
+        loss = get_loss(self.job.model.loss)
+        labels = encode_labels(values, loss, self.spec.name, self.spec.positive)
+        loss.check_labels(labels.values)
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRows:
+    """What a site trains on; labels where it holds them."""
+
+    shard: Shard
+    labels: Labels | None = None
+    encoding: Encoding | None = None
+
+
+def own_spec(job: Job, name: str, data: Path) -> PartySpec:
+    """The job's words about this site, with the site's own file."""
+    for spec in job.parties:
+        if spec.name == name:
+            return replace(spec, data=str(data))
+    raise InputError(f"the job has no party {show(name)}: it is not for this organisation")
+
+
+def open_file(job: Job, name: str, data: Path) -> OwnFile:
+    """Read a party's file of a feature split."""
+    spec = own_spec(job, name, data)
+    table = read_training_table(spec, ".")
+    label = next(party.label for party in job.parties if party.label is not None)
+    return OwnFile(job, spec, table, feature_names(table, spec, label or ""))
+
+
+def open_node(job: Job, name: str, data: Path) -> OwnRows:
+    """Read a node's file of a sample split; no constant of the encoding is taken from its rows, as others lack them."""
+    spec = own_spec(job, name, data)
+    read = load_nodes([spec], ".", job.encode, protected=True)
+    if read.epsilons:
+        raise InputError('labels that were randomized beforehand cannot be trained on with engine = "flare" yet')
+    return OwnRows(read.shards[0], _node_labels(job, name, read.labels[0]), read.encoding)
+
+
+def _node_labels(job: Job, name: str, values: npt.NDArray[Any]) -> Labels:
+    """Labels of one node, which cannot know which classes others have: 0 and 1, -1 and 1, or numbers."""
+    loss = get_loss(job.model.loss)
+    if loss.task != "classification":
+        labels = encode_labels(values, loss, name)
+        loss.check_labels(labels.values)
+        return labels
+    found = set(np.unique(values).tolist()) if values.dtype.kind in "biuf" else {None}
+    if not any(found <= signs for signs in SIGNS):
+        raise InputError(
+            f"party {show(name)}: between organisations the labels of a sample split are 0 and 1, or -1 and 1: "
+            "write them so at every party"
+        )
+    classes = (-1, 1) if -1.0 in found else (0, 1)
+    return Labels(np.where(np.asarray(values, dtype=np.float64) > 0, 1.0, -1.0), classes)
+
+
+def matrix_bytes(matrix: Matrix) -> int:
+    """Bytes of a dense or CSR matrix."""
+    if hasattr(matrix, "indptr"):
+        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+    return int(matrix.nbytes)

@@ -1,0 +1,70 @@
+"""Parts of a model that stay with their owners: each site's on its own disk, the joint one at the lead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms.rows import RowClip
+from tacit.data.encode.fit import Encoding
+from tacit.data.encode.saved import to_record
+from tacit.errors import RunError
+from tacit.privacy.certificate import Certificate
+from tacit.runtime.encoded import with_encoding
+from tacit.runtime.files import write_json, write_text
+from tacit.runtime.model import PartyModel
+from tacit.runtime.saved import MODEL, party_record
+from tacit.runtime.store import CERTIFICATE, CERTIFICATE_TEXT
+from tacit.runtime.versions import versions
+from tacit.types import Shard
+
+
+def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encoding | None) -> None:
+    """Write one party's part of the model as a run in one process does."""
+    (folder / MODEL).mkdir(exist_ok=True)
+    schema = None if encoding is None else to_record(encoding.encoder)
+    write_json(folder / MODEL / f"{model.name}.json", {**party_record(model, id_), "schema": schema})
+
+
+def write_certificate(
+    folder: Path, planned: Certificate, name: str, encoding: Encoding | None, *, shared: bool
+) -> None:
+    """What may be said about the privacy of the run, with the software that ran it and this site's own encoding."""
+    own = {} if encoding is None else {name: encoding}
+    certificate = with_encoding(replace(planned, versions=versions()), own, shared=shared)
+    write_text(folder / CERTIFICATE, certificate.to_json() + "\n")
+    write_text(folder / CERTIFICATE_TEXT, str(certificate) + "\n")
+
+
+def part_to_plain(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part that the coordinator made, on its way to its owner."""
+    plain: dict[str, Any] = {
+        "coef": np.asarray(part["coef"], dtype=np.float64),
+        "numbers": np.array([part["offset"], part.get("bend", 0.0)], dtype=np.float64),
+    }
+    clip = part.get("clip")
+    if clip is not None:
+        plain["clip"] = np.array([clip.norm, clip.radius])
+        if clip.centre is not None:
+            plain["centre"] = np.asarray(clip.centre, dtype=np.float64)
+    return plain
+
+
+def part_of(plain: object, shard: Shard) -> PartyModel:
+    """The part that came, for the columns of this site."""
+    width = len(shard.columns)
+    try:
+        assert isinstance(plain, Mapping)
+        coef, (offset, bend) = plain["coef"], (float(value) for value in plain["numbers"])
+        assert coef.shape == (width,)
+        clip = None
+        if "clip" in plain:
+            norm, radius = (float(value) for value in plain["clip"])
+            clip = RowClip(norm, plain.get("centre"), radius)
+    except (AssertionError, KeyError, ValueError, AttributeError, TypeError) as error:
+        raise RunError("the part of the model that came is none for this site's columns") from error
+    return PartyModel(shard.name, shard.columns, coef, offset, clip, bend)

@@ -1,0 +1,185 @@
+"""What one organisation does when it is asked: its own rows, its own disk, its own consent. Knows no transport.
+
+A joint job is a row of steps that the leading site asks of all sites, itself included (`lead.py`):
+
+| step | who may ask | what the site does | what leaves |
+|---|---|---|---|
+| open | the lead | reads the job, which is data, and its own file | number of rows, version |
+| align | the lead | its part of private alignment, where the job names ids | points of a curve |
+| shape | the lead | picks the common rows and encodes its columns | number of columns, bytes |
+| begin | the lead | makes the same plan as everybody; consent; budget | where its journal stands |
+| answer | the lead | one exchange of a feature split | one planned message |
+| play, put, again | the lead; a neighbour | one round of a sample split | planned messages; how far it has come |
+| end, forget | the lead | writes its part of the model to its own disk; deletes its journal | nothing |
+
+Whatever goes wrong comes back as one line without data in it; the caller names the site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import tacit
+from tacit.data.wording import one_line, show
+from tacit.errors import InputError, RunError
+from tacit.job import Job
+from tacit.job.file import parse_job
+from tacit.plan import GraphPlan, Plan
+
+Payload = Mapping[str, Any]
+Ask = Callable[[Sequence[str], str, Payload], dict[str, dict[str, Any]]]
+
+
+class Gate(Protocol):
+    """A site's say in whether a job is run: its consent and its budget."""
+
+    def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str) -> None:
+        """Return where the site takes part in the run; raise `RunError` where it does not."""
+
+    def released(self, run: str, number: int, digest: str) -> None:
+        """Take down that a release is about to leave."""
+
+
+class OpenGate:
+    """Takes part in everything: for tests, and for parties of one process."""
+
+    def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str) -> None:
+        """Yes."""
+
+    def released(self, run: str, number: int, digest: str) -> None:
+        """Nothing is taken down."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a job at a site.
+
+    Attributes
+    ----------
+    run : str
+        Names the run at every site: the same when it goes on, another when the job is run again.
+    job : Job
+    name : str
+        Of the site, and of its party in the job.
+    data : Path
+        The site's own file.
+    folder : Path
+        Where the site keeps the run's journal and its part of the model.
+    lead : str
+        The site that leads.
+    gate : Gate
+    """
+
+    run: str
+    job: Job
+    name: str
+    data: Path
+    folder: Path
+    lead: str
+    gate: Gate
+
+    def check_plan(self, plan: Plan | GraphPlan, told: object) -> None:
+        """Refuse a plan that is not the lead's: then somebody runs other software, or said other sizes."""
+        if told != plan_print(plan):
+            raise RunError(
+                f"{self.name!r} makes another plan of this job than {self.lead!r}: "
+                "install the same version of tacit everywhere"
+            )
+
+
+class Work(Protocol):
+    """A site's part in one run, by the split of the job."""
+
+    def handle(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
+        """Do one step."""
+
+
+def plan_print(plan: Plan | GraphPlan) -> str:
+    """A fingerprint of everything a plan says."""
+    record = {**plan.record(), "seed": plan.problem.seed, "certificate": plan.certificate().to_json()}
+    return hashlib.sha256(json.dumps(record, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def lead_of(job: Job) -> str:
+    """The site that leads a job: the holder of the labels, or the first node."""
+    return job.holder if job.split == "features" else job.names[0]
+
+
+class Site:
+    """One organisation; makes the work of a run when it is opened.
+
+    Parameters
+    ----------
+    name : str
+    data : Path
+        Its own file.
+    folder : Path
+        Where it keeps runs.
+    gate : Gate
+    ask : callable
+        Asks other sites: names, step, payload -> their replies.
+    """
+
+    def __init__(self, name: str, data: Path, folder: Path, gate: Gate, ask: Ask) -> None:
+        self.name, self.data, self.folder, self.gate, self.ask = name, data, folder, gate, ask
+        self.task: Task | None = None
+        self.work: Work | None = None
+
+    def handle(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
+        """Do one step, and never raise: what is wrong is returned as a line under "error"."""
+        try:
+            if step == "open":
+                return self._open(payload, caller)
+            if self.work is None:
+                raise RunError(f"{step[:40]!r} was asked for before the job was opened")
+            return self.work.handle(step, payload, caller)
+        except (InputError, RunError) as error:
+            return {"error": one_line(error)}
+        except Exception as error:  # the text of any other error may quote data: its type does not
+            return {"error": f"{type(error).__name__} in step {step[:40]!r}: see the log of {self.name!r}"}
+
+    def _open(self, payload: Payload, caller: str) -> dict[str, Any]:
+        job, run = read_text(payload.get("job")), check_run(payload.get("run"))
+        if caller != lead_of(job):
+            raise RunError(f"{caller!r} does not lead this job, {lead_of(job)!r} does: refused")
+        if payload.get("version") != tacit.__version__:
+            raise RunError(
+                f"{caller!r} runs tacit {show(payload.get('version'))}, {self.name!r} runs {tacit.__version__}: "
+                "install the same version everywhere"
+            )
+        folder = self.folder / run
+        folder.mkdir(parents=True, exist_ok=True)
+        self.task = Task(run, job, self.name, self.data, folder, caller, self.gate)
+        self.work = make_work(self.task, self.ask)
+        return self.work.handle("open", payload, caller)
+
+
+def make_work(task: Task, ask: Ask) -> Work:
+    """The work of a site, by the split of the job."""
+    from tacit.federation.node_work import NodeWork
+    from tacit.federation.party_work import PartyWork
+
+    return PartyWork(task) if task.job.split == "features" else NodeWork(task, ask)
+
+
+def read_text(text: object) -> Job:
+    """The job of a text that came from elsewhere: data, checked like a file; refuses what sites cannot run together."""
+    if not isinstance(text, str) or len(text) > 1_000_000:
+        raise InputError("there is no job in the message")
+    job = parse_job(text, "the job")
+    for key, value in (("holdout", job.holdout), ("memory", job.memory), ("[search]", job.search)):
+        if value:
+            raise InputError(f'{key} cannot be used with engine = "flare" yet: leave it out of the job')
+    return job
+
+
+def check_run(run: object) -> str:
+    """The name of a run, which names a folder."""
+    if not isinstance(run, str) or not 8 <= len(run) <= 100 or not run.replace("-", "").isalnum() or not run.isascii():
+        raise InputError("the run has no name of 8 to 100 letters, digits and -")
+    return run

@@ -1,0 +1,126 @@
+"""A sample split between sites is the run of one process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.cli.main import main
+from tacit.errors import RunError
+from tests.federation.loopback import Loopback
+
+NODES = 4
+
+
+class KilledError(Exception):
+    """A process died."""
+
+
+def write_files(folder: Path, seed: int = 0) -> dict[str, Path]:
+    rng = np.random.default_rng(seed)
+    truth, files = rng.normal(size=3), {}
+    for k in range(NODES):
+        features = rng.normal(size=(40 + 10 * k, 3))
+        labels = (features @ truth + rng.normal(size=len(features)) > 0).astype(int)
+        path = files[f"node{k}"] = folder / f"node{k}.csv"
+        lines = ["a,b,c,y"] + [",".join(map(repr, row)) for row in np.column_stack([features, labels]).tolist()]
+        path.write_text("\n".join(lines) + "\n")
+    return files
+
+
+def job_text(files: dict[str, Path], engine: str, graph: str = "ring", extra: str = "", top: str = "") -> str:
+    lines = ["[job]", f'name = "joint"\nengine = "{engine}"\nsplit = "samples"', top, "[encode]\nscale = 'none'"]
+    lines += [f'[graph]\nkind = "{graph}"', extra]
+    for name, path in files.items():
+        lines += ["[[party]]", f'name = "{name}"\nlabel = "y"']
+        lines += [] if engine == "flare" else [f'data = "{path}"']
+    return "\n".join(lines) + "\n"
+
+
+def coef(folder: Path, name: str) -> np.ndarray:
+    record = json.loads((folder / "model" / f"{name}.json").read_text())
+    return np.array([*record["coef"], record["offset"]])
+
+
+def trace(folder: Path) -> list[tuple]:
+    rows = [json.loads(line) for line in (folder / "trace.jsonl").read_text().splitlines()]
+    return [(row["round"], row["dual"], row["rho"], row["bytes_up"], row["epsilon"]) for row in rows]
+
+
+PRIVATE = "[privacy]\nepsilon = 4\nnoise_seed = 3"
+CASES = {
+    "plain": {"top": "rounds = 12"},
+    "gaussian": {"extra": PRIVATE},
+    "masked star": {"graph": "star", "extra": PRIVATE, "top": "secure_aggregation = true"},
+    "dual": {"extra": f'{PRIVATE}\n[model]\nmethod = "dual"', "top": "rounds = 4"},
+}
+
+
+@pytest.mark.parametrize("parts", CASES.values(), ids=CASES)
+def test_sites_train_the_models_of_one_process(tmp_path: Path, parts: dict[str, str]) -> None:
+    files = write_files(tmp_path)
+    job = tmp_path / "job.toml"
+    job.write_text(job_text(files, "in-process", **parts))
+    assert main(["train", str(job), "--out", str(tmp_path / "one"), "--quiet"]) == 0
+    Loopback(files, tmp_path / "sites").run(job_text(files, "flare", **parts))
+    for name in files:
+        folder = tmp_path / "sites" / name / "run-00000001"
+        np.testing.assert_array_equal(coef(folder, name), coef(tmp_path / "one", name))
+    assert trace(tmp_path / "sites" / "node0" / "run-00000001") == trace(tmp_path / "one")
+
+
+@pytest.mark.parametrize("parts", ["plain", "gaussian", "masked star"])
+def test_a_run_that_was_killed_anywhere_ends_with_the_same_models(tmp_path: Path, parts: str) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", **CASES[parts])
+    calm = Loopback(files, tmp_path / "calm")
+    calm.run(text)
+    total = len(calm.carried)
+    for point in sorted({3, 8, *np.linspace(9, total, 9, dtype=int).tolist()}):
+        for where in ("disturb", "after"):
+            loop, calls = Loopback(files, tmp_path / f"{point}-{where}"), []
+
+            def count(*_: object, calls: list = calls, point: int = point) -> None:
+                calls.append(1)
+                if len(calls) == point:
+                    raise KilledError
+
+            setattr(loop, where, count)
+            try:
+                loop.run(text)
+            except (KilledError, RunError):
+                loop.restart()
+                loop.run(text)
+            for name in files:
+                got = coef(tmp_path / f"{point}-{where}" / name / "run-00000001", name)
+                np.testing.assert_array_equal(got, coef(tmp_path / "calm" / name / "run-00000001", name))
+
+
+def test_messages_travel_along_edges_only_and_strangers_are_refused(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    loop = Loopback(files, tmp_path / "sites")
+    refused = []
+
+    def after(caller: str, name: str, step: str, reply: dict) -> None:
+        if step == "put" and not refused:
+            message = loop.carried[-1][3]["message"]
+            opposite = f"node{(int(name[-1]) + 2) % NODES}"
+            forged = {**message, "sender": opposite}
+            refused.append(loop.sites[name].handle("put", {"message": forged}, opposite)["error"])
+            refused.append(loop.sites[name].handle("put", {"message": forged}, caller)["error"])
+            refused.append(
+                loop.sites[name].handle("play", {"round": 2}, caller if caller != "node0" else "node1")["error"]
+            )
+
+    loop.after = after
+    loop.run(job_text(files, "flare", **CASES["plain"]))
+    assert [
+        word in line for word, line in zip(("no neighbour", "in the name of", "does not lead"), refused, strict=True)
+    ]
+    ring = {tuple(sorted((f"node{k}", f"node{(k + 1) % NODES}"))) for k in range(NODES)}
+    assert {tuple(sorted(call[:2])) for call in loop.carried if call[2] == "put"} == ring
+    told = [reply for caller, name, step, _, reply in loop.carried if step == "play"]
+    assert {key for reply in told for key in reply} == {"done", "note", "dual", "rho", "bytes"}

@@ -1,0 +1,234 @@
+"""A feature split between sites is the run of one process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.cli.main import main
+from tacit.errors import RunError
+from tests.federation.loopback import Loopback
+
+ROWS = 150
+
+
+def write_files(folder: Path, parties: int = 3, seed: int = 0) -> dict[str, Path]:
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(ROWS, 2 * parties))
+    labels = (features @ rng.normal(size=2 * parties) + rng.normal(size=ROWS) > 0).astype(int)
+    files = {}
+    for k in range(parties):
+        name = f"party{k}"
+        path = files[name] = folder / f"{name}.csv"
+        columns = {f"x{k}a": features[:, 2 * k], f"x{k}b": features[:, 2 * k + 1]}
+        if k == 0:
+            columns["y"] = labels
+        lines = [",".join(columns)] + [
+            ",".join(repr(float(v)) for v in row) for row in zip(*columns.values(), strict=True)
+        ]
+        path.write_text("\n".join(lines) + "\n")
+    return files
+
+
+def job_text(files: dict[str, Path], engine: str, extra: str = "", top: str = "", model: str = "") -> str:
+    lines = ["[job]", f'name = "joint"\nengine = "{engine}"', top, "[model]", model, extra]
+    for k, (name, path) in enumerate(files.items()):
+        lines += ["[[party]]", f'name = "{name}"']
+        lines += [] if engine == "flare" else [f'data = "{path}"']
+        lines += ['label = "y"'] if k == 0 else []
+    return "\n".join(lines) + "\n"
+
+
+def in_process(tmp_path: Path, files: dict[str, Path], **parts: str) -> Path:
+    job = tmp_path / "job.toml"
+    job.write_text(job_text(files, "in-process", **parts))
+    assert main(["train", str(job), "--out", str(tmp_path / "one"), "--quiet"]) == 0
+    return tmp_path / "one"
+
+
+def coef(folder: Path, name: str) -> np.ndarray:
+    record = json.loads((folder / "model" / f"{name}.json").read_text())
+    return np.array([*record["coef"], record["offset"]])
+
+
+def trace(folder: Path) -> list[dict]:
+    rows = [json.loads(line) for line in (folder / "trace.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+
+
+CASES = {
+    "plain": {},
+    "masks": {"top": "secure_aggregation = true"},
+    "l1": {"model": 'penalty = "l1"\nalpha = 0.01'},
+    "hinge": {"model": 'loss = "hinge"\nalpha = 0.01'},
+    "averaged": {"model": 'method = "averaged"'},
+    "private": {"extra": "[privacy]\nepsilon = 2\nnoise_seed = 5\n[encode]\nscale = 'none'"},
+    "private shares": {
+        "extra": "[privacy]\nepsilon = 2\nnoise_seed = 5\nmechanism = 'shares'\n[encode]\nscale = 'none'"
+    },
+    "label private": {"extra": "[privacy]\nlabel_epsilon = 2\nnoise_seed = 5"},
+}
+
+
+@pytest.mark.parametrize("parts", CASES.values(), ids=CASES)
+def test_sites_train_the_model_of_one_process(tmp_path: Path, parts: dict[str, str]) -> None:
+    files = write_files(tmp_path)
+    one = in_process(tmp_path, files, **parts)
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(job_text(files, "flare", **parts))
+    for name in files:
+        folder = tmp_path / "sites" / name / "run-00000001"
+        np.testing.assert_allclose(coef(folder, name), coef(one, name), rtol=0, atol=1e-12)
+    lead = tmp_path / "sites" / "party0" / "run-00000001"
+    joint, known = (json.loads((f / "model" / "joint.json").read_text()) for f in (lead, one))
+    assert joint == known
+    rows, known_rows = (
+        [
+            {k: v for k, v in json.loads(line).items() if k != "seconds"}
+            for line in (f / "trace.jsonl").read_text().splitlines()
+        ]
+        for f in (lead, one)
+    )
+    assert rows == known_rows
+
+
+class KilledError(Exception):
+    """A process died."""
+
+
+def run_to_the_end(loop: Loopback, text: str, kill_at: int, before: bool, who: str | None) -> int:
+    """Run; at the `kill_at`-th call the network breaks, and `who` (or everybody) is started anew. Returns the calls."""
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == kill_at:
+            raise KilledError
+
+    loop.disturb, loop.after = (count, lambda *_: None) if before else (lambda *_: None, count)
+    for _ in range(2):
+        try:
+            loop.run(text)
+            break
+        except KilledError:
+            loop.restart(*([who] if who else []))
+    return calls
+
+
+@pytest.mark.parametrize("who", [None, "party0", "party1"])
+@pytest.mark.parametrize("parts", ["plain", "masks", "private", "private shares", "l1"])
+def test_a_run_that_was_killed_anywhere_ends_with_the_same_model(tmp_path: Path, parts: str, who: str | None) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", **CASES[parts])
+    calm = Loopback(files, tmp_path / "calm")
+    total = run_to_the_end(calm, text, -1, True, None)
+    model = {name: coef(tmp_path / "calm" / name / "run-00000001", name) for name in files}
+    points = sorted({*range(1, 12), *np.linspace(12, total, 6, dtype=int).tolist()})
+    for point in points:
+        for before in (True, False):
+            folder = tmp_path / f"{point}-{before}"
+            run_to_the_end(Loopback(files, folder), text, point, before, who)
+            for name in files:
+                np.testing.assert_array_equal(coef(folder / name / "run-00000001", name), model[name])
+
+
+class Counting:
+    """A gate that takes down what is released."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, list[str]] = {}
+
+    def allow(self, *_: object) -> None:
+        pass
+
+    def released(self, run: str, number: int, digest: str) -> None:
+        self.seen.setdefault(number, []).append(digest)
+
+
+def test_nothing_is_released_twice_and_answers_are_sent_again_as_they_were(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", **CASES["private shares"]).replace("noise_seed = 5\n", "")
+    gates = {name: Counting() for name in files}
+    loop = Loopback(files, tmp_path / "sites", gates)
+    run_to_the_end(loop, text, 8, False, None)
+    answers: dict[tuple[str, int], set[bytes]] = {}
+    for _, name, step, payload, reply in loop.carried:
+        if step == "answer":
+            sent = b"".join(array.tobytes() for array in reply["message"]["arrays"].values())
+            answers.setdefault((name, payload["message"]["round"]), set()).add(sent)
+    again = [key for _, *key, payload, _ in loop.carried if key[1] == "answer" and payload["message"]["round"] == 1]
+    assert len(again) > 2, "no answer was asked for twice"
+    assert all(len(sent) == 1 for sent in answers.values())
+    assert all(len(digests) == 1 for gate in gates.values() for digests in gate.seen.values())
+    assert gates["party1"].seen
+
+
+def lie(loop: Loopback, change: object) -> None:
+    def after(caller: str, name: str, step: str, reply: dict) -> None:
+        if (
+            name == "party2"
+            and step == "answer"
+            and reply["message"]["kind"] == "step"
+            and reply["message"]["round"] == 2
+        ):
+            change(reply["message"])
+
+    loop.after = after
+
+
+LIES = {
+    "nan": lambda m: m["arrays"].update(share=np.full(ROWS, np.nan)),
+    "huge": lambda m: m["arrays"].update(share=np.full(ROWS, 1e200)),
+    "short": lambda m: m["arrays"].update(share=np.zeros(ROWS - 1)),
+    "old": lambda m: m.update(round=1),
+    "other name": lambda m: m.update(sender="party1"),
+    "missing": lambda m: m["arrays"].pop("share"),
+    "more": lambda m: m["arrays"].update(more=np.zeros(1)),
+    "text": lambda m: m["arrays"].update(share="no"),
+    "objects": lambda m: m["arrays"].update(share=np.array([None] * ROWS)),
+    "no message": lambda m: m.clear(),
+}
+
+
+@pytest.mark.parametrize("change", LIES.values(), ids=LIES)
+def test_a_party_that_sends_nonsense_is_named_and_the_run_can_go_on(tmp_path: Path, change: object) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare")
+    loop = Loopback(files, tmp_path / "sites")
+    lie(loop, change)
+    with pytest.raises(RunError, match="party2"):
+        loop.run(text)
+    loop.after = lambda *_: None
+    loop.restart()
+    loop.run(text)
+    calm = Loopback(files, tmp_path / "calm")
+    calm.run(text)
+    name = "party1"
+    got, wanted = (coef(tmp_path / where / name / "run-00000001", name) for where in ("sites", "calm"))
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_another_question_under_an_old_number_is_not_answered(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    loop = Loopback(files, tmp_path / "sites")
+    asked: list[dict] = []
+    loop.after = lambda caller, name, step, reply: asked.append(loop.carried[-1][3]) if step == "answer" else None
+
+    def stop(caller: str, name: str, step: str, payload: object) -> None:
+        if step == "answer" and payload["message"]["round"] == 4:
+            raise KilledError
+
+    loop.disturb = stop
+    with pytest.raises(KilledError):
+        loop.run(job_text(files, "flare"))
+    last = max((payload["message"] for payload in asked), key=lambda message: message["round"])
+    site = loop.sites["party1"]
+    changed = {**last, "arrays": {k: v + 1.0 for k, v in last["arrays"].items()}}
+    assert "twice" in site.handle("answer", {"message": changed}, "party0")["error"]
+    assert "old message" in site.handle("answer", {"message": {**last, "round": 1}}, "party0")["error"]
+    assert "does not lead" in site.handle("answer", {"message": last}, "party2")["error"]
+    assert "message" in site.handle("answer", {"message": last}, "party0")
