@@ -52,7 +52,7 @@ def trace(folder: Path) -> list[tuple]:
 
 PRIVATE = "[privacy]\nepsilon = 4\nnoise_seed = 3"
 CASES = {
-    "plain": {"top": "rounds = 12"},
+    "plain": {"top": "rounds = 6"},
     "gaussian": {"extra": PRIVATE},
     "masked star": {"graph": "star", "extra": PRIVATE, "top": "secure_aggregation = true"},
     "dual": {"extra": f'{PRIVATE}\n[model]\nmethod = "dual"', "top": "rounds = 4"},
@@ -79,7 +79,7 @@ def test_a_run_that_was_killed_anywhere_ends_with_the_same_models(tmp_path: Path
     calm = Loopback(files, tmp_path / "calm")
     calm.run(text)
     total = len(calm.carried)
-    for point in sorted({3, 8, *np.linspace(9, total, 9, dtype=int).tolist()}):
+    for point in sorted({3, 8, *np.linspace(9, total, 5, dtype=int).tolist()}):
         for where in ("disturb", "after"):
             loop, calls = Loopback(files, tmp_path / f"{point}-{where}"), []
 
@@ -96,7 +96,8 @@ def test_a_run_that_was_killed_anywhere_ends_with_the_same_models(tmp_path: Path
                 loop.run(text)
             for name in files:
                 got = coef(tmp_path / f"{point}-{where}" / name / "run-00000001", name)
-                np.testing.assert_array_equal(got, coef(tmp_path / "calm" / name / "run-00000001", name))
+                wanted = coef(tmp_path / "calm" / name / "run-00000001", name)
+                np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-13)
 
 
 def test_messages_travel_along_edges_only_and_strangers_are_refused(tmp_path: Path) -> None:
@@ -111,15 +112,12 @@ def test_messages_travel_along_edges_only_and_strangers_are_refused(tmp_path: Pa
             forged = {**message, "sender": opposite}
             refused.append(loop.sites[name].handle("put", {"message": forged}, opposite)["error"])
             refused.append(loop.sites[name].handle("put", {"message": forged}, caller)["error"])
-            refused.append(
-                loop.sites[name].handle("play", {"round": 2}, caller if caller != "node0" else "node1")["error"]
-            )
+            refused.append(loop.sites[name].handle("play", {"round": 2}, "node3")["error"])
 
     loop.after = after
     loop.run(job_text(files, "flare", **CASES["plain"]))
-    assert [
-        word in line for word, line in zip(("no neighbour", "in the name of", "does not lead"), refused, strict=True)
-    ]
+    for words, line in zip(("no neighbour", "in the name of", "does not lead"), refused, strict=True):
+        assert words in line
     ring = {tuple(sorted((f"node{k}", f"node{(k + 1) % NODES}"))) for k in range(NODES)}
     assert {tuple(sorted(call[:2])) for call in loop.carried if call[2] == "put"} == ring
     told = [reply for caller, name, step, _, reply in loop.carried if step == "play"]

@@ -127,7 +127,7 @@ def test_a_run_that_was_killed_anywhere_ends_with_the_same_model(tmp_path: Path,
     calm = Loopback(files, tmp_path / "calm")
     total = run_to_the_end(calm, text, -1, True, None)
     model = {name: coef(tmp_path / "calm" / name / "run-00000001", name) for name in files}
-    points = sorted({*range(1, 12), *np.linspace(12, total, 6, dtype=int).tolist()})
+    points = sorted({2, 7, 8, *np.linspace(9, total, 5, dtype=int).tolist()})
     for point in points:
         for before in (True, False):
             folder = tmp_path / f"{point}-{before}"
@@ -232,3 +232,23 @@ def test_another_question_under_an_old_number_is_not_answered(tmp_path: Path) ->
     assert "old message" in site.handle("answer", {"message": {**last, "round": 1}}, "party0")["error"]
     assert "does not lead" in site.handle("answer", {"message": last}, "party2")["error"]
     assert "message" in site.handle("answer", {"message": last}, "party0")
+
+
+@pytest.mark.parametrize("parts", ["plain", "masks"])
+def test_a_message_that_comes_twice_gets_the_same_bytes(tmp_path: Path, parts: str) -> None:
+    files = write_files(tmp_path)
+    loop, again = Loopback(files, tmp_path / "sites"), []
+
+    def after(caller: str, name: str, step: str, reply: dict) -> None:
+        if step == "answer" and reply["message"]["kind"] == "step":
+            twice = loop.sites[name].handle(step, loop.carried[-1][3], caller)
+            again.append(twice["message"]["arrays"].keys() == reply["message"]["arrays"].keys())
+            for key, array in reply["message"]["arrays"].items():
+                again.append(array.tobytes() == twice["message"]["arrays"][key].tobytes())
+
+    loop.after = after
+    loop.run(job_text(files, "flare", **CASES[parts]))
+    assert again
+    assert all(again)
+    one = in_process(tmp_path, files, **CASES[parts])
+    np.testing.assert_allclose(coef(tmp_path / "sites/party1/run-00000001", "party1"), coef(one, "party1"), atol=1e-12)

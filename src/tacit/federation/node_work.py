@@ -37,6 +37,7 @@ class NodeWork:
         self.node: Node | None = None
         self.journal = Journal(task.folder / "journal")
         self.inboxes: dict[int, dict[str, Message]] = {}  # by round, then by neighbour
+        self.outboxes: dict[int, Outbox] = {}  # what was sent under the masks in force, by round
         self.lock = threading.Lock()
 
     def handle(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
@@ -85,7 +86,7 @@ class NodeWork:
         if self.journal.last is None:
             self.journal.write(Record(0, "", {}, {"node": self.node.state()}))  # the keys of the noise, before all else
         else:
-            self.node.restore(self.journal.last.states["node"], self.journal.at)
+            self.node.restore(self.journal.last.states["node"], 0)  # nothing goes on its way before masks are agreed on
         return {"at": self.journal.at}
 
     def keys(self, payload: Payload) -> dict[str, Any]:
@@ -120,6 +121,7 @@ class NodeWork:
         with self.lock:
             for old in [number for number in self.inboxes if number < round_ - 1]:
                 del self.inboxes[old]
+                self.outboxes.pop(old, None)
         told = node.progress
         numbers = {"dual": float(told.dual), "rho": float(told.rho), "bytes": sent}
         return {"done": bool(told.done), "note": told.note, **numbers}
@@ -128,15 +130,17 @@ class NodeWork:
         node, own = self._node(), self.own
         assert own is not None
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            node.answer(round_, inbox)
+            self.outboxes[round_] = node.answer(round_, inbox)
         record = Record(round_, f"round {round_}", {}, {"node": node.state()})
         self.journal.write(record)
         self.task.gate.released(self.task.run, round_, sent_digest(record.states["node"]))
         return record
 
     def _outbox(self, record: Record) -> Outbox:
-        """What a record's round sends, under the masks in force."""
-        return self._node().outbox_of(record.states["node"], record.number)
+        """What a record's round sends, under the masks in force, which are used once: the same where it was sent."""
+        if record.number not in self.outboxes:
+            self.outboxes[record.number] = self._node().outbox_of(record.states["node"], record.number)
+        return self.outboxes[record.number]
 
     def _send(self, round_: int, outbox: Outbox) -> int:
         """Hand each neighbour its message, at once; bytes that were sent."""

@@ -39,6 +39,7 @@ class PartyWork:
         self.plan: Plan | None = None
         self.party: Party | None = None  # None where the coordinator itself has this site's columns
         self.shared: Any = None
+        self.sent: Message | None = None
         self.journal = Journal(task.folder / "journal")
 
     def handle(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
@@ -114,7 +115,9 @@ class PartyWork:
         record = self.journal.find(message.round, asked)
         if record is None:
             record = self._answer(message, asked)
-        return {"message": to_plain(self.party.release(message, record.answer))}
+        if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
+            self.sent = self.party.release(message, record.answer)
+        return {"message": to_plain(self.sent)}
 
     def _answer(self, message: Message, asked: str) -> Record:
         assert self.party is not None

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,19 +131,31 @@ class Site:
         self.name, self.data, self.folder, self.gate, self.ask = name, data, folder, gate, ask
         self.task: Task | None = None
         self.work: Work | None = None
+        self.busy = threading.RLock()
 
     def handle(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
-        """Do one step, and never raise: what is wrong is returned as a line under "error"."""
+        """Do one step, and never raise: what is wrong is returned as a line under "error".
+
+        One step at a time, so that one which is asked for again waits for the first; neighbours put in what they have
+        at any time.
+        """
         try:
-            if step == "open":
-                return self._open(payload, caller)
-            if self.work is None:
-                raise RunError(f"{step[:40]!r} was asked for before the job was opened")
-            return self.work.handle(step, payload, caller)
+            if step == "put" and self.work is not None:
+                return self.work.handle(step, payload, caller)
+            with self.busy:
+                return self._step(step, payload, caller)
         except (InputError, RunError) as error:
             return {"error": one_line(error)}
         except Exception as error:  # the text of any other error may quote data: its type does not
+            logging.getLogger(__name__).exception("step %r failed", step[:40])
             return {"error": f"{type(error).__name__} in step {step[:40]!r}: see the log of {self.name!r}"}
+
+    def _step(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
+        if step == "open":
+            return self._open(payload, caller)
+        if self.work is None:
+            raise RunError(f"{step[:40]!r} was asked for before the job was opened")
+        return self.work.handle(step, payload, caller)
 
     def _open(self, payload: Payload, caller: str) -> dict[str, Any]:
         job, run = read_text(payload.get("job")), check_run(payload.get("run"))

@@ -1,0 +1,145 @@
+"""NVIDIA FLARE as the carrier: the objects of a job at the server and at each site, and how a job is handed in.
+
+With its two neighbours `flare_policy.py` and `flare_roll_call.py` the only file that imports nvflare. The server starts
+the site that leads and learns how far it is; everything else goes from site to site, encrypted end to end
+(`secure=True`), so that the server carries what it cannot read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import collab
+from nvflare.collab.api.exceptions import CollabCallError
+
+from tacit.data.wording import one_line
+from tacit.errors import InputError, RunError
+from tacit.federation.graph_lead import GraphLead
+from tacit.federation.kit import Kit
+from tacit.federation.lead import StarLead
+from tacit.federation.outcome import write_outcome, write_progress
+from tacit.federation.own_site import own_site
+from tacit.federation.site import Site, lead_of, read_text
+from tacit.runtime.files import write_json
+from tacit.types import TraceRow
+
+PATIENCE = {"begin": 86_400.0, "open": 3_600.0, "shape": 3_600.0, "align": 3_600.0}  # people decide; files are read
+ANSWER_SECONDS = 60.0  # then the step is asked for again: a step that was done is not done twice
+TRIES = 10
+LEADING = 10 * 86_400.0
+CONTROLLER = "nvflare.collab.runtime.controller.CollabController"
+EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
+
+
+class Meeting:
+    """The server's object: starts the lead, and keeps what it says about the run's progress and end."""
+
+    def __init__(self, run: str, job: str) -> None:
+        self.run, self.job = run, job
+
+    @collab.main
+    def start(self) -> None:
+        """Let the lead run the job; what becomes of it stands in the server's kit."""
+        folder = Kit.from_environment().jobs / self.run
+        folder.mkdir(parents=True, exist_ok=True)
+        leading = collab.get_clients([lead_of(read_text(self.job))])[0]
+        write_outcome(folder, leading(timeout=LEADING, secure=True).lead(run=self.run, job=self.job))
+
+    @collab.publish
+    def progress(self, run: str, round_: int, seconds: float) -> None:
+        """Take down how far a run is: its rounds and the time, nothing of its numbers."""
+        if run == self.run:
+            write_progress(Kit.from_environment().jobs / self.run, int(round_), float(seconds))
+
+
+class Member:
+    """A site's object: does what it is asked as `Site`, and leads where the job says so."""
+
+    def __init__(self) -> None:
+        self._site: Site | None = None
+        self._proxies: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def _own(self) -> Site:
+        with self._lock:
+            if self._site is None:
+                self._proxies = {proxy.name: proxy for proxy in collab.context.clients}
+                self._site = own_site(Kit.from_environment(), self._ask)
+            return self._site
+
+    @collab.publish
+    def take(self, step: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Do a step for the site that asks."""
+        caller = collab.caller
+        return self._own().handle(step, payload, caller)
+
+    @collab.publish
+    def lead(self, run: str, job: str) -> dict[str, Any]:
+        """Lead a run: for the server alone, and only where the job says so."""
+        site, server = self._own(), collab.server
+        if collab.caller != "server":
+            return {"refused": "only the server starts a run"}
+        beat = _Beat(server, run)
+        make = StarLead if read_text(job).split == "features" else GraphLead
+        try:
+            return {"done": make(site, run, job).go(observe=beat)}
+        except (InputError, RunError) as error:
+            return {"refused": one_line(error)}
+
+    def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Ask sites at once, each until it answers."""
+        with ThreadPoolExecutor(max(1, len(names))) as pool:
+            return dict(zip(names, pool.map(lambda name: self._ask_one(name, step, dict(payload)), names), strict=True))
+
+    def _ask_one(self, name: str, step: str, payload: dict[str, Any]) -> dict[str, Any]:
+        if name not in self._proxies:
+            return {"error": f"{name!r} does not take part in this job"}
+        seconds = PATIENCE.get(step, ANSWER_SECONDS)
+        for left in reversed(range(TRIES)):
+            try:
+                reply = self._proxies[name](timeout=seconds, secure=True).take(step=step, payload=payload)
+                return reply if isinstance(reply, dict) else {"error": f"{name!r} sent something that is no answer"}
+            except CollabCallError:
+                if not left:
+                    raise
+                time.sleep(min(1.0, 0.1 * (TRIES - left)))
+        raise AssertionError("not reached")
+
+
+class _Beat:
+    """Tells the server how far the run is, at most once a second."""
+
+    def __init__(self, server: Any, run: str) -> None:
+        self.server, self.run, self.last = server, run, 0.0
+
+    def __call__(self, row: TraceRow) -> None:
+        now = time.monotonic()
+        if now - self.last >= 1.0:
+            self.last = now
+            self.server(expect_result=False).progress(run=self.run, round_=row.round, seconds=row.seconds)
+
+
+def write_job(folder: Path, run: str, job: str, parties: Sequence[str]) -> Path:
+    """Write the folder of a FLARE job: names of our classes and the text of the job, no code."""
+    app = folder / run / "app" / "config"
+    app.mkdir(parents=True)
+    server = {"id": "meeting", "path": f"{__name__}.Meeting", "args": {"run": run, "job": job}}
+    controller = {"id": "controller", "path": CONTROLLER, "args": {"server_obj_id": "meeting", "sync_task_timeout": 60}}
+    write_json(app / "config_fed_server.json", {"format_version": 2, "workflows": [controller], "components": [server]})
+    member = {"id": "member", "path": f"{__name__}.Member", "args": {}}
+    executor = {"tasks": ["*"], "executor": {"path": EXECUTOR, "args": {"client_obj_id": "member"}}}
+    write_json(app / "config_fed_client.json", {"format_version": 2, "executors": [executor], "components": [member]})
+    meta = {
+        "name": run,
+        "resource_spec": {},
+        "min_clients": len(parties),
+        "mandatory_clients": list(parties),
+        "deploy_map": {"app": ["server", *parties]},
+    }
+    write_json(folder / run / "meta.json", meta)
+    return folder / run

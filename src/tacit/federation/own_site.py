@@ -1,0 +1,18 @@
+"""The site of an organisation, from its kit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tacit.data.wording import show
+from tacit.errors import InputError
+from tacit.federation.kit import Kit
+from tacit.federation.site import Ask, OpenGate, Site
+
+
+def own_site(kit: Kit, ask: Ask) -> Site:
+    """The site that a kit describes, with its own file and its own say."""
+    data = kit.settings().get("data")
+    if not isinstance(data, str):
+        raise InputError(f"{show(kit.name)} has no data file: start it with tacit join KIT --data FILE")
+    return Site(kit.name, Path(data), kit.jobs, OpenGate(), ask)
