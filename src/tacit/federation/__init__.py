@@ -1,0 +1,1 @@
+"""Training between organisations: kits, the processes of a site, and what a site lets in."""
