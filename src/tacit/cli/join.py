@@ -75,7 +75,7 @@ def check_data(path: Path, party: str, column: str | None) -> None:
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"party {show(party)}: cannot read {show(str(path))}: {one_line(error)}") from error
     else:
-        names = list(read_table(path, party=party, id_column=column).names)
+        names = list(read_table(path, party=party, id_column=column).columns)
     if column is not None and column not in names:
         raise InputError(
             f"party {show(party)}: {show(str(path))} has no column {show(column)}{nearest(column, names)}: "

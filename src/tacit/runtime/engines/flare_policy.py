@@ -16,12 +16,13 @@ from typing import Any
 
 from nvflare.apis.app_validation import AppValidationKey, AppValidator
 from nvflare.apis.fl_component import FLComponent
-from nvflare.lighter.tool_consts import NVFLARE_SIG_FILE
+from nvflare.lighter.tool_consts import NVFLARE_SIG_FILE, NVFLARE_SUBMITTER_CRT_FILE
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 
 __all__ = ["JobCheck", "OnlyJobs"]
 
 FILES = ("config/config_fed_server.json", "config/config_fed_client.json")
+SIGNATURES = (NVFLARE_SIG_FILE, NVFLARE_SUBMITTER_CRT_FILE)  # FLARE puts them into each folder of a signed job
 SECTIONS = {"format_version", "workflows", "executors", "components", "task_data_filters", "task_result_filters"}
 NAMES_A_CLASS = ("path", "class_path", "name")
 MOST_BYTES = 64 * 1024 * 1024
@@ -65,7 +66,7 @@ class JobCheck(AppValidator):  # type: ignore[misc]
     def _check(self, folder: Path) -> None:
         """Raise ValueError with the reason of a refusal."""
         found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
-        foreign = [name for name in found if name not in ("config", *FILES) and Path(name).name != NVFLARE_SIG_FILE]
+        foreign = [name for name in found if name not in ("config", *FILES) and Path(name).name not in SIGNATURES]
         if foreign:
             raise ValueError(f"it brings {foreign[0]!r}; a job is data and brings no code or other files")
         for name in FILES:
