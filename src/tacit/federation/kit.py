@@ -109,8 +109,14 @@ class Kit:
             if not isinstance(record.get(key), str):
                 raise InputError(f"{show(str(file))} does not say {key}: take the kit again from whoever made it")
         port, parties = record.get("port"), record.get("parties")
-        if not isinstance(port, int) or not isinstance(parties, list) or not all(isinstance(one, str) for one in parties):
-            raise InputError(f"{show(str(file))} is damaged at port or parties: take the kit again from whoever made it")
+        if (
+            not isinstance(port, int)
+            or not isinstance(parties, list)
+            or not all(isinstance(one, str) for one in parties)
+        ):
+            raise InputError(
+                f"{show(str(file))} is damaged at port or parties: take the kit again from whoever made it"
+            )
         if record["role"] not in (SERVER, PARTY):
             raise InputError(f"{show(str(file))}: role {show(record['role'])} is neither {SERVER!r} nor {PARTY!r}")
         if record["role"] == PARTY:
@@ -178,7 +184,9 @@ class Kit:
     def keep(self, **settings: Any) -> None:
         """Set some of the own settings and keep the others; None takes one away."""
         merged = {key: value for key, value in {**self.settings(), **settings}.items() if value is not None}
-        write_text(self.site, "".join(f"{key} = {literal(_plain(value))}\n" for key, value in merged.items()), secret=True)
+        write_text(
+            self.site, "".join(f"{key} = {literal(_plain(value))}\n" for key, value in merged.items()), secret=True
+        )
 
 
 def check_name(name: str, what: str) -> str:
@@ -192,7 +200,9 @@ def check_name(name: str, what: str) -> str:
 
 def check_host(host: str) -> str:
     """Refuse what is no host name."""
-    if not re.fullmatch(r"(?=.{1,64}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*", host):
+    if not re.fullmatch(
+        r"(?=.{1,64}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*", host
+    ):
         raise InputError(f"host {show(host)}: give a host name such as tacit.bank.example, or an IPv4 address")
     return host
 

@@ -82,9 +82,7 @@ def _client_resources() -> dict[str, Any]:
             _component("orders", "tacit.runtime.engines.flare_policy.OnlyJobs"),
             _component("resource_manager", managers, num_of_gpus=0, mem_per_gpu_in_GiB=0, expiration_period=300),
             _component("resource_consumer", consumer),
-            _component(
-                "process_launcher", _COMMON + "job_launcher.client_process_launcher.ClientProcessJobLauncher"
-            ),
+            _component("process_launcher", _COMMON + "job_launcher.client_process_launcher.ClientProcessJobLauncher"),
         ],
     }
 
@@ -95,7 +93,9 @@ def _server_resources(kit: Kit) -> dict[str, Any]:
     jobs = str(kit.flare / "jobs")
     return {
         **_guards(),
-        "servers": [{"admin_storage": "transfer", "max_num_clients": 100, "heart_beat_timeout": 60, "admin_timeout": 10.0}],
+        "servers": [
+            {"admin_storage": "transfer", "max_num_clients": 100, "heart_beat_timeout": 60, "admin_timeout": 10.0}
+        ],
         "snapshot_persistor": {
             "path": _COMMON + "state_persistors.storage_state_persistor.StorageStatePersistor",
             "args": {"uri_root": "/", "storage": {"path": storage, "args": snapshots}},
@@ -109,9 +109,7 @@ def _server_resources(kit: Kit) -> dict[str, Any]:
                 job_store_id="job_store",
             ),
             _component("job_store", storage),
-            _component(
-                "process_launcher", _COMMON + "job_launcher.server_process_launcher.ServerProcessJobLauncher"
-            ),
+            _component("process_launcher", _COMMON + "job_launcher.server_process_launcher.ServerProcessJobLauncher"),
         ],
     }
 
@@ -171,5 +169,6 @@ def _logging() -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
         "handlers": {"out": {"class": "logging.StreamHandler", "formatter": "plain", "stream": "ext://sys.stdout"}},
+        "loggers": {"nvflare.collab": {"level": "WARNING"}},  # else several lines for every call of every round
         "root": {"level": "INFO", "handlers": ["out"]},
     }

@@ -120,10 +120,17 @@ class Supervisor:
         with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             self._from = log.tell()
             process = subprocess.Popen(
-                command, cwd=self.kit.flare, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                command,
+                cwd=self.kit.flare,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
             )
-        write_json(_pid_file(self.kit), {"supervisor": os.getpid(), "site": process.pid, "token": self.token}, secret=True)
+        write_json(
+            _pid_file(self.kit), {"supervisor": os.getpid(), "site": process.pid, "token": self.token}, secret=True
+        )
         return process
 
     def _watch(self, process: subprocess.Popen[bytes]) -> int | None:

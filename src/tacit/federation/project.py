@@ -230,9 +230,7 @@ def _make_kit(federation: Federation, name: str, place: Path, startup: Path) -> 
         role, source, organisation = SERVER, federation.host, federation.server
         _copy_keys(startup / COORDINATOR, place / "admin")
     _copy_keys(startup / source, place / "flare")
-    kit = Kit(
-        place, name, role, federation.name, organisation, federation.host, federation.port, federation.parties
-    )
+    kit = Kit(place, name, role, federation.name, organisation, federation.host, federation.port, federation.parties)
     kit.write()
     write_settings(kit)
     write_page(kit)
