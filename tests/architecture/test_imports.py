@@ -17,6 +17,7 @@ LAYERS = [
     ["job", "algorithms"],
     ["plan"],
     ["runtime"],
+    ["alignment", "federation"],
     ["estimators"],
     ["audit"],
     ["papers"],
@@ -86,3 +87,12 @@ def test_only_the_accountant_knows_the_privacy_library() -> None:
         str(path.relative_to(SOURCE)) for path in MODULES if any("dp_accounting" in name for name in imports(path))
     }
     assert users == {"privacy/accountant.py"}
+
+
+def test_only_its_engine_knows_flare() -> None:
+    users = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        if any(name.split(".")[0] == "nvflare" for name in imports(path))
+    }
+    assert users <= {f"runtime/engines/flare{end}.py" for end in ("", "_policy", "_roll_call")}

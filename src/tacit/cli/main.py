@@ -10,7 +10,23 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, design, explain, plan, predict, randomize, report, reproduce, train, verify, watch
+from tacit.cli import (
+    audit,
+    demo,
+    design,
+    explain,
+    federation,
+    join,
+    plan,
+    predict,
+    randomize,
+    report,
+    reproduce,
+    serve,
+    train,
+    verify,
+    watch,
+)
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -28,6 +44,9 @@ VERBS = {
     "verify": verify,
     "design": design,
     "reproduce": reproduce,
+    "federation": federation,
+    "serve": serve,
+    "join": join,
 }
 
 DESCRIPTION = """\
@@ -52,6 +71,11 @@ start here:
   tacit design job.toml --alphas 0.01,0.1,1
                               balance loss and privacy of a round
   tacit reproduce all         rerun the papers and judge their claims
+
+between organisations:
+  tacit federation init       make a kit for every organisation
+  tacit serve KIT             run the server
+  tacit join KIT --data FILE  take part with your data
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
 With TACIT_DEBUG=1 in the environment errors come with their traceback."""

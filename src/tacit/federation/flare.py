@@ -7,6 +7,7 @@ the site that leads and learns how far it is; everything else goes from site to 
 
 from __future__ import annotations
 
+import base64
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,7 @@ class Meeting:
     """The server's object: starts the lead, and keeps what it says about the run's progress and end."""
 
     def __init__(self, run: str, job: str) -> None:
-        self.run, self.job = run, job
+        self.run, self.job = run, base64.b64decode(job).decode()
 
     @collab.main
     def start(self) -> None:
@@ -128,7 +129,8 @@ def write_job(folder: Path, run: str, job: str, parties: Sequence[str]) -> Path:
     """Write the folder of a FLARE job: names of our classes and the text of the job, no code."""
     app = folder / run / "app" / "config"
     app.mkdir(parents=True)
-    server = {"id": "meeting", "path": f"{__name__}.Meeting", "args": {"run": run, "job": job}}
+    packed = base64.b64encode(job.encode()).decode()  # FLARE would replace what stands in braces
+    server = {"id": "meeting", "path": f"{__name__}.Meeting", "args": {"run": run, "job": packed}}
     controller = {"id": "controller", "path": CONTROLLER, "args": {"server_obj_id": "meeting", "sync_task_timeout": 60}}
     write_json(app / "config_fed_server.json", {"format_version": 2, "workflows": [controller], "components": [server]})
     member = {"id": "member", "path": f"{__name__}.Member", "args": {}}

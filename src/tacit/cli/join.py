@@ -1,0 +1,97 @@
+"""`tacit join`: take part in a federation with one's own data."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tacit.errors import InputError
+
+if TYPE_CHECKING:
+    from tacit.federation.kit import Kit
+
+HELP = "take part in a federation with your data"
+DESCRIPTION = """\
+Connect to the server of a federation and wait for jobs. The data stay here;
+the rules for what may run here come from the package you installed. It stays in
+the foreground until you press Ctrl-C, and ends everything it started."""
+EPILOG = """\
+examples:
+  tacit join credit/shop --data customers.csv
+  tacit join credit/shop --data customers.parquet --id customer
+  tacit join credit/shop            with the data of the last time"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the verb."""
+    parser.add_argument("kit", metavar="KIT", help="directory that tacit federation init made for you")
+    add_data(parser)
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments about data."""
+    parser.add_argument("--data", metavar="FILE", help="your file (default: the one of the last time)")
+    parser.add_argument("--id", metavar="COLUMN", help="the column with the ids, checked now; jobs may name another")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Join, until told to stop."""
+    from tacit.federation.kit import PARTY, Kit
+
+    kit = Kit.open(options.kit)
+    if kit.role != PARTY:
+        raise InputError(f"{options.kit} is the kit of the server: start it with tacit serve, and join with a party's")
+    settings = keep_data(kit, options)
+    if "data" not in settings:
+        raise InputError(f"{kit.name} has no data yet: give --data FILE")
+    return supervise(kit)
+
+
+def keep_data(kit: Kit, options: argparse.Namespace) -> dict[str, object]:
+    """Check the data and remember where they are; return the site's settings."""
+    before = kit.settings()
+    data = str(Path(options.data).resolve()) if options.data is not None else before.get("data")
+    column = options.id if options.id is not None else before.get("id")
+    if data is not None:
+        check_data(Path(data), kit.name, column)
+    if options.data is not None or options.id is not None:
+        kit.keep(data=data, id=column)
+    return kit.settings()
+
+
+def check_data(path: Path, party: str, column: str | None) -> None:
+    """Refuse a file that cannot be read or lacks its id column."""
+    import pyarrow.parquet
+
+    from tacit.data.read import check_file, read_table
+    from tacit.data.wording import listing, nearest, one_line, show
+
+    if path.name.lower().endswith(".parquet") and not path.is_dir():
+        check_file(path, party)
+        try:  # the columns alone: the file may be larger than memory
+            names = pyarrow.parquet.read_schema(path).names
+        except (pyarrow.ArrowException, OSError) as error:
+            raise InputError(f"party {show(party)}: cannot read {show(str(path))}: {one_line(error)}") from error
+    else:
+        names = list(read_table(path, party=party, id_column=column).columns)
+    if column is not None and column not in names:
+        raise InputError(
+            f"party {show(party)}: {show(str(path))} has no column {show(column)}{nearest(column, names)}: "
+            f"it has {listing(names)}"
+        )
+
+
+def supervise(kit: Kit) -> int:
+    """Run the site in the foreground."""
+    from tacit.federation.processes import Supervisor
+
+    def say(line: str) -> None:
+        print(line)
+        sys.stdout.flush()
+
+    say(f"federation {kit.federation}, certificate {kit.authority.fingerprint}")
+    Supervisor(kit, say).run()
+    say(f"stopped: nothing of {kit.name} runs any more")
+    return 0

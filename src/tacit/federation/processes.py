@@ -1,0 +1,241 @@
+"""The process of a site: started from its kit, watched, started again when it dies, and ended without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from tacit.data.wording import show
+from tacit.errors import InputError, RunError
+from tacit.federation.kit import ENVIRONMENT, SERVER, Kit
+from tacit.federation.policy import start_arguments, write_settings
+from tacit.federation.project import require_flare
+from tacit.runtime.files import write_json
+
+if TYPE_CHECKING:
+    import psutil
+
+__all__ = ["Supervisor", "running"]
+
+TOKEN = "TACIT_SITE_RUN"  # marks every process of one start, also those whose parent died
+READY = {"server": "Server started", "party": "Successfully registered client"}
+LOOK_EVERY = 0.2
+SLOW = 30.0  # seconds after which a start that is not ready yet is worth a line
+LIVED = 60.0  # seconds after which a death counts as the first again
+LONGEST_PAUSE = 60.0
+PATIENCE = 4.0  # seconds to end well before being killed
+MOST_LOG = 20 * 1024 * 1024
+WARN_DAYS = 30
+
+
+class Supervisor:
+    """Keeps the process of one site going until it is told to stop.
+
+    Parameters
+    ----------
+    kit : Kit
+        Whose process.
+    say : callable
+        Takes each line for the person who started it.
+    """
+
+    def __init__(self, kit: Kit, say: Callable[[str], None] = print) -> None:
+        self.kit, self.say = kit, say
+        self.token = secrets.token_hex(16)
+        self.log = kit.logs / f"{kit.role}.log"
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """End `run` soon; may be called from anywhere."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Start the site and return after `stop`, SIGINT or SIGTERM, when none of its processes is left.
+
+        Raises
+        ------
+        InputError
+            Where it runs already, its certificate expired, or FLARE is missing.
+        """
+        require_flare()
+        self._check_certificate()
+        self.kit.logs.mkdir(mode=0o700, exist_ok=True)
+        with _locked(self.kit), _signals(self.stop):
+            _end_leftovers(self.kit)
+            write_settings(self.kit)
+            try:
+                self._keep_going()
+            finally:
+                end_processes(self.token)
+                _pid_file(self.kit).unlink(missing_ok=True)
+
+    def _check_certificate(self) -> None:
+        certificate = self.kit.certificate
+        if certificate.days <= 0:
+            raise InputError(
+                f"the certificate of {show(self.kit.name)} expired on {certificate.until.date()}: "
+                "ask for a renewed kit (tacit federation renew)"
+            )
+        if certificate.days < WARN_DAYS:
+            self.say(f"the certificate expires on {certificate.until.date()}: ask for a renewed kit soon")
+
+    def _keep_going(self) -> None:
+        """Start, watch, and start again."""
+        deaths = 0
+        while not self._stop.is_set():
+            began = time.monotonic()
+            code = self._watch(self._start())
+            if self._stop.is_set():
+                return
+            end_processes(self.token)  # jobs of a dead site cannot go on
+            deaths = 1 if time.monotonic() - began > LIVED else deaths + 1
+            pause = min(2.0 ** (deaths - 1), LONGEST_PAUSE)
+            self.say(f"{self.kit.name} died (exit code {code}): starting it again in {pause:.0f} s; see {self.log}")
+            self._stop.wait(pause)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Start FLARE's process, its output into the log."""
+        if self.log.exists() and self.log.stat().st_size > MOST_LOG:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        environment = {
+            **os.environ,
+            ENVIRONMENT: str(self.kit.path),
+            TOKEN: self.token,
+            "PYTHONSAFEPATH": "1",  # a file in the kit is never taken for a module
+            "PYTHONUNBUFFERED": "1",
+        }
+        command = [sys.executable, "-m", *start_arguments(self.kit)]
+        with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
+            self._from = log.tell()
+            process = subprocess.Popen(
+                command,
+                cwd=self.kit.flare,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        write_json(
+            _pid_file(self.kit), {"supervisor": os.getpid(), "site": process.pid, "token": self.token}, secret=True
+        )
+        return process
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> int | None:
+        """Wait for the end of the process, or of everything; say once when it is ready."""
+        began, ready, told = time.monotonic(), False, False
+        while process.poll() is None and not self._stop.wait(LOOK_EVERY):
+            if not ready and READY[self.kit.role] in self._new_output():
+                ready = True
+                self.say(self._ready_line())
+            if not ready and not told and time.monotonic() - began > SLOW:
+                told = True
+                place = "" if self.kit.role == SERVER else f" to {self.kit.host}:{self.kit.port}"
+                self.say(f"not connected{place} after {SLOW:.0f} s, still trying; see {self.log}")
+        return process.poll()
+
+    def _new_output(self) -> str:
+        with open(self.log, "rb") as log:
+            log.seek(self._from)
+            return log.read().decode("utf-8", "replace")
+
+    def _ready_line(self) -> str:
+        kit = self.kit
+        if kit.role == SERVER:
+            return f"ready: {kit.federation} is served on {kit.host}:{kit.port}; parties can join (Ctrl-C ends it)"
+        return f"ready: {kit.name} is connected to {kit.federation} and waits for jobs (Ctrl-C leaves)"
+
+
+def running(kit: Kit) -> bool:
+    """Whether a supervisor of this kit runs now."""
+    try:
+        with _locked(kit):
+            return False
+    except InputError:
+        return True
+
+
+def end_processes(token: str) -> None:
+    """End every process that carries the token: asked first, then killed."""
+    import psutil
+
+    for ask, patience in (("terminate", PATIENCE), ("kill", PATIENCE)):
+        found = list(_marked(token))
+        for process in found:
+            with contextlib.suppress(psutil.Error):
+                getattr(process, ask)()
+        _, left = psutil.wait_procs(found, timeout=patience)
+        if not left and not list(_marked(token)):
+            return
+
+
+def _marked(token: str) -> Iterator[psutil.Process]:
+    """Processes of this user with the token in their environment."""
+    import psutil
+
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(TOKEN) == token:
+                yield process
+
+
+def _end_leftovers(kit: Kit) -> None:
+    """End what a supervisor that was killed could not end itself; the caller holds the lock."""
+    try:
+        token = json.loads(_pid_file(kit).read_text())["token"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if isinstance(token, str) and token:
+        end_processes(token)
+
+
+def _pid_file(kit: Kit) -> Path:
+    return kit.logs / "pid.json"
+
+
+@contextlib.contextmanager
+def _locked(kit: Kit) -> Iterator[None]:
+    """Hold the kit's lock, which the system lets go when the process ends, however it ends."""
+    try:
+        descriptor = os.open(kit.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise RunError(f"cannot write into {show(str(kit.path))}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise InputError(f"the kit {show(str(kit.path))} runs already: stop it first, or leave it alone") from error
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM stop the site, where this is the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> Any:
+        stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,251 @@
+"""A federation on loopback: jobs that are refused, strangers who are turned away, and processes that die."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import shutil
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
+from tacit.federation.kit import COORDINATOR, Kit
+from tacit.federation.policy import start_arguments, write_settings
+from tacit.federation.processes import TOKEN
+from tacit.federation.project import Federation, init
+from tests.federation.live import Live, Process, ask, copy_kit, environment, free_port, knock, own_keys, write_job
+
+REFUSED = "FINISHED:FAILED_TO_RUN"
+
+
+def test_starts_soon_and_on_loopback_alone(live: Live) -> None:
+    assert live.seconds < 60
+    server = psutil.Process(site_pid(live.kits["server"]))
+    listening = {c.laddr for c in server.net_connections() if c.status == psutil.CONN_LISTEN}
+    assert live.kits["server"].port in {address.port for address in listening}
+    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+
+def test_jobs_with_code_or_foreign_classes_are_refused_and_the_next_one_runs(live: Live, tmp_path: Path) -> None:
+    mark = tmp_path / "it-ran"
+    evil = f"open({str(mark)!r}, 'w').close()"
+    statistics = "nvflare.app_common.executors.statistics.statistics_executor.StatisticsExecutor"
+    jobs = [
+        write_job(tmp_path, "code", files={"custom/evil.py": evil}, party="evil.Evil"),
+        write_job(tmp_path, "popen", party="subprocess.Popen", arguments={"args": ["touch", str(mark)]}),
+        write_job(tmp_path, "builtin", party=statistics, arguments={"generator_id": "x"}),
+        write_job(tmp_path, "good"),
+    ]
+    code, popen, builtin, good, sites = live.admin(*(["submit", job] for job in jobs), ["sites"])
+    assert code == {
+        "status": REFUSED,
+        "detail": [_said("it brings 'custom'; a job is data and brings no code or other files")],
+    }
+    assert popen["detail"] == [_said("it names the class 'subprocess.Popen', which is not allowed here")]
+    assert builtin["detail"] == [_said(f"it names the class {statistics!r}, which is not allowed here")]
+    assert good == {"status": "FINISHED:COMPLETED", "detail": ["server: OK", "bank: OK", "shop: OK"]}
+    assert sites == ["bank", "shop"]
+    assert not mark.exists()
+    log = live.processes["server"].log()
+    assert "'subprocess.Popen', which is not allowed here" in log
+    assert "with kit" in log  # the processes of a job know the site's kit
+
+
+def _said(reason: str) -> str:
+    return f"server: this site refuses the job: {reason}"
+
+
+def test_a_site_refuses_what_a_turned_server_lets_through(tmp_path: Path) -> None:
+    mark = tmp_path / "it-ran"
+    with turned_server(tmp_path) as (server, shop):
+        evil = {"custom/evil.py": f"open({str(mark)!r}, 'w').close()"}
+        handler = {"()": "subprocess.Popen", "args": ["touch", str(mark)]}
+        logging = json.dumps({"version": 1, "handlers": {"x": handler}, "root": {"handlers": ["x"]}})
+        code, popen, logs, shell, stop, sites = ask(
+            server.admin,
+            COORDINATOR,
+            ["submit", write_job(tmp_path, "code", files=evil, party="evil.Evil")],
+            [
+                "submit",
+                write_job(tmp_path, "popen", party="subprocess.Popen", arguments={"args": ["touch", str(mark)]}),
+            ],
+            ["order", f"configure_site_log client shop '{logging}'"],
+            ["order", "ls shop"],
+            ["order", "shutdown client shop"],
+            ["sites"],
+        )
+        assert code["detail"][0] == popen["detail"][0] == "server: OK"
+        assert code["detail"][1].startswith("shop: this site refuses the job: it brings 'custom'")
+        assert popen["detail"][1].startswith("shop: this site refuses the job: it names the class 'subprocess.Popen'")
+        assert {code["status"], popen["status"]} == {REFUSED}
+        for order in (logs, shell, stop):
+            assert "invalid_request" in json.dumps(order), order
+        assert sites == ["shop"]
+        assert not mark.exists()
+        assert "which is not allowed here" in shop.log()
+
+
+@contextlib.contextmanager
+def turned_server(place: Path) -> Iterator[tuple[Kit, Process]]:
+    """A server that lets everything through, and one party of our making."""
+    server, kit = init(Federation("credit", "bank", "localhost", ("shop",), free_port()), place / "turned")
+    write_settings(server)
+    resources = json.loads((server.flare / "local" / "resources.json").read_text())
+    del resources["app_validator"]
+    (server.flare / "local" / "resources.json").write_text(json.dumps({**resources, "class_allow_list": ["*"]}))
+    rights = {"format_version": "1.0", "permissions": {"lead": "any"}}
+    (server.flare / "local" / "authorization.json").write_text(json.dumps(rights))
+    (place / "people.csv").write_text("customer,x\na,1\n")
+    command = [sys.executable, "-m", *start_arguments(server)]
+    with open(place / "turned.log", "wb") as log:
+        process = subprocess.Popen(command, env=environment(), cwd=server.flare, stdout=log, stderr=log)
+    shop = Process.start(kit, "--data", str(place / "people.csv"))
+    try:
+        assert shop.wait_for("ready:"), shop.text()
+        yield server, shop
+    finally:
+        shop.stop()
+        process.kill()
+        process.wait(10)
+
+
+# --- strangers ----------------------------------------------------------------------------------------
+
+
+def test_strangers_are_turned_away(live: Live, tmp_path: Path) -> None:
+    shop = live.kits["shop"]
+    assert knock(shop, own_keys(shop))  # who has a certificate of the federation is answered
+    others = init(Federation("credit", "bank", "localhost", ("shop",), shop.port), tmp_path / "other")
+    for keys in (None, (expired(live, tmp_path), own_keys(shop)[1]), own_keys(others[1])):
+        before = len(live.processes["server"].log())
+        assert refused(shop, keys)
+        assert soon(lambda start=before: "Handshake failed" in live.processes["server"].log()[start:])
+    assert knock(shop, own_keys(shop))
+
+
+def refused(kit: Kit, keys: tuple[Path, Path] | None) -> bool:
+    try:
+        return knock(kit, keys) == b""
+    except (ssl.SSLError, ConnectionError):
+        return True
+
+
+def soon(condition, seconds: float = 10.0) -> bool:
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.05)
+    return bool(condition())
+
+
+def expired(live: Live, place: Path) -> Path:
+    """The shop's certificate, signed by the federation's own authority, of last week."""
+    root = json.loads((live.kits["server"].path.parent / "authority" / "root.json").read_text())
+    key = serialization.load_pem_private_key(root["root_pri_key"].encode(), None)
+    old = x509.load_pem_x509_certificate(own_keys(live.kits["shop"])[0].read_bytes())
+    now = datetime.datetime.now(datetime.UTC)
+    made = x509.CertificateBuilder(
+        old.issuer,
+        old.subject,
+        old.public_key(),
+        x509.random_serial_number(),
+        now - datetime.timedelta(days=8),
+        now - datetime.timedelta(days=1),
+    )
+    for extension in old.extensions:
+        made = made.add_extension(extension.value, extension.critical)
+    (place / "expired.crt").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    return place / "expired.crt"
+
+
+def test_a_party_is_no_admin(live: Live, tmp_path: Path) -> None:
+    place = tmp_path / "admin"
+    shutil.copytree(live.kits["server"].admin, place)
+    for file in own_keys(live.kits["shop"]):
+        shutil.copy(file, place / "startup" / file.name)
+    with pytest.raises(RuntimeError, match="client_registration"):
+        ask(place, COORDINATOR, ["sites"])  # it is not who it says
+    assert "authenticated as 'shop' but claimed" in live.processes["server"].log()
+    settings = json.loads((place / "startup" / "fed_admin.json").read_text())
+    settings["admin"]["username"] = "shop"
+    (place / "startup" / "fed_admin.json").write_text(json.dumps(settings))
+    outcomes = ask(place, "shop", ["submit", write_job(tmp_path, "job")], ["sites"])
+    assert all("not authorized" in outcome["error"] for outcome in outcomes), outcomes
+
+
+def test_a_party_is_no_other_party_and_another_federation_cannot_join(live: Live, tmp_path: Path) -> None:
+    shop = live.kits["shop"]
+    imposter = copy_kit(shop, tmp_path / "imposter")
+    file = imposter.path / "tacit.toml"
+    file.write_text(file.read_text().replace('name = "shop"', 'name = "phone"'))
+    foreign = init(Federation("credit", "bank", "localhost", ("phone",), shop.port), tmp_path / "other")[1]
+    data = str(live.place / "people.csv")
+    processes = [Process.start(kit, "--data", data) for kit in (Kit.open(imposter.path), foreign)]
+    try:
+        claimed = "authenticated as 'shop' but claimed endpoint 'phone'"
+        assert soon(lambda: claimed in live.processes["server"].log(), 30)
+        assert soon(lambda: "CERTIFICATE_VERIFY_FAILED" in processes[1].log(), 30)
+        time.sleep(2)
+        assert not any("ready:" in process.text() for process in processes)
+        assert live.admin(["sites"]) == [["bank", "shop"]]
+    finally:
+        assert [process.stop() for process in processes] == [0, 0]
+
+
+# --- processes ----------------------------------------------------------------------------------------
+
+
+def site_pid(kit: Kit) -> int:
+    return int(json.loads((kit.logs / "pid.json").read_text())["site"])
+
+
+def test_a_kit_runs_once(live: Live) -> None:
+    second = Process.start(live.kits["shop"])
+    assert second.popen.wait(30) == 2
+    assert "runs already" in second.text()
+    assert len(second.text().strip().splitlines()) == 2
+
+
+def test_a_site_that_died_comes_back(live: Live) -> None:
+    process, before = live.processes["shop"], site_pid(live.kits["shop"])
+    os.kill(before, signal.SIGKILL)
+    assert soon(lambda: process.text().count("ready:") == 2, 60), process.text()
+    assert "shop died (exit code -9): starting it again in 1 s" in process.text()
+    assert site_pid(live.kits["shop"]) != before
+    assert live.admin(["sites"]) == [["bank", "shop"]]
+
+
+def test_what_a_killed_supervisor_left_is_ended_and_a_stop_leaves_nothing(live: Live) -> None:
+    process, before = live.processes["shop"], site_pid(live.kits["shop"])
+    process.popen.kill()
+    process.popen.wait(10)
+    assert psutil.pid_exists(before)
+    again = live.processes["shop"] = Process.start(live.kits["shop"])  # the data of the last time
+    assert again.wait_for("ready:"), again.text()
+    assert not psutil.pid_exists(before)
+    token = json.loads((live.kits["shop"].logs / "pid.json").read_text())["token"]
+    assert marked(token) == [site_pid(live.kits["shop"])]
+    assert again.stop() == 0
+    assert marked(token) == []
+    assert again.text().endswith("stopped: nothing of shop runs any more\n")
+    live.processes["shop"] = Process.start(live.kits["shop"])
+    assert live.processes["shop"].wait_for("ready:")
+
+
+def marked(token: str) -> list[int]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(TOKEN) == token:
+                found.append(process.pid)
+    return found
