@@ -81,7 +81,7 @@ def test_settings_come_from_the_package_not_from_the_kit(kit) -> None:
     resources = json.loads((local / "resources.json").read_text())
     assert resources["class_list_enforcement_mode"] == "enforce"
     assert resources["class_allow_list"] == [
-        "tacit.runtime.engines.flare.",
+        "tacit.federation.flare.",
         "tacit.runtime.engines.flare_roll_call.",
         "nvflare.collab.runtime.controller.CollabController",
         "nvflare.collab.runtime.executor.CollabExecutor",

@@ -8,6 +8,7 @@ the site that leads and learns how far it is; everything else goes from site to 
 from __future__ import annotations
 
 import base64
+import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,11 +18,12 @@ from typing import Any
 
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError
+from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.data.wording import one_line
 from tacit.errors import InputError, RunError
 from tacit.federation.graph_lead import GraphLead
-from tacit.federation.kit import Kit
+from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.lead import StarLead
 from tacit.federation.outcome import write_outcome, write_progress
 from tacit.federation.own_site import own_site
@@ -145,3 +147,57 @@ def write_job(folder: Path, run: str, job: str, parties: Sequence[str]) -> Path:
     }
     write_json(folder / run / "meta.json", meta)
     return folder / run
+
+
+class Desk:
+    """Where jobs are handed in: a session with the server, as the coordinator's organisation.
+
+    Raises
+    ------
+    RunError
+        Where the server cannot be reached, or does not let this kit in.
+    """
+
+    def __init__(self, kit: Kit, seconds: float = 10.0) -> None:
+        try:
+            self.session = new_secure_session(COORDINATOR, str(kit.admin), timeout=seconds, auto_login_max_tries=1)
+        except Exception as error:  # the library raises all sorts, down to OSError
+            raise RunError(f"cannot reach the server at {kit.host}:{kit.port} ({one_line(error)})") from error
+
+    def submit(self, folder: Path) -> str:
+        """Hand in a job; its number at the server."""
+        return str(self._do(lambda: self.session.submit_job(str(folder))))
+
+    def status(self, number: str) -> str:
+        """What the server says of a job."""
+        return str(self._do(lambda: self.session.get_job_meta(number)).get("status", ""))
+
+    def refusals(self, number: str) -> list[str]:
+        """What sites said when the job came to them."""
+        return [str(line) for line in self._do(lambda: self.session.get_job_meta(number)).get("job_deploy_detail", [])]
+
+    def system(self) -> tuple[float, dict[str, float]]:
+        """When the server started, and the parties that are connected, with the time since when."""
+        info = self._do(self.session.get_system_info)
+        return float(info.server_info.start_time), {one.name: float(one.last_connect_time) for one in info.client_info}
+
+    def jobs_at(self) -> Any:
+        """What runs at each site."""
+        return self._do(lambda: self.session.do_command("check_status client"))
+
+    def abort(self, number: str) -> None:
+        """End a job that cannot go on; nothing where it has ended."""
+        with contextlib.suppress(Exception):
+            self.session.abort_job(number)
+
+    def close(self) -> None:
+        """Leave."""
+        with contextlib.suppress(Exception):
+            self.session.close()
+
+    @staticmethod
+    def _do(what: Any) -> Any:
+        try:
+            return what()
+        except Exception as error:
+            raise RunError(f"the server does not answer ({one_line(error)})") from error
