@@ -65,14 +65,21 @@ for parties with other rows and the same columns:
                            # edges = [["bank", "shop"], ...]
   [privacy.options]        # numbers of the methods dual, primal and pdml
   alphas = [0.1, 0.2]      # epsilon of each round, or a table by party"""
-ENGINES = ("in-process",)
+ENGINES = ("in-process", "flare")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("job", metavar="JOB.toml", help="the job file")
     parser.add_argument("--out", metavar="DIR", help="directory of the run (default: runs/NAME, by the job's name)")
-    parser.add_argument("--engine", metavar="ENGINE", help="where it runs: in-process (default: what the job says)")
+    parser.add_argument(
+        "--engine",
+        metavar="ENGINE",
+        help="where it runs: in-process, or flare between organisations (default: what the job says)",
+    )
+    parser.add_argument(
+        "--kit", metavar="KIT", help="kit of the federation's server, to hand the job in with engine flare"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with the run in the directory")
     parser.add_argument(
         "--memory",
@@ -105,6 +112,10 @@ def run(options: argparse.Namespace) -> int:
     job = read_job(options.job)
     job = with_memory(replace(job, engine=options.engine or job.engine), options.memory)
     check_engine(job.engine)
+    if job.engine == "flare":
+        from tacit.cli.together import train_together
+
+        return train_together(job, options)
     directory = RunDirectory(options.out or default_directory(job.name))
     with directory.locked(resume=options.resume):
         if directory.finished:

@@ -181,9 +181,11 @@ class Desk:
         info = self._do(self.session.get_system_info)
         return float(info.server_info.start_time), {one.name: float(one.last_connect_time) for one in info.client_info}
 
-    def jobs_at(self) -> Any:
-        """What runs at each site."""
-        return self._do(lambda: self.session.do_command("check_status client"))
+    def without(self, number: str, names: Sequence[str]) -> list[str]:
+        """The sites of these at which a job does not run now."""
+        told = self._do(lambda: self.session.get_client_job_status(list(names)))
+        running = {one.get("client_name") for one in told if one.get("job_id") == number}
+        return [name for name in names if name not in running]
 
     def abort(self, number: str) -> None:
         """End a job that cannot go on; nothing where it has ended."""

@@ -1,0 +1,148 @@
+"""Sees a job through: hands it in, notices a dead site, server or job, and hands it in again, to go on where it was.
+
+Journals and checkpoints are with those who made them, so a job that is handed in again under the same run goes on; it
+is never begun twice. FLARE itself does not bring a job back: its server forgets jobs when it dies, and a job goes on
+without a site that died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tacit.errors import RunError
+from tacit.federation.kit import Kit
+from tacit.federation.outcome import OUTCOME, read_outcome, read_progress
+
+if TYPE_CHECKING:
+    from tacit.federation.flare import Desk
+
+LOOK_EVERY = 0.5
+ASK_SITES = 4  # sites are asked whether they run the job at every so many looks
+MISSING_LOOKS = 2  # so many times in a row a site that ran the job does not: it died there
+LONGEST_PAUSE = 30.0
+
+Say = Callable[[str], None]
+Show = Callable[[int, float], None]
+
+
+@dataclass
+class Driver:
+    """Sees one run through.
+
+    Attributes
+    ----------
+    kit : Kit
+        The server's, with the right to hand jobs in.
+    run : str
+    job : str
+        The text of the job.
+    parties : sequence of str
+    say, show : callable
+        Take a line for people, and the round and seconds of the run.
+    patience : float
+        Seconds without any progress after which to give up; the run can still go on later.
+    """
+
+    kit: Kit
+    run: str
+    job: str
+    parties: Sequence[str]
+    say: Say
+    show: Show
+    patience: float = 3600.0
+
+    @property
+    def folder(self) -> Path:
+        """What the server knows of the run."""
+        return self.kit.jobs / self.run
+
+    def go(self) -> dict[str, Any]:
+        """How the run ended: its rounds, or the line with which a site refused it.
+
+        Raises
+        ------
+        RunError
+            Where nothing went on for longer than `patience`.
+        """
+        (self.folder / OUTCOME).unlink(missing_ok=True)
+        self.moved, self.round, failures = time.monotonic(), 0, 0
+        while True:
+            before = self.round
+            try:
+                with self._desk() as desk:
+                    self._wait_for_parties(desk)
+                    reason = self._attempt(desk)
+            except RunError as error:
+                reason = str(error)
+            outcome = read_outcome(self.folder)
+            if outcome is not None:
+                return outcome
+            failures = 0 if self.round > before else failures + 1
+            pause = min(2.0**failures, LONGEST_PAUSE)
+            if time.monotonic() - self.moved > self.patience:
+                raise RunError(f"nothing went on for {self.patience:.0f} s ({reason}): go on later with --resume")
+            self.say(f"{reason}: going on in {pause:.0f} s")
+            time.sleep(pause)
+
+    def _desk(self) -> Any:
+        from tacit.federation.flare import Desk
+
+        return contextlib.closing(Desk(self.kit))
+
+    def _wait_for_parties(self, desk: Desk) -> None:
+        told: list[str] = []
+        while True:
+            missing = [name for name in self.parties if name not in desk.system()[1]]
+            if not missing:
+                return
+            if missing != told:
+                self.say(f"waiting for {', '.join(missing)} to join")
+                told = missing
+            time.sleep(LOOK_EVERY)
+
+    def _attempt(self, desk: Desk) -> str:
+        """Hand the job in and look on until it ends; why it has to be handed in again."""
+        from tacit.federation.flare import write_job
+
+        started = desk.system()[0]
+        with tempfile.TemporaryDirectory() as folder:
+            number = desk.submit(write_job(Path(folder), self.run, self.job, self.parties))
+        try:
+            return self._look_on(desk, number, started)
+        finally:
+            if read_outcome(self.folder) is None:
+                desk.abort(number)
+
+    def _look_on(self, desk: Desk, number: str, started: float) -> str:
+        missing, seen = 0, False
+        for look in itertools.count():
+            time.sleep(LOOK_EVERY)
+            self._note_progress()
+            if read_outcome(self.folder) is not None:
+                return "ended"
+            status = desk.status(number)
+            if status.startswith("FINISHED"):
+                refused = [line for line in desk.refusals(number) if not line.endswith(": OK")]
+                return f"the job ended early ({'; '.join(refused) or status.removeprefix('FINISHED:').lower()})"
+            if desk.system()[0] != started:
+                return "the server was started again"
+            if look % ASK_SITES == 0:
+                absent = desk.without(number, self.parties)
+                seen = seen or not absent
+                missing = missing + 1 if seen and absent else 0
+                if missing >= MISSING_LOOKS:
+                    return f"the job does not run at {', '.join(absent)} any more"
+        raise AssertionError("not reached")
+
+    def _note_progress(self) -> None:
+        told = read_progress(self.folder)
+        if told is not None and told["round"] != self.round:
+            self.round, self.moved = int(told["round"]), time.monotonic()
+            self.show(self.round, float(told["seconds"]))
