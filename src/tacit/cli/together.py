@@ -35,8 +35,9 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
         raise InputError(f"{options.kit} is the kit of party {kit.name}: jobs are handed in with the server's kit")
     strangers = [name for name in job.names if name not in kit.parties]
     if strangers:
+        members = ", ".join(kit.parties)
         raise InputError(
-            f"{strangers[0]!r} is no party of the federation {kit.federation!r}: {', '.join(kit.parties)} are"
+            f"{strangers[0]!r} is no party of the federation {kit.federation!r}, whose parties are {members}"
         )
     text = travelling(job)
     read_text(text)  # what sites would refuse is refused before anybody is asked

@@ -77,9 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ENGINE",
         help="where it runs: in-process, or flare between organisations (default: what the job says)",
     )
-    parser.add_argument(
-        "--kit", metavar="KIT", help="kit of the federation's server, to hand the job in with engine flare"
-    )
+    parser.add_argument("--kit", metavar="KIT", help="kit of the federation's server, for engine flare")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the directory")
     parser.add_argument(
         "--memory",

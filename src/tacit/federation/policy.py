@@ -21,7 +21,7 @@ ALLOWED_CLASSES = (
     "nvflare.collab.runtime.controller.CollabController",
     "nvflare.collab.runtime.executor.CollabExecutor",
 )
-SCHEDULE = {"min_schedule_interval": 1.0, "max_schedule_interval": 5.0, "max_schedule_count": 1000}
+SCHEDULE = {"max_jobs": 4, "min_schedule_interval": 1.0, "max_schedule_interval": 5.0, "max_schedule_count": 1000}
 ROLE = "lead"  # FLARE's name for who may submit jobs
 _COMMON = "nvflare.app_common."
 
@@ -102,9 +102,7 @@ def _server_resources(kit: Kit) -> dict[str, Any]:
             "args": {"uri_root": "/", "storage": {"path": storage, "args": snapshots}},
         },
         "components": [
-            _component(
-                "job_scheduler", _COMMON + "job_schedulers.job_scheduler.DefaultJobScheduler", max_jobs=4, **SCHEDULE
-            ),
+            _component("job_scheduler", _COMMON + "job_schedulers.job_scheduler.DefaultJobScheduler", **SCHEDULE),
             _component(
                 "job_manager",
                 "nvflare.apis.impl.job_def_manager.SimpleJobDefManager",
