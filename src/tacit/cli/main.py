@@ -10,7 +10,21 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, design, explain, plan, predict, randomize, report, reproduce, train, verify, watch
+from tacit.cli import (
+    accept,
+    audit,
+    demo,
+    design,
+    explain,
+    plan,
+    predict,
+    randomize,
+    report,
+    reproduce,
+    train,
+    verify,
+    watch,
+)
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -28,6 +42,7 @@ VERBS = {
     "verify": verify,
     "design": design,
     "reproduce": reproduce,
+    "accept": accept,
 }
 
 DESCRIPTION = """\
@@ -51,6 +66,7 @@ start here:
   tacit verify RUN            recompute the privacy certificate of a run
   tacit design job.toml --alphas 0.01,0.1,1
                               balance loss and privacy of a round
+  tacit accept KIT            take part in a job between organisations
   tacit reproduce all         rerun the papers and judge their claims
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.

@@ -40,6 +40,11 @@ COMPANY = 0.25  # part of the allowance, as Gaussian releases, that a scale shou
 UPWARDS = 1 + 1e-14  # covers the rounding of a correctly rounded sum
 QUANTILE = 1e-12  # covers the rounding of quantiles of a normal law
 
+PROMISE = (
+    "the budget holds whatever jobs are chosen by looking at the results of earlier ones; the epsilon on the way is that "
+    "of the same jobs, had all been fixed beforehand"
+)
+
 Job = Sequence[Event]
 
 
@@ -137,7 +142,8 @@ def cost(events: Job, scale: Scale) -> float:
     if scale.kind == "gaussian":
         parts += [count * _response_mu(size, symbols) ** 2 for (size, symbols), count in sums.response.items()]
         parts += [
-            count * _response_mu((change + volume) * UPWARDS, 2) ** 2 for (change, volume, _), count in sums.norm.items()
+            count * _response_mu((change + volume) * UPWARDS, 2) ** 2
+            for (change, volume, _), count in sums.norm.items()
         ]
     else:
         parts += _renyi_parts(sums, scale.order)
