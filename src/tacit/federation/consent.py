@@ -57,7 +57,7 @@ def describe(job: Job, plan: Plan | GraphPlan, party: str, book: BudgetBook, job
     lines = [*one("job", job.name), *one("with", ", ".join(name for name in job.names if name != party) or "nobody")]
     lines += one("model", f"{model}, by {found['in_words']}")
     lines += one("you send", certificate.per_party.get(party, "nothing"))
-    lines += one("to", ", ".join(_receivers(plan, party)) or "nobody")
+    lines += one("to", ", ".join(_receivers(job, plan, party)) or "nobody")
     lines += one("size", _size_words(found["traffic"], party))
     rounds = found["rounds"]
     lines += one("rounds", f"{rounds['most']}, fixed beforehand" if rounds["fixed"] else f"at most {rounds['most']}")
@@ -98,13 +98,11 @@ def _part(value: float, up_: bool = True) -> str:
     return f"{up(100 * value, 3)} %" if up_ else f"{math.floor(1000 * value) / 10:g} %"
 
 
-def _receivers(plan: Plan | GraphPlan, party: str) -> tuple[str, ...]:
+def _receivers(job: Job, plan: Plan | GraphPlan, party: str) -> tuple[str, ...]:
     """Who gets what a party sends."""
     if isinstance(plan, GraphPlan):
         return plan.graph.neighbours(party) if plan.graph.nodes > 1 else ()
-    holder = plan.private.holder if plan.private is not None else None
-    others = tuple(name for name in plan.party_names if name != party)
-    return others if holder in (None, party) else (holder,)
+    return (job.holder,) if party != job.holder else tuple(name for name in job.names if name != party)
 
 
 def _size_words(traffic: Mapping[str, Any], party: str) -> str:

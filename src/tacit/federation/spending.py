@@ -36,12 +36,27 @@ def events_of(plan: Plan | GraphPlan, party: str) -> dict[str, tuple[Event, ...]
         reason = "the noise is made from a seed that everybody in the job knows"
         return {unit: _nothing(unit, party, reason) for unit in UNITS}
     claims = plan.certificate().claims
+    if _gives_labels_away(plan, party) and not _labels(claims, party):
+        reason = f"the labels of {party} are not randomized, and what is sent gives them away"
+        rows = {unit: _nothing(unit, party, reason) for unit in UNITS if unit != "column"}
+        return {**rows, "column": _of_unit(claims, "column", party)}
     return {unit: _of_unit(claims, unit, party) for unit in UNITS}
+
+
+def _gives_labels_away(plan: Plan | GraphPlan, party: str) -> bool:
+    """Whether bounds for this party's rows leave its labels out: noise on shares hides no label."""
+    return (
+        isinstance(plan, Plan)
+        and plan.private is not None
+        and ((plan.private.mechanism, plan.private.holder) == ("shares", party))
+    )
 
 
 def _of_unit(claims: Sequence[Claim], unit: str, party: str) -> tuple[Event, ...]:
     for serving in _SERVES[unit]:
         found = _worst([own for claim in claims if claim.unit == serving and (own := _own(claim, party))])
+        if serving == "person" and all(leaf.unit == "label" for leaf in found) and unit != "label":
+            continue  # of a party whose rows are not protected, a claim about persons covers the labels alone
         if found:
             reads_label = unit == "label" or any(leaf.unit == "label" for leaf in found)
             # a bound for the row that leaves the label's own release out is completed by it

@@ -11,7 +11,7 @@ on a scale on which costs add up as numbers, and whatever is chosen next, the su
 | renyi | its Renyi divergence of one order | that which implies (epsilon, delta) | budget.md, 4 |
 | once | - | one job, by the exact accountant | budget.md, 5 |
 
-The scale is a function of the budget and of the first job alone. "pure" is always tried beside it, since its delta is 0.
+The scale is a function of the budget and of the first job alone. "pure" is always tried beside it: its delta is 0.
 
 | symbol | meaning |
 |---|---|
@@ -41,8 +41,8 @@ UPWARDS = 1 + 1e-14  # covers the rounding of a correctly rounded sum
 QUANTILE = 1e-12  # covers the rounding of quantiles of a normal law
 
 PROMISE = (
-    "the budget holds whatever jobs are chosen by looking at the results of earlier ones; the epsilon on the way is that "
-    "of the same jobs, had all been fixed beforehand"
+    "the budget holds whatever jobs are chosen by looking at the results of earlier ones; the epsilon on the way is "
+    "that of the same jobs, had all been fixed beforehand"
 )
 
 Job = Sequence[Event]
