@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +163,7 @@ class BudgetBook:
             for unit in self.budgets:
                 self._check(content, unit, asked)
             scales = {**content.scales, **self._new_scales(content, asked)}
-            self._file.write(Content({**content.jobs, job_id: asked}, scales))
+            self._file.write(Content({**content.jobs, job_id: asked}, scales, content.released))
             return True
 
     def cancel(self, job_id: str) -> bool:
@@ -184,7 +184,7 @@ class BudgetBook:
             if job_id not in content.jobs:
                 return False
             jobs = {name: events for name, events in content.jobs.items() if name != job_id}
-            self._file.write(Content(jobs, content.scales if jobs else {}))
+            self._file.write(Content(jobs, content.scales if jobs else {}, content.released))
             return True
 
     def released(self, job_id: str, release_number: int, digest: str) -> bool:
@@ -196,10 +196,14 @@ class BudgetBook:
             For a job that has reserved nothing, and for a number that was used with another digest.
         """
         with self._file.locked():
-            if job_id not in self._file.read().jobs:
+            content = self._file.read()
+            if job_id not in content.jobs:
                 raise RunError(f"{self.party}: job {show(job_id)} has reserved nothing, so nothing of it may leave")
             number = as_whole(release_number, "release_number", 0)
-            return self._file.journal.add(job_id, number, as_text(digest, "digest"))
+            new = self._file.journal.add(job_id, number, as_text(digest, "digest"))
+            if job_id not in content.released:
+                self._file.write(replace(content, released=content.released | {job_id}))
+            return new
 
     # --- the rule -------------------------------------------------------------------------------------
 

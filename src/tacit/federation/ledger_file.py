@@ -26,10 +26,11 @@ BEGUN = b"begun\n"  # in the lock file, once there was a ledger: one that is gon
 
 @dataclass(frozen=True)
 class Content:
-    """The events of each job by unit, in the order of acceptance, and the scale of each unit."""
+    """The events of each job by unit, in the order of acceptance; the scale of each unit; of which jobs anything left."""
 
     jobs: dict[str, dict[str, tuple[Event, ...]]] = field(default_factory=dict)
     scales: dict[str, Scale] = field(default_factory=dict)
+    released: frozenset[str] = frozenset()
 
 
 class LedgerFile:
@@ -80,10 +81,13 @@ class LedgerFile:
             raise self._damaged(one_line(error)) from error
         if not released <= set(content.jobs):
             raise self._damaged(f"job {show(sorted(released - set(content.jobs))[0])} has released, and is not in it")
+        if not content.released <= released:  # which is written after the journal
+            lost = show(sorted(content.released - released)[0])
+            raise self._damaged(f"{RELEASES} beside it has lost the releases of job {lost}")
         return content
 
     def _parse(self, record: dict[str, Any]) -> Content:
-        check_names(record, "the ledger", ("format", "party", "scales", "jobs", "digest"))
+        check_names(record, "the ledger", ("format", "party", "scales", "jobs", "released", "digest"))
         if record.pop("digest") != _digest(record):
             raise InputError("its content was changed")
         if record["format"] != FORMAT or record["party"] != self.party:
@@ -91,6 +95,7 @@ class LedgerFile:
         return Content(
             jobs={name: _events(own, name) for name, own in record["jobs"].items()},
             scales={unit: scale_from_record(scale, unit) for unit, scale in record["scales"].items()},
+            released=frozenset(as_list(record["released"], "released")),
         )
 
     def write(self, content: Content) -> None:
@@ -103,6 +108,7 @@ class LedgerFile:
                 name: {unit: [to_record(event) for event in events] for unit, events in own.items()}
                 for name, own in content.jobs.items()
             },
+            "released": sorted(content.released),
         }
         record["digest"] = _digest(record)
         write_text(self.path, json.dumps(record, indent=1, allow_nan=False) + "\n", secret=True)

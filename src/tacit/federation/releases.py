@@ -78,6 +78,7 @@ class ReleaseJournal:
                 f"release {release} of job {show(job)} left before with other content: it is not sent a second time"
             )
         self._append(json.dumps({"job": job, "release": release, "digest": digest}) + "\n")
+        self.read()
         return True
 
     def _append(self, line: str) -> None:
