@@ -39,9 +39,7 @@ def book(folder: Path, limit: Limit = LIMIT, **options: bool) -> BudgetBook:
 def test_jobs_are_taken_until_the_budget_is_spent(tmp_path: Path) -> None:
     for name in "abc":
         assert book(tmp_path).reserve(name, gaussian(0.3))
-    with pytest.raises(
-        RunError, match=r"phone: the job does not fit the budget of epsilon 3 .* 90 % is spent, .* 120 %"
-    ):
+    with pytest.raises(RunError, match=r"phone: .* the budget of epsilon 3 .* 90 % is spent, .* 120 %"):
         book(tmp_path).reserve("d", gaussian(0.3))
     assert book(tmp_path).jobs() == ("a", "b", "c")
     assert book(tmp_path).reserve("e", gaussian(0.0999))
@@ -254,7 +252,7 @@ def test_a_journal_that_lost_lines_while_it_is_used_is_refused(tmp_path: Path) -
     (tmp_path / "releases.jsonl").unlink()
     with pytest.raises(InputError, match="is missing"):
         one.released("a", 1, "y")
-    with pytest.raises(InputError, match='releases.jsonl beside it has lost the releases of job "a"'):
+    with pytest.raises(InputError, match=r'releases\.jsonl beside it has lost the releases of job "a"'):
         book(tmp_path).cancel("a")  # after a restart, too
 
 

@@ -34,7 +34,9 @@ def test_choosing_by_results_breaks_the_exact_accountant_and_not_the_rule() -> N
     left = EPSILON - (0.3 * z + 0.045)
     response = curves.response(pure, 2, 1)
     assert response is not None
-    by_response = sum(m * -np.expm1(np.minimum(left - v, 0)) for v, m in zip(response.values, response.masses))
+    by_response = sum(
+        m * -np.expm1(np.minimum(left - v, 0)) for v, m in zip(response.values, response.masses, strict=True)
+    )
     by_gaussian = np.exp(curves.gaussian_log_delta(left, mu))
     reached = integrate.simpson(stats.norm.pdf(z) * np.maximum(by_response, by_gaussian), x=z)
     assert reached / DELTA == pytest.approx(1.985, abs=0.001)  # docs/proofs/budget.md, 1

@@ -26,7 +26,7 @@ BEGUN = b"begun\n"  # in the lock file, once there was a ledger: one that is gon
 
 @dataclass(frozen=True)
 class Content:
-    """The events of each job by unit, in the order of acceptance; the scale of each unit; of which jobs anything left."""
+    """The events of each job by unit, in the order of acceptance; the scale of each unit; which jobs released."""
 
     jobs: dict[str, dict[str, tuple[Event, ...]]] = field(default_factory=dict)
     scales: dict[str, Scale] = field(default_factory=dict)
