@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,10 @@ def book(folder: Path, epsilon: float = 3.0) -> BudgetBook:
 
 def standing(*, fits: bool = True, private: bool = True) -> Standing:
     return Standing("record", Limit(3.0), 0.0, 1.0, 0.0, 0.2, fits, private)
+
+
+def _say(answer: bool, name: str, lines: object) -> bool:
+    return answer
 
 
 def meanwhile(kit: Path, act: Callable[[], object]) -> threading.Thread:
@@ -156,7 +161,7 @@ def test_a_question_waits_and_is_answered_once(tmp_path: Path) -> None:
 def test_a_refusal_names_the_party_and_may_be_changed_later(tmp_path: Path) -> None:
     waiting = Consent(tmp_path / "jobs" / "credit", "phone", seconds=20)
     for accepted in (False, True):
-        somebody = meanwhile(tmp_path, lambda yes=accepted: answer_pending(tmp_path, lambda *_: yes))
+        somebody = meanwhile(tmp_path, partial(answer_pending, tmp_path, partial(_say, accepted)))
         if accepted:
             waiting.obtain("d1", ["line"], [])
         else:
