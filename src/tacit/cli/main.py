@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from tacit import __version__
 from tacit.cli import (
+    accept,
     audit,
     demo,
     design,
@@ -47,6 +48,7 @@ VERBS = {
     "federation": federation,
     "serve": serve,
     "join": join,
+    "accept": accept,
 }
 
 DESCRIPTION = """\
@@ -76,6 +78,7 @@ between organisations:
   tacit federation init       make a kit for every organisation
   tacit serve KIT             run the server
   tacit join KIT --data FILE  take part with your data
+  tacit accept KIT            see a job that waits for your yes
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
 With TACIT_DEBUG=1 in the environment errors come with their traceback."""

@@ -9,5 +9,7 @@
 | lead.py, graph_lead.py | what the site that leads a job does besides |
 | own_data.py, parts.py | a site's own rows, and its own part of the model |
 | journal.py, wire.py | what a site has answered, kept; messages as plain values, read without trust |
+| budget.py, consent.py, spending.py | what a party may spend over all jobs, and its yes to each |
+| driver.py, outcome.py | sees a job through, and how it ended |
 | flare.py | NVIDIA FLARE as the carrier |
 """

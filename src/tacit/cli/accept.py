@@ -1,0 +1,56 @@
+"""`tacit accept`: answer the jobs that ask whether this organisation takes part."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from tacit.errors import InputError
+
+HELP = "answer a job that asks whether you take part"
+DESCRIPTION = """\
+Show what a waiting job would do with your data, and answer it: with whom it
+trains, what leaves you, to whom, what it spends of your budget, and what is not
+covered. The answer holds for this job with these sizes alone; a job that goes
+on after a stop does not ask again."""
+EPILOG = """\
+examples:
+  tacit accept bank-kit --show      see what waits, and answer nothing
+  tacit accept bank-kit             take part
+  tacit accept bank-kit --refuse    do not take part
+
+accept = "within-budget" in site.toml takes every job that fits the budget, and
+accept = "never" none, without asking."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments of the verb."""
+    parser.add_argument("kit", metavar="KIT", help="your organisation's directory")
+    parser.add_argument("--job", metavar="NAME", help="which job, where several wait")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--refuse", action="store_true", help="do not take part")
+    choice.add_argument("--show", action="store_true", help="show what waits, and answer nothing")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the question and answer it."""
+    from tacit.data.wording import listing, show
+    from tacit.federation.consent import questions
+
+    kit = Path(options.kit)
+    if not kit.is_dir():
+        raise InputError(f"there is no kit {show(str(kit))}: give the directory that tacit federation init made")
+    waiting = questions(kit)
+    if options.job is not None:
+        waiting = [question for question in waiting if question.folder.name == options.job]
+    if not waiting:
+        raise InputError(f"no job{'' if options.job is None else ' ' + show(options.job)} waits for an answer")
+    if len(waiting) > 1 and not options.show:
+        names = listing(question.folder.name for question in waiting)
+        raise InputError(f"several jobs wait ({names}): name one with --job")
+    for question in waiting:
+        print("\n".join(question.lines))
+        if not options.show:
+            question.answer(not options.refuse)
+            print(f"{'refused' if options.refuse else 'accepted'}: {question.folder.name}")
+    return 0

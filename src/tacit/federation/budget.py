@@ -1,0 +1,292 @@
+"""A party's budget over jobs: what it has promised, what each job may spend, on its own disk.
+
+A job reserves all that it may release before anything leaves. The rule is `tacit.privacy.filters`, which holds for jobs
+that are chosen by looking at the results of earlier ones (docs/proofs/budget.md). What is reserved is given back only
+for a job of which nothing has left.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tacit.data.wording import plural, show
+from tacit.errors import InputError, RunError
+from tacit.federation.ledger_file import Content, LedgerFile
+from tacit.federation.spending import Spending
+from tacit.privacy import accountant
+from tacit.privacy.events import UNITS, Event, leaves
+from tacit.privacy.fields import as_choice, as_record, as_text, as_whole, positive, probability
+from tacit.privacy.filters import Scale, choose_scale, fits, share, spends
+from tacit.privacy.wording import up
+
+KEYS = ("epsilon", "delta", "unit", "allow_not_private")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a party promises over all jobs together: (epsilon, delta) for each unit of its data."""
+
+    epsilon: float
+    delta: float = 1e-6
+
+    def __post_init__(self) -> None:
+        positive(self.epsilon, "budget.epsilon")
+        probability(self.delta, "budget.delta")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a budget stands before and after a job.
+
+    Attributes
+    ----------
+    unit : str
+    limit : Limit
+    before, after : float
+        Epsilon at the limit's delta of all jobs so far, and with this one: as of jobs that were fixed beforehand.
+    share_before, share_after : float
+        Parts of the budget that they take; this is what counts, and it is never below that of jobs fixed beforehand.
+    fits : bool
+        Whether the job may be taken.
+    private : bool
+        Whether the job proves anything for the unit.
+    """
+
+    unit: str
+    limit: Limit
+    before: float
+    after: float
+    share_before: float
+    share_after: float
+    fits: bool
+    private: bool
+
+
+def read_limits(settings: Mapping[str, Any]) -> tuple[dict[str, Limit], bool]:
+    """The budgets of site.toml, and whether jobs without privacy are allowed.
+
+    Parameters
+    ----------
+    settings : mapping
+        All of site.toml; its section [budget] has epsilon, delta, unit and allow_not_private. Without it: no budget.
+    """
+    section = as_record(settings.get("budget", {}), "[budget]")
+    for key in section:
+        if key not in KEYS:
+            raise InputError(f"budget.{key} is unknown: [budget] has {', '.join(KEYS)}")
+    allowed = section.get("allow_not_private", False)
+    if not isinstance(allowed, bool):
+        raise InputError(f"budget.allow_not_private = {show(allowed)} is not allowed: it must be true or false")
+    if not section:
+        return {}, False
+    if "epsilon" not in section:
+        raise InputError("[budget] has no epsilon: add epsilon = 3, say")
+    unit = as_choice(section.get("unit", "record"), "budget.unit", UNITS)
+    return {unit: Limit(section["epsilon"], section.get("delta", 1e-6))}, allowed
+
+
+class BudgetBook:
+    """The ledger of a party over jobs, kept in a file that several processes may use at once.
+
+    Parameters
+    ----------
+    path : path
+        The file, KIT/ledger.json; a lock and the journal of releases, releases.jsonl, are kept beside it.
+    budgets : mapping of unit to Limit
+        What was promised, fixed before the first job. Empty: jobs are recorded, and none is refused.
+    party : str
+        Whose it is, for messages and in the file.
+    allow_not_private : bool, default False
+        Take jobs that prove nothing for a unit with a budget. They are recorded, and no budget covers them.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        budgets: Mapping[str, Limit],
+        party: str,
+        *,
+        allow_not_private: bool = False,
+    ) -> None:
+        self.party = as_text(party, "party")
+        self.budgets = {as_choice(unit, "unit", UNITS): limit for unit, limit in budgets.items()}
+        self.allow_not_private = allow_not_private
+        self._file = LedgerFile(Path(path), self.party)
+
+    # --- asking ---------------------------------------------------------------------------------------
+
+    def standings(self, events: Spending, job_id: str | None = None) -> list[Standing]:
+        """Where every budget stands before and after a job; one that is known by its id counts once."""
+        with self._file.locked():
+            content = self._file.read()
+        return [self._standing(content, unit, events, job_id) for unit in self.budgets]
+
+    def would_spend(self, events: Spending, job_id: str | None = None) -> dict[str, float]:
+        """Epsilon after a job, by unit, at the delta of its budget."""
+        return {standing.unit: standing.after for standing in self.standings(events, job_id)}
+
+    def jobs(self) -> tuple[str, ...]:
+        """The jobs that have something reserved, in the order of acceptance."""
+        with self._file.locked():
+            return tuple(self._file.read().jobs)
+
+    def releases(self) -> dict[tuple[str, int], str]:
+        """Digest of everything that left, by job and number."""
+        with self._file.locked():
+            return self._file.journal.read()
+
+    # --- spending -------------------------------------------------------------------------------------
+
+    def reserve(self, job_id: str, events: Spending) -> bool:
+        """Set aside all that a job may release; False where it was set aside before, so that nothing changes.
+
+        Raises
+        ------
+        RunError
+            Where it does not fit a budget, proves nothing, or the id belongs to a job with other events.
+        """
+        asked = {unit: tuple(events[unit]) for unit in UNITS}
+        with self._file.locked():
+            content = self._file.read()
+            if job_id in content.jobs:
+                if content.jobs[job_id] != asked:
+                    raise RunError(
+                        f"{self.party}: job {show(job_id)} is in the ledger with other releases: give the changed job "
+                        "another name"
+                    )
+                return False
+            for unit in self.budgets:
+                self._check(content, unit, asked)
+            scales = {**content.scales, **self._new_scales(content, asked)}
+            self._file.write(Content({**content.jobs, job_id: asked}, scales, content.released))
+            return True
+
+    def cancel(self, job_id: str) -> bool:
+        """Give back what a job has reserved, of which nothing has left; False where nothing is reserved.
+
+        Raises
+        ------
+        RunError
+            Where something has left: it is never given back then.
+        """
+        with self._file.locked():
+            content = self._file.read()
+            gone = sum(job == job_id for job, _ in self._file.journal.read())
+            if gone:
+                raise RunError(
+                    f"{self.party}: job {show(job_id)} has released {plural(gone, 'time')}: that stays spent"
+                )
+            if job_id not in content.jobs:
+                return False
+            jobs = {name: events for name, events in content.jobs.items() if name != job_id}
+            self._file.write(Content(jobs, content.scales if jobs else {}, content.released))
+            return True
+
+    def released(self, job_id: str, release_number: int, digest: str) -> bool:
+        """Record a release before it leaves; False where the same one was recorded before.
+
+        Raises
+        ------
+        RunError
+            For a job that has reserved nothing, and for a number that was used with another digest.
+        """
+        with self._file.locked():
+            content = self._file.read()
+            if job_id not in content.jobs:
+                raise RunError(f"{self.party}: job {show(job_id)} has reserved nothing, so nothing of it may leave")
+            number = as_whole(release_number, "release_number", 0)
+            new = self._file.journal.add(job_id, number, as_text(digest, "digest"))
+            if job_id not in content.released:
+                self._file.write(replace(content, released=content.released | {job_id}))
+            return new
+
+    # --- the rule -------------------------------------------------------------------------------------
+
+    def _standing(self, content: Content, unit: str, events: Spending, job_id: str | None = None) -> Standing:
+        limit = self.budgets[unit]
+        before = [job for name, own in content.jobs.items() if name != job_id and _bounded(job := own[unit])]
+        asked = tuple(events[unit])
+        private = _bounded(asked)
+        self._check_neighbours(before, asked, unit)
+        scale = self._scale(content, unit, before, asked)
+        after = [*before, asked]
+        ok = fits(after, scale, limit.epsilon, limit.delta)
+        return Standing(
+            unit=unit,
+            limit=limit,
+            before=_epsilon(before, limit, proven=fits(before, scale, limit.epsilon, limit.delta)),
+            after=_epsilon(after, limit, proven=ok),
+            share_before=share(before, scale, limit.epsilon, limit.delta),
+            share_after=share(after, scale, limit.epsilon, limit.delta) if private else math.inf,
+            fits=ok,
+            private=private,
+        )
+
+    def _check(self, content: Content, unit: str, asked: Spending) -> None:
+        """Refuse what does not fit."""
+        now = self._standing(content, unit, asked)
+        if not now.private:
+            if self.allow_not_private:
+                return
+            reason = next(leaf.reason for leaf in _leaves(asked[unit]) if hasattr(leaf, "reason"))
+            raise RunError(
+                f"{self.party}: a budget does not allow a job without privacy ({reason}): ask for privacy that covers "
+                f"each {unit}, or set allow_not_private = true in [budget] of site.toml"
+            )
+        if not now.fits:
+            raise RunError(
+                f"{self.party}: the job does not fit the budget of epsilon {now.limit.epsilon:g} at delta "
+                f"{now.limit.delta:g} for each {unit}: {_percent(now.share_before)} is spent, with it "
+                f"{_percent(now.share_after)} would be (epsilon {up(now.before)}, then {up(now.after)}); ask for a "
+                "smaller epsilon"
+            )
+
+    def _scale(self, content: Content, unit: str, before: Sequence[Sequence[Event]], asked: Sequence[Event]) -> Scale:
+        """That of the first job that spends: kept, or chosen by the one that asks."""
+        limit = self.budgets[unit]
+        if unit in content.scales:
+            return content.scales[unit]
+        first = next((job for job in before if spends(job)), asked)  # before there was a budget, no scale was kept
+        return choose_scale(first, limit.epsilon, limit.delta)
+
+    def _new_scales(self, content: Content, asked: Spending) -> dict[str, Scale]:
+        found = {}
+        for unit in self.budgets:
+            before = [job for own in content.jobs.values() if _bounded(job := own[unit])]
+            if unit not in content.scales and any(spends(job) and _bounded(job) for job in (*before, asked[unit])):
+                found[unit] = self._scale(content, unit, before, asked[unit])
+        return found
+
+    def _check_neighbours(self, before: Sequence[Sequence[Event]], asked: Sequence[Event], unit: str) -> None:
+        """Bounds for different neighbours do not add up."""
+        known = next((leaf.neighbours for job in before for leaf in _leaves(job)), None)
+        for leaf in _leaves(asked) if known is not None and _bounded(asked) else ():
+            if leaf.neighbours != known:
+                raise RunError(
+                    f"{self.party}: the job bounds each {unit} for neighbours {show(leaf.neighbours)}, earlier jobs "
+                    f"for {show(known)}, and such bounds do not add up: ask for neighbours = {show(known)}"
+                )
+
+
+def _bounded(job: Sequence[Event]) -> bool:
+    """Whether something finite is proven."""
+    return accountant.epsilon(job, 0.5) < math.inf
+
+
+def _leaves(job: Sequence[Event]) -> list[Any]:
+    return [leaf for event in job for leaf in leaves(event)]
+
+
+def _epsilon(jobs: Sequence[Sequence[Event]], limit: Limit, *, proven: bool) -> float:
+    """Of all jobs; the budget's own where the rule has proven that, and the accountant rounds up beyond it."""
+    found = accountant.epsilon([event for job in jobs for event in job], limit.delta)
+    return min(found, limit.epsilon) if proven else found
+
+
+def _percent(part: float) -> str:
+    return f"{up(100 * part, 3)} %" if part < 100 else "more than all of it"

@@ -1,0 +1,259 @@
+"""What a party is shown before it takes part in a job, and its answer.
+
+The process of a job has no terminal: it leaves a question, KIT/jobs/NAME/pending.json, and waits for accepted.json or
+refused.json of the same digest, which somebody at the party writes with `tacit join` or `tacit accept`. An answer holds
+for that job and those sizes alone, and is remembered: a job that goes on does not ask again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit.data.wording import plural, show, size
+from tacit.errors import InputError, RunError
+from tacit.federation.budget import BudgetBook, Standing
+from tacit.federation.spending import events_of
+from tacit.job import Job
+from tacit.plan.describe import claim_words, headline, many, one
+from tacit.plan.graph import GraphPlan
+from tacit.plan.make import Plan
+from tacit.privacy.fields import as_choice, as_list, as_text
+from tacit.privacy.filters import PROMISE
+from tacit.privacy.wording import up
+from tacit.runtime.files import read_json, show_path, write_json
+
+POLICIES = ("ask", "within-budget", "never")
+PENDING, ACCEPTED, REFUSED = "pending.json", "accepted.json", "refused.json"
+SECONDS = 24 * 3600.0  # that a job waits for an answer
+POLL = 0.5  # seconds between looks at the folder
+
+
+# --- what is shown -----------------------------------------------------------------------------------
+
+
+def describe(job: Job, plan: Plan | GraphPlan, party: str, book: BudgetBook, job_id: str | None = None) -> list[str]:
+    """A job as one party needs to know it: with whom, what leaves, to whom, what it costs, what is not covered.
+
+    Parameters
+    ----------
+    job : Job
+    plan : Plan or GraphPlan
+        Made by the party itself from the job and the sizes.
+    party : str
+    book : BudgetBook
+        The party's own.
+    job_id : str or None
+        Where it may be in the book already, so that it counts once.
+    """
+    found, certificate = plan.describe(), plan.certificate()
+    model = f"{job.model.loss} loss, {job.model.penalty} penalty, alpha {job.model.alpha:g}"
+    lines = [*one("job", job.name), *one("with", ", ".join(name for name in job.names if name != party) or "nobody")]
+    lines += one("model", f"{model}, by {found['in_words']}")
+    lines += one("you send", certificate.per_party.get(party, "nothing"))
+    lines += one("to", ", ".join(_receivers(job, plan, party)) or "nobody")
+    lines += one("size", _size_words(found["traffic"], party))
+    rounds = found["rounds"]
+    lines += one("rounds", f"{rounds['most']}, fixed beforehand" if rounds["fixed"] else f"at most {rounds['most']}")
+    lines += one("claim", headline(found))
+    own = [claim for claim in found["claims"] if claim["party"] in ("", party) and claim["epsilon"] != "infinity"]
+    lines += many("of yours", [claim_words(claim) for claim in own] or ["nothing is proven for your data"])
+    standings = book.standings(events_of(plan, party), job_id)
+    lines += many("budget", budget_sentences(standings, book.allow_not_private))
+    lines += many("not covered", found["does_not_cover"])
+    return lines + many("assumed", found["assumptions"])
+
+
+def budget_sentences(standings: Sequence[Standing], allow_not_private: bool = False) -> list[str]:
+    """What a job would do to each budget."""
+    if not standings:
+        return ["you have set none: nothing limits what jobs learn together ([budget] in site.toml)"]
+    said = []
+    for one_ in standings:
+        limit, unit = one_.limit, one_.unit
+        said.append(
+            f"each {unit}: epsilon {limit.epsilon:g} at delta {limit.delta:g} over all jobs; spent before: epsilon "
+            f"{up(one_.before)}, {_part(one_.share_before)} of the budget"
+        )
+        if not one_.private:
+            verdict = "allowed by allow_not_private, and outside the budget" if allow_not_private else "it is refused"
+            said.append(f"this job proves nothing for each {unit} of yours, so its epsilon is infinite: {verdict}")
+        elif not one_.fits:
+            said.append(f"with this job: epsilon {up(one_.after)}, which does not fit: it is refused")
+        else:
+            left = _part(max(1 - one_.share_after, 0.0), up_=False)
+            said.append(f"with this job: epsilon {up(one_.after)}, {_part(one_.share_after)}; {left} would remain")
+    return [*said, PROMISE]
+
+
+def _part(value: float, up_: bool = True) -> str:
+    if not math.isfinite(value):
+        return "all"
+    return f"{up(100 * value, 3)} %" if up_ else f"{math.floor(1000 * value) / 10:g} %"
+
+
+def _receivers(job: Job, plan: Plan | GraphPlan, party: str) -> tuple[str, ...]:
+    """Who gets what a party sends."""
+    if isinstance(plan, GraphPlan):
+        return plan.graph.neighbours(party) if plan.graph.nodes > 1 else ()
+    return (job.holder,) if party != job.holder else tuple(name for name in job.names if name != party)
+
+
+def _size_words(traffic: Mapping[str, Any], party: str) -> str:
+    sent = traffic["parties"].get(party)
+    when = "in the whole job" if traffic["of"] == "run" else "in each round"
+    about = "" if traffic["exact"] else "about "
+    if sent is None:  # whoever holds the labels sends to all others
+        down = sum(other["bytes_down"] for other in traffic["parties"].values())
+        return f"{about}{size(down)} {when}, to all others together"
+    if isinstance(sent, int):
+        return f"{about}{size(sent)} {when}, to all of them together"
+    return f"{about}{size(sent['bytes_up'])} {when}; {size(sent['bytes_down'])} come back"
+
+
+# --- the answer --------------------------------------------------------------------------------------
+
+
+def digest_of(job_text: str, sizes: Mapping[str, Any]) -> str:
+    """What an answer holds for: the text of the job, and the sizes that the parties told."""
+    whole = json.dumps([job_text, sizes], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def read_policy(settings: Mapping[str, Any]) -> str:
+    """The key `accept` of site.toml: "ask" where it says nothing."""
+    return as_choice(settings.get("accept", POLICIES[0]), "accept", POLICIES)
+
+
+@dataclass(frozen=True)
+class Consent:
+    """A party's answers to one job.
+
+    Attributes
+    ----------
+    folder : Path
+        KIT/jobs/NAME; it is made where needed.
+    party : str
+    policy : {"ask", "within-budget", "never"}
+    seconds : float
+        How long a job waits for an answer.
+    """
+
+    folder: Path
+    party: str
+    policy: str = "ask"
+    seconds: float = SECONDS
+
+    def obtain(self, digest: str, lines: Sequence[str], standings: Sequence[Standing]) -> None:
+        """Come back once the party takes part.
+
+        Raises
+        ------
+        RunError
+            Where it does not, or nobody answers in time: with the party's name and the reason.
+        """
+        as_choice(self.policy, "accept", POLICIES)
+        if self.policy == "never":
+            raise RunError(f'{self.party} takes part in no job: accept = "never" in its site.toml')
+        if self.policy == "within-budget":
+            self._within(standings)
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._answer(digest) is not True:
+            self._ask(digest, lines)
+
+    def _within(self, standings: Sequence[Standing]) -> None:
+        if not standings:
+            raise RunError(f'{self.party}: accept = "within-budget" needs [budget] in site.toml: add epsilon = 3, say')
+        for standing in standings:
+            if not (standing.fits and standing.private):
+                raise RunError(
+                    f"{self.party} refused: the job does not fit its budget of epsilon {standing.limit.epsilon:g} for "
+                    f'each {standing.unit}, and accept = "within-budget" takes no other'
+                )
+
+    def _ask(self, digest: str, lines: Sequence[str]) -> None:
+        """Leave the question and wait."""
+        (self.folder / REFUSED).unlink(missing_ok=True)  # of an earlier time: whoever asks again may be answered anew
+        record = {"digest": digest, "party": self.party, "lines": list(lines)}
+        write_json(self.folder / PENDING, record, secret=True)
+        until = time.monotonic() + self.seconds
+        try:
+            while (answer := self._answer(digest)) is None:
+                if time.monotonic() > until:
+                    raise RunError(
+                        f"{self.party} did not answer within {plural(round(self.seconds), 'second')}: run tacit accept "
+                        "there, and start the job again"
+                    )
+                time.sleep(POLL)
+        finally:
+            (self.folder / PENDING).unlink(missing_ok=True)
+        if not answer:
+            raise RunError(f"{self.party} refused: it was asked, and does not take part in this job")
+
+    def _answer(self, digest: str) -> bool | None:
+        """True, False, or None where there is none for this digest."""
+        for name, meaning in ((REFUSED, False), (ACCEPTED, True)):
+            path = self.folder / name
+            if path.exists() and read_json(path).get("digest") == digest:
+                return meaning
+        return None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A job that waits for an answer."""
+
+    folder: Path
+    digest: str
+    lines: tuple[str, ...]
+
+    def answer(self, accepted: bool) -> None:
+        """Answer what was shown; a job that was changed meanwhile asks again."""
+        name, other = (ACCEPTED, REFUSED) if accepted else (REFUSED, ACCEPTED)
+        (self.folder / other).unlink(missing_ok=True)
+        write_json(self.folder / name, {"digest": self.digest}, secret=True)
+
+
+def questions(kit_path: Path) -> list[Question]:
+    """The jobs of a kit that wait for an answer and have none yet."""
+    found = []
+    for path in sorted(Path(kit_path, "jobs").glob(f"*/{PENDING}")):
+        try:
+            record = read_json(path)
+            digest = as_text(record.get("digest"), "digest")
+            lines = tuple(as_text(line, "lines") for line in as_list(record.get("lines"), "lines"))
+        except InputError as error:
+            if not path.exists():
+                continue  # the job has ended meanwhile
+            raise InputError(f"cannot read the question {show_path(path)}: {show(str(error))}") from error
+        consent = Consent(path.parent, "")
+        if consent._answer(digest) is None:
+            found.append(Question(path.parent, digest, lines))
+    return found
+
+
+def answer_pending(kit_path: Path, ask: Callable[[str, Sequence[str]], bool]) -> int:
+    """Ask about every job of a kit that waits, and write the answers.
+
+    Parameters
+    ----------
+    kit_path : Path
+    ask : callable
+        Takes the job's name and the lines to show, and returns whether the party takes part.
+
+    Returns
+    -------
+    int
+        How many were answered.
+    """
+    waiting = questions(kit_path)
+    for question in waiting:
+        question.answer(ask(question.folder.name, question.lines))
+    return len(waiting)

@@ -1,0 +1,122 @@
+"""The journal of releases: one line for each that leaves the party, written and on the disk before it does."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from tacit.data.wording import one_line, show
+from tacit.errors import InputError, RunError
+from tacit.runtime.files import show_path
+
+
+class ReleaseJournal:
+    """Lines of {"job", "release", "digest"}; each release of a job occurs once.
+
+    The caller holds a lock while it asks or adds. A last line that was cut off by a crash is dropped: the release that
+    it was for cannot have left, since `add` had not come back.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._found: dict[tuple[str, int], str] = {}
+        self._lines, self._end = 0, 0  # how far the file was read before
+
+    def read(self) -> dict[tuple[str, int], str]:
+        """Digest of every release, by job and number, in order.
+
+        Raises
+        ------
+        InputError
+            Where a line was changed or is there twice.
+        """
+        try:
+            text = self._rest()
+        except OSError as error:
+            raise InputError(f"cannot read {show_path(self.path)}: {one_line(error)}") from error
+        end = _whole(text)
+        for line in text[:end].splitlines():
+            job, release, digest = self._parse(line, self._lines + 1)
+            if (job, release) in self._found:
+                raise self._damaged(self._lines + 1, f"release {release} of job {show(job)} is there twice")
+            self._found[job, release] = digest
+            self._lines += 1
+        self._end += end
+        return dict(self._found)
+
+    def _rest(self) -> bytes:
+        """What was added since the last reading, here or by another process."""
+        if not self.path.exists():
+            if self._end:
+                raise InputError(f"{show_path(self.path)} is missing, though releases were recorded: restore the file")
+            return b""
+        with self.path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < self._end:
+                raise InputError(f"{show_path(self.path)} is shorter than it was: restore the file")
+            file.seek(self._end)
+            return file.read()
+
+    def add(self, job: str, release: int, digest: str) -> bool:
+        """Record a release before it leaves; False where the same one was recorded before.
+
+        Raises
+        ------
+        RunError
+            Where the number was used for another release, or the disk refuses.
+        """
+        known = self.read().get((job, release))
+        if known == digest:
+            return False
+        if known is not None:
+            raise RunError(
+                f"release {release} of job {show(job)} left before with other content: it is not sent a second time"
+            )
+        self._append(json.dumps({"job": job, "release": release, "digest": digest}) + "\n")
+        self.read()
+        return True
+
+    def _append(self, line: str) -> None:
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "r+b") as file:
+                file.truncate(self._end)  # of a line that a crash cut off
+                file.seek(self._end)
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise RunError(f"cannot write {show_path(self.path)}: {one_line(error)}") from error
+
+    def _parse(self, line: bytes, number: int) -> tuple[str, int, str]:
+        try:
+            record = json.loads(line)
+            job, release, digest = record["job"], record["release"], record["digest"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._damaged(number, "it is no whole record") from error
+        if not (isinstance(job, str) and type(release) is int and isinstance(digest, str) and len(record) == 3):
+            raise self._damaged(number, "it is no whole record")
+        return job, release, digest
+
+    def _damaged(self, number: int, reason: str) -> InputError:
+        return InputError(f"line {number} of {show_path(self.path)} was changed ({reason}): restore the file")
+
+
+def sync_folder(folder: Path) -> None:
+    """See to it that a new name in a folder is on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _whole(text: bytes) -> int:
+    """Where the last whole line ends."""
+    return text.rfind(b"\n") + 1
