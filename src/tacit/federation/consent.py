@@ -29,7 +29,7 @@ from tacit.privacy.filters import PROMISE
 from tacit.privacy.wording import up
 from tacit.runtime.files import read_json, show_path, write_json
 
-POLICIES = ("ask", "within-budget", "never")
+POLICIES = ("ask", "within-budget", "always", "never")
 PENDING, ACCEPTED, REFUSED = "pending.json", "accepted.json", "refused.json"
 SECONDS = 24 * 3600.0  # that a job waits for an answer
 POLL = 0.5  # seconds between looks at the folder
@@ -140,7 +140,7 @@ class Consent:
     folder : Path
         KIT/jobs/NAME; it is made where needed.
     party : str
-    policy : {"ask", "within-budget", "never"}
+    policy : {"ask", "within-budget", "always", "never"}
     seconds : float
         How long a job waits for an answer.
     """
@@ -163,6 +163,8 @@ class Consent:
             raise RunError(f'{self.party} takes part in no job: accept = "never" in its site.toml')
         if self.policy == "within-budget":
             self._within(standings)
+            return
+        if self.policy == "always":  # what exceeds a budget is refused all the same
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         if self._answer(digest) is not True:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from tacit.data.wording import show
 from tacit.errors import InputError
+from tacit.federation.gate import SiteGate
 from tacit.federation.kit import Kit
-from tacit.federation.site import Ask, OpenGate, Site
+from tacit.federation.site import Ask, Site
 
 
 def own_site(kit: Kit, ask: Ask) -> Site:
@@ -15,4 +16,4 @@ def own_site(kit: Kit, ask: Ask) -> Site:
     data = kit.settings().get("data")
     if not isinstance(data, str):
         raise InputError(f"{show(kit.name)} has no data file: start it with tacit join KIT --data FILE")
-    return Site(kit.name, Path(data), kit.jobs, OpenGate(), ask)
+    return Site(kit.name, Path(data), kit.jobs, SiteGate(kit), ask)
