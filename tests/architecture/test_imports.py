@@ -17,6 +17,7 @@ LAYERS = [
     ["job", "algorithms"],
     ["plan"],
     ["runtime"],
+    ["alignment"],
     ["estimators"],
     ["audit"],
     ["papers"],
@@ -86,3 +87,12 @@ def test_only_the_accountant_knows_the_privacy_library() -> None:
         str(path.relative_to(SOURCE)) for path in MODULES if any("dp_accounting" in name for name in imports(path))
     }
     assert users == {"privacy/accountant.py"}
+
+
+def test_only_one_file_knows_the_library_of_private_set_intersection() -> None:
+    users = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        if any("private_set_intersection" in name for name in imports(path))
+    }
+    assert users == {"alignment/key.py"}
