@@ -111,7 +111,7 @@ def ids_as_text(party: str, ids: Any, column: str) -> Any:
     try:
         held = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else pa.array(ids)
         data = pa.table({column: held})
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"party {show(party)}: ids must be whole numbers or text, all of one kind") from error
     if data.num_rows == 0:
         raise InputError(f"party {show(party)} has no ids: give it rows")

@@ -10,7 +10,21 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, design, explain, plan, predict, randomize, report, reproduce, train, verify, watch
+from tacit.cli import (
+    align,
+    audit,
+    demo,
+    design,
+    explain,
+    plan,
+    predict,
+    randomize,
+    report,
+    reproduce,
+    train,
+    verify,
+    watch,
+)
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -18,6 +32,7 @@ DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 VERBS = {
     "demo": demo,
     "randomize": randomize,
+    "align": align,
     "plan": plan,
     "train": train,
     "watch": watch,
@@ -37,6 +52,7 @@ data."""
 EPILOG = """\
 start here:
   tacit demo                  see it work on data shipped with scikit-learn
+  tacit align job.toml        match rows by id without showing ids
   tacit plan job.toml         see noise, privacy and traffic before training
   tacit train job.toml        train what a job file describes
   tacit watch RUN             watch a run that another process trains
