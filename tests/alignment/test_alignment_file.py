@@ -60,9 +60,20 @@ def test_damaged_files_are_refused(alignment: Alignment, tmp_path: Path) -> None
     path = tmp_path / "bank.npz"
     alignment.write(path)
     whole = path.read_bytes()
-    for content in (b"", b"{}", whole[: len(whole) // 2], whole.replace(b'"version"', b'"wersion"')):
+    for content in (b"", b"{}", whole[: len(whole) // 2], whole[:200] + b"?" + whole[201:]):
         path.write_bytes(content)
         with pytest.raises(InputError, match="missing or no whole alignment"):
             Alignment.read(path)
     with pytest.raises(InputError, match="missing or no whole alignment"):
         Alignment.read(tmp_path / "nothing.npz")
+
+
+def test_files_of_another_version_are_refused(
+    alignment: Alignment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tacit.alignment.alignment.VERSION", 2)
+    alignment.write(tmp_path / "bank.npz")
+    Alignment.read(tmp_path / "bank.npz")
+    monkeypatch.undo()
+    with pytest.raises(InputError, match="missing or no whole alignment"):
+        Alignment.read(tmp_path / "bank.npz")

@@ -44,9 +44,8 @@ def test_the_same_ids_travel_otherwise_in_every_run() -> None:
     for _ in range(2):
         recorder = Recorder({"bank": IDS[:40], "shop": IDS[20:]})
         recorder.run()
-        runs.append(
-            {row for party in ("bank", "shop") for step in ("list", "mixed") for row in sent(recorder, party, step)}
-        )
+        names = recorder.aligners
+        runs.append({row for name in names for step in ("list", "mixed") for row in recorder.elements(name, step)})
     assert len(runs[0]) == len(runs[1]) == 40 + 40 + (40 + 40 - 20)
     assert not runs[0] & runs[1]
 
@@ -102,11 +101,7 @@ def places_told(monkeypatch: pytest.MonkeyPatch | None = None) -> tuple[list[int
         monkeypatch.setattr(aligner_module, "secret_order", np.arange)
     recorder = Recorder({"bank": IDS, "shop": IDS[::2]})
     recorder.run()
-    told = [
-        payload["positions"].tolist()
-        for party, step, payload, _ in recorder.messages
-        if (party, step) == ("shop", "rows")
-    ]
+    told = recorder.received("shop", "rows")[0]["positions"].tolist()
     return told, recorder.rows("shop")
 
 
