@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.alignment import Aligner, align_here, converse
+from tacit.alignment import Aligner, align, align_here, converse
 from tacit.data.align import align as plain_align
 from tacit.data.table import ArrowTable
 from tacit.errors import InputError
@@ -120,6 +122,18 @@ def test_parties_must_be_two_and_different() -> None:
         next(converse([]))
 
 
+def test_all_questions_come_from_the_callers_thread_unless_asked_at_once() -> None:
+    aligners = {name: Aligner(name, [1, 2], NAMES[:2]) for name in NAMES[:2]}
+    threads = set()
+
+    def ask(party: str, step: str, payload: dict[str, Any]) -> dict[str, Any]:
+        threads.add(threading.get_ident())
+        return aligners[party].answer(step, payload)
+
+    align(NAMES[:2], ask)
+    assert threads == {threading.get_ident()}
+
+
 def test_progress_ends_at_the_whole() -> None:
     seen: list[float] = []
     names = NAMES[:3]
@@ -141,6 +155,6 @@ def test_runs_have_names_of_their_own_and_parties_the_same() -> None:
 
 
 def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "private_set_intersection.python", None)
+    monkeypatch.setitem(sys.modules, "private_set_intersection.python", None)
     with pytest.raises(InputError, match=r"needs the library openmined-psi: pip install 'tacit\[align\]'"):
         Aligner("bank", [1], ["bank", "shop"])

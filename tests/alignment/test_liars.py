@@ -123,6 +123,13 @@ def test_questions_out_of_turn_are_refused() -> None:
         party.answer("back", {"owner": "shop", "total": 1, "positions": np.array([0])})
 
 
+def test_a_list_with_an_element_twice_is_not_given_on() -> None:
+    party, elements = ready()
+    party.answer("add", given(elements[[0, 1, 0]]))
+    with pytest.raises(RunError, match='party "shop" sent an encrypted id twice'):
+        party.answer("mixed", {"owner": "shop", "start": 0, "stop": 3})
+
+
 def test_a_list_passes_once_and_no_key_is_lent_after_the_comparison() -> None:
     party, elements = ready()
     party.answer("add", given(elements))

@@ -99,7 +99,7 @@ def align(
     ask : callable
         Carries a question to a party and its answer back.
     at_once : bool
-        Whether different parties are asked in threads at the same time.
+        Whether different parties are asked at the same time, by threads; otherwise all questions come from the caller's.
 
     Returns
     -------
@@ -107,15 +107,23 @@ def align(
         Rows in common, and rows of each party that are not.
     """
     talk = converse(parties, chunk=chunk, observe=observe)
-    with ThreadPoolExecutor(len(parties) if at_once else 1) as pool:
-        answers: list[Mapping[str, Any]] | None = None
-        while True:
-            try:
-                questions = next(talk) if answers is None else talk.send(answers)
-            except StopIteration as end:
-                counts: Counts = end.value
-                return counts
-            answers = list(pool.map(lambda question: ask(question.party, question.step, question.payload), questions))
+    answers: list[Mapping[str, Any]] | None = None
+    while True:
+        try:
+            questions = next(talk) if answers is None else talk.send(answers)
+        except StopIteration as end:
+            counts: Counts = end.value
+            return counts
+        if at_once:
+            with ThreadPoolExecutor(len(questions)) as pool:
+                answers = list(pool.map(lambda question: _put(question, ask), questions))
+        else:
+            answers = [_put(question, ask) for question in questions]
+
+
+def _put(question: Question, ask: Ask) -> Mapping[str, Any]:
+    """Ask one question."""
+    return ask(question.party, question.step, question.payload)
 
 
 def align_here(aligners: Sequence[Aligner], *, chunk: int = CHUNK, observe: Observer | None = None) -> Counts:

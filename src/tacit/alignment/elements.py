@@ -60,8 +60,7 @@ def common_positions(lists: Sequence[Elements]) -> list[Positions]:
     columns = [_comparable(elements) for elements in lists]
     common = columns[0]
     for column in columns[1:]:
-        common = np.intersect1d(common, column, assume_unique=True)
-    common = np.sort(common)
+        common = np.intersect1d(common, column, assume_unique=True)  # sorted
     positions = []
     for column in columns:
         sorter = np.argsort(column)
