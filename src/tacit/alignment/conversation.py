@@ -99,7 +99,7 @@ def align(
     ask : callable
         Carries a question to a party and its answer back.
     at_once : bool
-        Whether different parties are asked at the same time, by threads; otherwise all questions come from the caller's.
+        Whether different parties are asked at the same time, by threads; otherwise the caller's thread asks all.
 
     Returns
     -------
