@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from bench import (
+    align,
     baselines,
     dense,
     fit_time,
@@ -36,4 +37,5 @@ PARTS: dict[str, ModuleType] = {
     "graph-sets": graph_sets,
     "graph-methods": graph_methods,
     "streamed": streamed,
+    "align": align,
 }

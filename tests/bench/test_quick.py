@@ -52,6 +52,12 @@ def test_rows_on_disk_stay_below_the_memory_that_was_stated():
     assert all(math.isfinite(row.value) and row.value > 0 and row.met is None for row in rows)
 
 
+def test_alignment_finds_the_plain_intersection():
+    times, library, ratio, wrong = PARTS["align"].run(quick=True)
+    assert (wrong.value, wrong.met) == (0.0, True)
+    assert all(math.isfinite(row.value) and row.value > 0 and row.met is None for row in (times, library, ratio))
+
+
 def test_main_prints_tables_and_writes_json(tmp_path, capsys):
     path = tmp_path / "bench.json"
     assert main(["--only", "baselines", "--quick", "--json", str(path)]) == 0

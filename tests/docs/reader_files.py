@@ -58,7 +58,17 @@ def large(folder: Path) -> None:
     shop.sample(frac=1, random_state=1).to_parquet(folder / "shop.parquet", index=False)
 
 
+def some_common(folder: Path) -> None:
+    """bank.csv and phone.csv, each with customers that the other does not have."""
+    credit(folder, "calls")
+    phone = pd.read_csv(folder / "phone.csv")
+    phone = phone[phone["customer"] < "c0200"]
+    strangers = pd.DataFrame({"customer": [f"p{number:04d}" for number in range(20)], "calls": 1})
+    pd.concat([phone, strangers]).to_csv(folder / "phone.csv", index=False)
+
+
 FILES: dict[str, Callable[[Path], None]] = {
+    "docs/how-to/align-ids.md": some_common,
     "docs/how-to/encode-columns.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
     "docs/how-to/job-files.md": job_files,
     "docs/how-to/larger-than-memory.md": large,

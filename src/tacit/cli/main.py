@@ -12,6 +12,7 @@ from typing import NoReturn
 from tacit import __version__
 from tacit.cli import (
     accept,
+    align,
     audit,
     demo,
     design,
@@ -35,6 +36,7 @@ DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 VERBS = {
     "demo": demo,
     "randomize": randomize,
+    "align": align,
     "plan": plan,
     "train": train,
     "watch": watch,
@@ -58,6 +60,7 @@ data."""
 EPILOG = """\
 start here:
   tacit demo                  see it work on data shipped with scikit-learn
+  tacit align job.toml        match rows by id without showing ids
   tacit plan job.toml         see noise, privacy and traffic before training
   tacit train job.toml        train what a job file describes
   tacit watch RUN             watch a run that another process trains

@@ -100,6 +100,29 @@ def align(tables: Sequence[Table], ids: Sequence[str | None]) -> Alignment:
     return _by_id(tables, named)
 
 
+def text_ids(table: Table, name: str) -> Any:
+    """Return an id column as text, in the order of the file: ids that `align` takes for one are the same text.
+
+    Parameters
+    ----------
+    table : Table
+        A party's table.
+    name : str
+        Its id column.
+
+    Returns
+    -------
+    pyarrow.Array
+        Text without blanks around it, no two rows alike.
+
+    Raises
+    ------
+    InputError
+        For blank or repeated ids, and for columns that are neither whole numbers nor text.
+    """
+    return id_column(table, name).cast(pa.large_string())
+
+
 def _parties(names: Sequence[str]) -> str:
     """Return 'party "a"' or 'parties "a", "b"'."""
     return ("party " if len(names) == 1 else "parties ") + listing(names)

@@ -7,7 +7,7 @@ most one exchange is asked for again, with the same numbers, and the same answer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,10 +15,11 @@ import numpy as np
 
 import tacit
 from tacit.algorithms.streamed import make_block
+from tacit.alignment import align
 from tacit.errors import RunError
 from tacit.federation.parts import part_to_plain
 from tacit.federation.party_work import PartyWork
-from tacit.federation.site import Ask, Site, plan_print, read_text
+from tacit.federation.site import Site, plan_print, read_text
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_job
@@ -78,23 +79,43 @@ class StarLead:
         self.site, self.run, self.text = site, run, job_text
         self.state = LoopState()
 
-    def go(self, observe: Observer | None = None, align: Callable[[Ask], None] | None = None) -> dict[str, Any]:
+    def go(self, observe: Observer | None = None) -> dict[str, Any]:
         """Run to the end, or go on from where the run was; what the lead may tell of it."""
         names = read_text(self.text).names
         opening = {"run": self.run, "job": self.text, "version": tacit.__version__}
-        self._ask(names, "open", opening)
+        opened = self._ask(names, "open", opening)
         if (self.site.folder / self.run / RESULT).is_file():
             self._ask(names, "forget", {})
             return {"already": True}
         work = self.site.work
         assert isinstance(work, PartyWork)
         self.work, self.task = work, work.task
+        self._align(names, opened)
         plan = self._plan(names, self._ask(names, "shape", {}))
         coordinator = self._coordinator(plan)
         result = self._train(plan, coordinator, observe)
         self._end(plan, coordinator, names)
         self._ask(names, "forget", {})
         return result
+
+    def _align(self, names: Sequence[str], opened: Replies) -> None:
+        """Find the common rows by private alignment, where the job names ids and all have not done so before."""
+        by_id = {party.name: party.id is not None for party in self.task.job.parties}
+        if not any(by_id.values()) or len(names) < 2:
+            return
+        if not all(by_id.values()):
+            name = next(name for name, known in by_id.items() if not known)
+            raise RunError(
+                f"party {name!r} has no id column in the job, others have: give each one, or none"
+            )
+        runs = {opened[name].get("aligned") for name in names}
+        if len(runs) == 1 and runs != {""}:
+            return
+
+        def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
+            return self._ask([name], "align", {"step": step, "payload": payload})[name]["reply"]
+
+        align(names, ask, at_once=True)
 
     def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
         return ask_all(self.site, names, step, payload)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.align import Rows, id_column
+from tacit.data.align import Rows, text_ids
 from tacit.data.encode.fit import Encoding
 from tacit.data.labels import check_labels
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
@@ -41,8 +41,8 @@ class OwnFile:
 
     @property
     def ids(self) -> Any:
-        """The ids, whole numbers or text without blanks and repeats; None where rows are matched by position."""
-        return None if self.spec.id is None else id_column(self.table, self.spec.id)
+        """The ids as text, without blanks and repeats; None where rows are matched by position."""
+        return None if self.spec.id is None else text_ids(self.table, self.spec.id)
 
     def take(self, rows: Rows | None) -> OwnRows:
         """The rows that all parties have, in the common order; None takes all as they are."""

@@ -8,7 +8,7 @@ import numpy as np
 
 import tacit
 from tacit.algorithms.base import Algorithm
-from tacit.data.align import Rows
+from tacit.alignment import Aligner, Alignment
 from tacit.errors import RunError
 from tacit.federation.journal import Journal, Record
 from tacit.federation.own_data import OwnFile, OwnRows, matrix_bytes, open_file
@@ -25,6 +25,7 @@ from tacit.runtime.result import QUIET
 from tacit.runtime.threads import fitting_threads
 from tacit.types import Arrays, Message
 
+ALIGNMENT = "alignment.npz"
 UNASKED = ("keys", "agree")  # about masks, which are never saved
 
 
@@ -34,7 +35,8 @@ class PartyWork:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.file: OwnFile | None = None
-        self.rows: Rows | None = None
+        self.aligner: Aligner | None = None
+        self.alignment: Alignment | None = None
         self.own: OwnRows | None = None
         self.plan: Plan | None = None
         self.party: Party | None = None  # None where the coordinator itself has this site's columns
@@ -48,6 +50,7 @@ class PartyWork:
             raise RunError(f"{caller!r} does not lead this job: refused")
         steps = {
             "open": self.open,
+            "align": self.align,
             "shape": self.shape,
             "begin": self.begin,
             "answer": self.answer,
@@ -61,12 +64,43 @@ class PartyWork:
     def open(self, payload: Payload) -> dict[str, Any]:
         """Read the site's file."""
         self.file = open_file(self.task.job, self.task.name, self.task.data)
-        return {"rows": self.file.rows, "version": tacit.__version__}
+        self.alignment = self._kept_alignment()
+        aligned = "" if self.alignment is None else self.alignment.run
+        return {"rows": self.file.rows, "version": tacit.__version__, "aligned": aligned}
+
+    def _kept_alignment(self) -> Alignment | None:
+        """What was aligned before in this run, where the file is still the same."""
+        assert self.file is not None
+        path = self.task.folder / ALIGNMENT
+        if self.file.spec.id is None or not path.exists():
+            return None
+        found = Alignment.read(path)
+        found.check(self.file.ids, column=self.file.spec.id)
+        return found
+
+    def align(self, payload: Payload) -> dict[str, Any]:
+        """One question of a private alignment; the first one begins it anew."""
+        file, task, step = self.file, self.task, str(payload["step"])
+        assert file is not None
+        if file.spec.id is None:
+            raise RunError(f"{task.name!r} has no ids in this job to align by")
+        if step == "size":
+            self.aligner = Aligner(task.name, file.ids, task.job.names, column=file.spec.id)
+        if self.aligner is None:
+            raise RunError("an alignment was not begun")
+        reply = self.aligner.answer(step, payload["payload"])
+        if self.aligner.alignment is not None:
+            self.alignment = self.aligner.alignment
+            self.alignment.write(task.folder / ALIGNMENT)
+            self.aligner = None
+        return {"reply": reply}
 
     def shape(self, payload: Payload) -> dict[str, Any]:
         """Pick the common rows and encode the columns."""
         assert self.file is not None
-        self.own = self.file.take(self.rows)
+        if (self.alignment is None) != (self.file.spec.id is None):
+            raise RunError(f"the rows of {self.task.name!r} were not aligned")
+        self.own = self.file.take(None if self.alignment is None else self.alignment.rows)
         features = self.own.shard.features
         return {"rows": features.shape[0], "columns": features.shape[1], "bytes": matrix_bytes(features)}
 

@@ -1,0 +1,172 @@
+"""One party's side of a private alignment: answers to the coordinator's questions, and never an id among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tacit.alignment.alignment import Alignment, fingerprint, ids_as_text
+from tacit.alignment.elements import Positions, checked_elements, checked_positions, secret_order
+from tacit.alignment.key import SecretKey
+from tacit.alignment.passing import Passing
+from tacit.data.wording import listing, show
+from tacit.errors import InputError, RunError
+
+COORDINATOR = "the coordinator"
+
+
+class Aligner:
+    """A party that takes part in one alignment.
+
+    Parameters
+    ----------
+    name : str
+        The party's name.
+    ids : array-like or Arrow array
+        Its ids, whole numbers or text, in the order of its file.
+    parties : sequence of str
+        Everybody who takes part, in the order that all of them know.
+    column : str
+        Name of the id column, for messages.
+
+    Attributes
+    ----------
+    alignment : Alignment or None
+        The result, once the last question was answered.
+
+    Raises
+    ------
+    InputError
+        For blank or repeated ids, and where the library is not installed.
+    """
+
+    def __init__(self, name: str, ids: Any, parties: Sequence[str], *, column: str = "id") -> None:
+        self.name, self.parties = name, check_names(parties)
+        if name not in self.parties:
+            raise InputError(f"party {show(name)} is not among those who align: {listing(self.parties)}")
+        self.alignment: Alignment | None = None
+        self._ids = ids_as_text(name, ids, column)
+        self._key: SecretKey | None = SecretKey()
+        self._order = secret_order(len(self._ids))  # place i of the list that it sends is about row order[i]
+        self._passing: dict[str, Passing] = {}
+        self._total: int | None = None
+        self._places: list[Positions] = []
+
+    def answer(self, step: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one question of the coordinator.
+
+        Parameters
+        ----------
+        step : str
+            "size", "list", "add", "mixed", "back" or "rows".
+        payload : mapping
+            Numbers, text and arrays, as `tacit.alignment.conversation` asks.
+
+        Returns
+        -------
+        dict
+            Numbers and arrays.
+
+        Raises
+        ------
+        RunError
+            For a question that is out of turn, and for elements or positions that cannot be.
+        """
+        steps = {
+            "size": self._say_size,
+            "list": self._give_own,
+            "add": self._take,
+            "mixed": self._give_mixed,
+            "back": self._send_back,
+            "rows": self._take_rows,
+        }
+        if step not in steps or self.alignment is not None:
+            raise RunError(f"party {show(self.name)}: {show(step)} was asked out of turn: start the alignment again")
+        try:
+            return steps[step](payload)
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise RunError(f"party {show(self.name)}: the question {show(step)} cannot be read: start again") from error
+
+    def _say_size(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """How many ids there are."""
+        return {"size": len(self._ids)}
+
+    def _give_own(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """A piece of its own list: ids under its key, in a secret order."""
+        rows = self._order[_number(payload, "start") : _number(payload, "stop")]
+        return {"elements": self._secret().encrypt(self._ids.take(rows).to_pylist())}
+
+    def _take(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Add the key to a piece of another's list."""
+        owner, start, stop = str(payload["owner"]), _number(payload, "start"), _number(payload, "stop")
+        if owner == self.name or owner not in self.parties:
+            raise RunError(f"party {show(self.name)}: no list of {show(owner)} is due here: start the alignment again")
+        sender = f"party {show(self.parties[self.parties.index(self.name) - 1])}"
+        if owner not in self._passing:
+            self._passing[owner] = Passing(_number(payload, "size"), sender)
+        self._passing[owner].take(start, checked_elements(payload, stop - start, sender), self._secret())
+        return {}
+
+    def _give_mixed(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """A piece of another's list, under one key more, in another order."""
+        passing = self._passing[str(payload["owner"])]
+        return {"elements": passing.mixed(_number(payload, "start"), _number(payload, "stop"))}
+
+    def _send_back(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Say where the common elements of another's list stood before it came here."""
+        passing = self._passing[str(payload["owner"])]
+        total = self._same_total(payload)
+        return {"positions": passing.back(checked_positions(payload, None, passing.size, COORDINATOR), total)}
+
+    def _take_rows(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Learn which places of its own list are common to all; after the last of them, end."""
+        total = self._same_total(payload)
+        self._places.append(checked_positions(payload, None, len(self._ids), COORDINATOR))
+        if sum(map(len, self._places)) < total:
+            return {}
+        whole = {"positions": np.concatenate(self._places)}
+        rows = self._order[checked_positions(whole, total, len(self._ids), COORDINATOR)]
+        run, mark = str(payload["run"]), fingerprint(self._ids)
+        self.alignment = Alignment(self.name, self.parties, run, len(self._ids), mark, rows)
+        self._key = None
+        self._passing.clear()
+        return {}
+
+    def _same_total(self, payload: Mapping[str, Any]) -> int:
+        """The number of common ids, which is one number for all lists."""
+        total = _number(payload, "total")
+        if self._total is None:
+            self._total = total
+        if total != self._total:
+            raise RunError(
+                f"party {show(self.name)}: {self._total} ids were common to all, and now {total}: start again"
+            )
+        return total
+
+    def _secret(self) -> SecretKey:
+        """The key, while it lasts."""
+        if self._key is None or self._total is not None:
+            raise RunError(f"party {show(self.name)}: the lists were compared already: start the alignment again")
+        return self._key
+
+
+def check_names(parties: Sequence[str]) -> tuple[str, ...]:
+    """The names of those who align: at least two, all different."""
+    names = tuple(parties)
+    if len(names) < 2:
+        raise InputError(f"{listing(names) or 'nobody'} has nobody to align with: name at least two parties")
+    if len(set(names)) < len(names):
+        raise InputError(f"two of the parties {listing(names)} have one name: give each its own")
+    return names
+
+
+def _number(payload: Mapping[str, Any], name: str) -> int:
+    """A whole number of a question, not below 0."""
+    value = payload[name]
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise ValueError(name)
+    return int(value)

@@ -1,0 +1,91 @@
+"""Files with other rows in another order: a joint job aligns them privately, and trains what a plain join would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.cli.main import main
+from tacit.errors import RunError
+from tests.federation.loopback import Loopback
+from tests.federation.test_sites_star import coef
+
+pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
+
+
+def write_files(folder: Path) -> dict[str, Path]:
+    rng = np.random.default_rng(1)
+    files, scores = {}, {}
+    for k, name in enumerate(("bank", "shop", "phone")):
+        ids = rng.permutation(90)[:75]
+        values = rng.normal(size=75)
+        lines = ["customer,x" + (",y" if k == 0 else "")]
+        for i, x in zip(ids, values, strict=True):
+            scores.setdefault(i, 0.0)
+            lines.append(f"c{i},{x!r}" + (f",{int(x + rng.normal() > 0)}" if k == 0 else ""))
+        files[name] = folder / f"{name}.csv"
+        files[name].write_text("\n".join(lines) + "\n")
+    return files
+
+
+def job_text(files: dict[str, Path], engine: str) -> str:
+    lines = [f'[job]\nengine = "{engine}"']
+    for k, (name, path) in enumerate(files.items()):
+        lines.append(f'[[party]]\nname = "{name}"\nid = "customer"' + ('\nlabel = "y"' if k == 0 else ""))
+        lines += [] if engine == "flare" else [f'data = "{path}"']
+    return "\n".join(lines) + "\n"
+
+
+def test_a_joint_job_trains_on_the_common_rows(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    job = tmp_path / "job.toml"
+    job.write_text(job_text(files, "in-process"))
+    assert main(["train", str(job), "--out", str(tmp_path / "one"), "--quiet"]) == 0
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(job_text(files, "flare"))
+    for name in files:
+        got = coef(tmp_path / "sites" / name / "run-00000001", name)
+        np.testing.assert_allclose(got, coef(tmp_path / "one", name), rtol=0, atol=1e-10)
+
+
+def test_a_run_that_goes_on_is_not_aligned_again(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    loop = Loopback(files, tmp_path / "sites")
+
+    def stop(caller: str, name: str, step: str, payload: object) -> None:
+        if step == "answer" and payload["message"]["round"] == 2:
+            raise ConnectionError
+
+    loop.disturb = stop
+    with pytest.raises(ConnectionError):
+        loop.run(job_text(files, "flare"))
+    loop.disturb = lambda *_: None
+    loop.restart()
+    before = len(loop.carried)
+    loop.run(job_text(files, "flare"))
+    assert "align" in {step for _, _, step, *_ in loop.carried[:before]}
+    assert "align" not in {step for _, _, step, *_ in loop.carried[before:]}
+
+
+def test_a_broken_alignment_begins_again_and_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    loop, seen = Loopback(files, tmp_path / "sites"), []
+
+    def stop(caller: str, name: str, step: str, payload: object) -> None:
+        seen.append(step)
+        if seen.count("align") == 15:
+            raise ConnectionError
+
+    loop.disturb = stop
+    with pytest.raises(ConnectionError):
+        loop.run(job_text(files, "flare"))
+    loop.disturb = lambda caller, name, step, payload: seen.append(step) if step != "begin" else 1 / 0
+    loop.restart()
+    with pytest.raises(ZeroDivisionError):
+        loop.run(job_text(files, "flare"))
+    files["shop"].write_text(files["shop"].read_text().replace("\nc", "\nd", 1))
+    loop.restart()
+    with pytest.raises(RunError, match="shop"):
+        loop.run(job_text(files, "flare"))
