@@ -9,20 +9,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from tacit.algorithms.block import Block, Sweep, without_constants
-from tacit.data.rows_on_disk import ROWS_AT_ONCE, StreamedRows
+from tacit.data.cluster_rows import ClusterRows
+from tacit.data.rows_on_disk import ROWS_AT_ONCE, Numbers, StreamedRows
 from tacit.errors import InputError
 from tacit.types import Matrix, Vector
 
 NONE = np.zeros(0)  # for weights that are all 1
 
+Products = tuple[Vector, Vector, Vector, Vector]  # gradient, cross (one row for each step), pull, square
+Pieces = Iterable[tuple[slice, Numbers]]
+
 
 def make_block(features: Matrix) -> Block:
     """The block of these features, wherever they are."""
+    from tacit.algorithms.cluster import ClusterBlock  # which is made of the block below
+
+    if isinstance(features, ClusterRows):
+        return ClusterBlock(features)
     return StreamedBlock(features) if isinstance(features, StreamedRows) else Block(features)
 
 
@@ -53,10 +63,7 @@ class StreamedBlock(Block):
         return product
 
     def _sum_rows(self, r: Vector) -> Vector:
-        columns = r.reshape(self.n, -1)
-        product = np.zeros((columns.shape[1], self.d))
-        for rows, part in self.matrix.pieces():
-            _add_products(part, NONE, columns[rows], product)
+        product = sums(self.matrix.pieces(), self.d, r.reshape(self.n, -1))
         return product.T.reshape(self.d, *r.shape[1:])
 
     def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
@@ -74,25 +81,17 @@ class StreamedBlock(Block):
         self, residual: Vector | None, weights: Vector, steps: Vector, *, gram: bool, project: bool = False
     ) -> Sweep:
         """As `Block.sweep`, in one pass: products are taken about a centre near the mean, and moved after."""
-        near = self._near(project)
-        gradient, cross = np.zeros((1, self.d)), np.zeros((steps.shape[1], self.d))
-        pull, square = np.zeros(self.d), np.zeros((self.d, self.d))
-        room = np.empty((ROWS_AT_ONCE if gram else 0, self.d))
-        for rows, part in self.matrix.pieces():
-            if residual is not None:
-                _add_products(part, NONE, residual[rows, None], gradient)
-            if len(cross):
-                _add_products(part, weights[rows], steps[rows], cross)
-            if gram:
-                away = room[: len(part)]
-                _move_and_weigh(part, near, weights[rows], away, pull)
-                square += away.T @ away
-        found = Sweep(gradient[0], np.ascontiguousarray(cross.T))
+        gradient, cross, pull, square = self._pass(residual, weights, steps, self._near(project) if gram else None)
+        found = Sweep(gradient, np.ascontiguousarray(cross.T))
         if self.centre is not None:
             if residual is not None:
                 found.gradient[:] -= self.centre * residual.sum()
             found.cross[:] -= np.outer(self.centre, steps.T @ weights)
         return self._with_gram(found, pull, square, float(weights.sum()), project) if gram else found
+
+    def _pass(self, residual: Vector | None, weights: Vector, steps: Vector, near: Vector | None) -> Products:
+        """The one pass of `sweep`."""
+        return products(self.matrix.pieces(), self.d, residual, weights, steps, near)
 
     def _near(self, project: bool) -> Vector:
         """A centre about which the products lose no digits."""
@@ -117,6 +116,33 @@ class StreamedBlock(Block):
             f"a party has more columns ({self.d}) than rows ({self.n}), for which --memory is not made: "
             "train without --memory"
         )
+
+
+def products(
+    pieces: Pieces, d: int, residual: Vector | None, weights: Vector, steps: Vector, near: Vector | None
+) -> Products:
+    """D' r, S' diag(w) D and, about the row `near` where it is given, D' w and D' diag(w) D, in one pass."""
+    gradient, cross = np.zeros((1, d)), np.zeros((steps.shape[1], d))
+    pull, square = np.zeros(d), np.zeros((0 if near is None else d, d))
+    room = np.empty((0 if near is None else ROWS_AT_ONCE, d))
+    for rows, part in pieces:
+        if residual is not None:
+            _add_products(part, NONE, residual[rows, None], gradient)
+        if len(cross):
+            _add_products(part, weights[rows], steps[rows], cross)
+        if near is not None:
+            away = room[: len(part)]
+            _move_and_weigh(part, near, weights[rows], away, pull)
+            square += away.T @ away
+    return gradient[0], cross, pull, square
+
+
+def sums(pieces: Pieces, d: int, columns: Vector) -> Vector:
+    """(columns)' D, in one pass."""
+    product = np.zeros((columns.shape[1], d))
+    for rows, part in pieces:
+        _add_products(part, NONE, columns[rows], product)
+    return product
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})  # pragma: no cover - compiled

@@ -13,10 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tacit.cli import cluster
 from tacit.cli.wording import command, tell
 from tacit.errors import InputError, RunError
 
 if TYPE_CHECKING:
+    from tacit.data.cluster import Cluster
     from tacit.data.load import JobData
     from tacit.job import Job
     from tacit.runtime.graph.run import GraphResult, GraphRun
@@ -84,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="keep the process below so much, such as 2GB: rows of Parquet files are then left on disk",
     )
+    cluster.add_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--report", action="store_true", help="also write report.html, as tacit report does")
     parser.add_argument(
@@ -97,23 +100,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
-    from tacit.cli.evaluated import evaluate_run, report_if_possible
-    from tacit.cli.samples import prepare_nodes
-    from tacit.cli.search import with_alpha
     from tacit.cli.streamed import with_memory
-    from tacit.cli.summary import is_finished, summary
     from tacit.job import read_job
-    from tacit.runtime.encoded import with_encoding
-    from tacit.runtime.store import RunDirectory
 
     _check_interval(options.checkpoint_every)
     job = read_job(options.job)
     job = with_memory(replace(job, engine=options.engine or job.engine), options.memory)
     check_engine(job.engine)
-    if job.engine == "flare":
-        from tacit.cli.together import train_together
+    with cluster.cluster_for(job, options) as found:
+        if job.engine == "flare":
+            from tacit.cli.together import train_together
 
-        return train_together(job, options)
+            return train_together(job, options)
+        return _train_here(job, options, found)
+
+
+def _train_here(job: Job, options: argparse.Namespace, found: Cluster | None) -> int:
+    """Train in this process, the rows here or on a cluster."""
+    from tacit.cli.evaluated import evaluate_run, report_if_possible
+    from tacit.cli.samples import prepare_nodes
+    from tacit.cli.search import with_alpha
+    from tacit.cli.summary import is_finished, summary
+    from tacit.runtime.encoded import with_encoding
+    from tacit.runtime.store import RunDirectory
+
     directory = RunDirectory(options.out or default_directory(job.name))
     with directory.locked(resume=options.resume):
         if directory.finished:
@@ -124,7 +134,7 @@ def run(options: argparse.Namespace) -> int:
         if job.split == "samples":
             begun = prepare_nodes(job, Path(options.job).name)
         else:
-            data, begun = prepare(job)
+            data, begun = prepare(job, found)
         begun, searched = with_alpha(begun, directory, quiet=options.quiet)
         directory.begin(begun)
         if searched is not None:
@@ -136,7 +146,8 @@ def run(options: argparse.Namespace) -> int:
             raise
         except KeyboardInterrupt:
             memory = () if options.memory is None else ("--memory", options.memory)
-            again = command("tacit", "train", options.job, "--out", directory.path, *memory, "--resume")
+            same = (*memory, *cluster.words(options))
+            again = command("tacit", "train", options.job, "--out", directory.path, *same, "--resume")
             raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
         _refuse_diverged(directory, result)
         certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
@@ -161,8 +172,8 @@ def default_directory(name: str) -> Path:
 # --- from the job to a plan --------------------------------------------------------------------------
 
 
-def prepare(job: Job) -> tuple[JobData, Begun]:
-    """Read the data of a job and plan its run."""
+def prepare(job: Job, found: Cluster | None = None) -> tuple[JobData, Begun]:
+    """Read the data of a job, or have a cluster read them, and plan its run."""
     from tacit.cli.streamed import prepare_streamed
     from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
@@ -172,6 +183,8 @@ def prepare(job: Job) -> tuple[JobData, Begun]:
     from tacit.runtime.store import Begun
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
+    if found is not None:
+        return cluster.prepare_on_cluster(job, loss, found)
     if job.memory is not None:
         return prepare_streamed(job, loss)
     data = load_job_data(job)

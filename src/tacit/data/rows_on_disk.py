@@ -74,15 +74,13 @@ class StreamedRows:
     def pieces(self) -> Iterator[tuple[slice, Numbers]]:
         """The rows in order, few enough at a time for the cache; valid until the next ones."""
         for first, block in self.blocks():
-            for start in range(0, len(block), ROWS_AT_ONCE):
-                part = block[start : start + ROWS_AT_ONCE]
-                yield slice(first + start, first + start + len(part)), part
+            yield from pieces_of(block, first)
 
     def __matmul__(self, x: Vector) -> Vector:
         """The product with a vector, in float64."""
         product, x = np.empty(self.shape[0]), np.ascontiguousarray(x, dtype=np.float64)
         for first, block in self.blocks():
-            _multiply(block, x, product[first : first + len(block)])
+            multiply(block, x, product[first : first + len(block)])
         return product
 
     def _fill(self, block: Numbers) -> Numbers:
@@ -94,6 +92,13 @@ class StreamedRows:
                 raise RunError("the scratch file of rows ends too early: train again")
             done += got
         return block
+
+
+def pieces_of(block: Numbers, first: int = 0) -> Iterator[tuple[slice, Numbers]]:
+    """A block in pieces that are few rows enough for the cache; its first row has the number `first`."""
+    for start in range(0, len(block), ROWS_AT_ONCE):
+        part = block[start : start + ROWS_AT_ONCE]
+        yield slice(first + start, first + start + len(part)), part
 
 
 def write_rows(blocks: Iterable[Numbers], shape: tuple[int, int], dtype: npt.DTypeLike, party: str) -> StreamedRows:
@@ -143,7 +148,7 @@ def put(file: IO[bytes], block: Numbers, party: str) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})  # pragma: no cover - compiled
-def _multiply(block, x, out):  # type: ignore[no-untyped-def]
+def multiply(block, x, out):  # type: ignore[no-untyped-def]
     """Write block @ x, with sums in float64."""
     for i in range(block.shape[0]):
         total = 0.0

@@ -33,16 +33,18 @@ _EXACT_IN_FLOAT32 = (pa.float32(), pa.float16(), pa.int16(), pa.int8(), pa.uint1
 class PartyFile:
     """One party's Parquet file: its columns by name, read some rows at a time."""
 
-    def __init__(self, spec: PartySpec, folder: str | os.PathLike[str], label: str) -> None:
-        self.spec, self.path = spec, Path(folder, spec.data)
+    def __init__(
+        self, spec: PartySpec, folder: str | os.PathLike[str], label: str, option: str = "--memory"
+    ) -> None:
+        self.spec, self.path, self.option = spec, Path(folder, spec.data), option
         self.hint = reader_of(self.path, spec.name)[1]
         if not self.path.name.lower().endswith(".parquet"):
             raise InputError(
-                f"party {show(spec.name)}: --memory reads Parquet files, not {show(str(self.path))}: "
-                "save it as .parquet, or train without --memory"
+                f"party {show(spec.name)}: {option} reads Parquet files, not {show(str(self.path))}: "
+                f"save it as .parquet, or train without {option}"
             )
         check_file(self.path, spec.name)
-        with self._open() as file:
+        with self.open() as file:
             self.schema, self.rows = file.schema_arrow, int(file.metadata.num_rows)
         header = arrow_table(self.schema.empty_table(), self.path, spec.name, rows=self.rows)
         self.features = feature_names(header, spec, label)
@@ -74,9 +76,9 @@ class PartyFile:
         for batch in self._batches(self.features):
             block = np.empty((batch.num_rows, len(self.features)), self.dtype)
             for position, column in enumerate(batch.columns):
-                block[:, position] = _floats(column)
+                block[:, position] = floats(column)
             if not np.isfinite(block).all():
-                raise self._not_finite(block, start)
+                raise self.not_finite(block, start)
             start += len(block)
             yield block
 
@@ -85,7 +87,7 @@ class PartyFile:
         values, start = np.empty(self.rows, dtype), 0
         for batch in self._batches([name]):
             column = batch.column(0)
-            part = _floats(column) if dtype.kind == "f" else None
+            part = floats(column) if dtype.kind == "f" else None
             blank = np.asarray(column.is_null()) if part is None else ~np.isfinite(part)
             if blank.any():
                 raise InputError(
@@ -98,24 +100,25 @@ class PartyFile:
 
     def _batches(self, names: Sequence[str]) -> Iterator[Any]:
         try:
-            with self._open() as file:
+            with self.open() as file:
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(names)):
                     yield batch.select(list(names))
         except InputError:
             raise
         except DAMAGED as error:
-            raise self._damaged(error) from error
+            raise self.damaged(error) from error
         finally:
             pa.default_memory_pool().release_unused()
 
-    def _open(self) -> Any:
+    def open(self) -> Any:
         """Column chunks are read a piece at a time: a writer may have made them of any size."""
         try:
             return pyarrow.parquet.ParquetFile(self.path, buffer_size=READ_BYTES, pre_buffer=False)
         except DAMAGED as error:
-            raise self._damaged(error) from error
+            raise self.damaged(error) from error
 
-    def _damaged(self, error: BaseException) -> InputError:
+    def damaged(self, error: BaseException) -> InputError:
+        """The refusal of a file that cannot be read."""
         return InputError(
             f"party {show(self.spec.name)}: cannot read {show(str(self.path))} ({one_line(error)}): {self.hint}"
         )
@@ -125,12 +128,13 @@ class PartyFile:
         numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
         if not any(test(kind) for test in numeric):
             raise InputError(
-                f"party {show(self.spec.name)}: column {show(name)} holds {kind}, and with --memory {role} must be a "
-                "number: encode it as numbers, leave it out, or train without --memory"
+                f"party {show(self.spec.name)}: column {show(name)} holds {kind}, and with {self.option} {role} must "
+                f"be a number: encode it as numbers, leave it out, or train without {self.option}"
             )
         return kind
 
-    def _not_finite(self, block: Numbers, start: int) -> InputError:
+    def not_finite(self, block: Numbers, start: int) -> InputError:
+        """The refusal of a block that has a value which is not finite; `start` is the number of its first row."""
         row, position = (int(index[0]) for index in np.nonzero(~np.isfinite(block)))
         found = "blank or NaN" if np.isnan(block[row, position]) else "infinite"
         return InputError(
@@ -285,7 +289,7 @@ class _Buckets:
                 ends[number] += rows.size
 
 
-def _floats(column: Any) -> npt.NDArray[Any]:
+def floats(column: Any) -> npt.NDArray[Any]:
     """A column as floats, blanks as NaN; float32 stays so, and whole numbers above 2**53 are rounded as numpy does."""
     if column.type != pa.float32() and column.type != pa.float64():
         column = column.cast(pa.float64(), safe=False)

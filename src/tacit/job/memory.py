@@ -17,24 +17,34 @@ def check_memory(job: Job) -> None:
     Raises
     ------
     InputError
+        As `check_as_they_are`.
+    """
+    if job.memory is not None:
+        check_as_they_are(job, "memory")
+
+
+def check_as_they_are(job: Job, key: str) -> None:
+    """Refuse what does not go with rows that are used as they are, and all of them; `key` names who wants that.
+
+    Raises
+    ------
+    InputError
         For a sample split, [search], holdout, statements about columns, and any scale but "none".
     """
-    if job.memory is None:
-        return
     if job.split == "samples":
-        raise InputError('memory is not used with split = "samples": leave memory out')
+        raise InputError(f'{key} is not used with split = "samples": leave {key} out')
     if job.search is not None:
-        raise InputError("memory does not go with [search]: give model.alpha instead, or leave memory out")
+        raise InputError(f"{key} does not go with [search]: give model.alpha instead, or leave {key} out")
     if job.holdout:
-        raise InputError(f"memory does not go with holdout = {job.holdout:g}: leave one of them out")
+        raise InputError(f"{key} does not go with holdout = {job.holdout:g}: leave one of them out")
     for party in job.parties:
         if party.columns:
             raise InputError(
-                f"party {show(party.name)}: memory uses columns as they are, and columns says otherwise of "
-                f"{show(party.columns[0].name)}: remove it, or leave memory out"
+                f"party {show(party.name)}: {key} uses columns as they are, and columns says otherwise of "
+                f"{show(party.columns[0].name)}: remove it, or leave {key} out"
             )
     if job.encode.scale != "none":
         raise InputError(
-            'memory uses numbers as they are, and jobs scale them by default: write scale = "none" under [encode] '
-            "(scale them in the files where their sizes differ much), or leave memory out"
+            f'{key} uses numbers as they are, and jobs scale them by default: write scale = "none" under [encode] '
+            f"(scale them in the files where their sizes differ much), or leave {key} out"
         )

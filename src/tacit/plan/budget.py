@@ -47,3 +47,19 @@ def check_lean(method: str, *, private: bool, secure: bool) -> None:
             f'memory does not go with method "{method}", only with "memory": choose a smooth convex loss and penalty '
             "l2 or none, or leave memory out"
         )
+
+
+ON_CLUSTER = ("memory", "averaged", "multipliers", "published")  # methods that use all rows together
+
+
+def check_on_cluster(method: str, *, private: bool) -> None:
+    """Refuse what looks at single rows, where rows are on a cluster.
+
+    Raises
+    ------
+    InputError
+    """
+    if private:
+        raise InputError("--dask does not go with [privacy]: leave --dask out, or train without privacy")
+    if method not in ON_CLUSTER:
+        raise InputError(f'--dask does not go with method "{method}": choose one of {", ".join(ON_CLUSTER)}')

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.data.cluster_rows import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.data.wording import duration
 from tacit.errors import TacitError
@@ -36,6 +37,9 @@ SERVED = ("gram", "labels")  # mechanisms after which predictions of other rows 
 ON_DISK = (
     "Nothing was evaluated: the rows stayed on disk, to keep within the memory of the job. Score rows that fit into "
     "memory with tacit predict."
+)
+ON_CLUSTER = (
+    "Nothing was evaluated: the rows stayed on a Dask cluster. Score rows that fit into memory with tacit predict."
 )
 NO_HOLDOUT = (
     "Nothing was evaluated: in a private run the scores of rows that were trained on are covered by no certificate. "
@@ -113,6 +117,8 @@ def _refusal(result: RunResult | GraphResult, begun: Begun, rows: _Rows) -> str:
     """Why a run is not evaluated; empty where it may be."""
     if result.plan.problem.lean:
         return ON_DISK
+    if any(isinstance(shard.features, ClusterRows) for shard in rows.shards):
+        return ON_CLUSTER
     private = result.plan.private
     if private is None or not result.certificate.private:
         return ""

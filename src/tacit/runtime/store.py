@@ -34,6 +34,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tacit.data.cluster import ClusterGoneError
+from tacit.data.cluster_rows import ClusterRows
 from tacit.data.encode.fit import Encoding
 from tacit.data.holdout import HeldOut
 from tacit.data.rows_on_disk import StreamedRows
@@ -243,6 +245,8 @@ class RunDirectory:
         try:
             states, state = read_checkpoint(path)
             run.restore(states, state)
+        except ClusterGoneError:  # which says nothing about the file
+            raise
         except Exception as error:  # zip, numpy and the sides of the algorithm raise all sorts on a damaged file
             raise damaged(path, f"it is damaged ({one_line(error)})") from error
         return True
@@ -371,7 +375,7 @@ def _section(record: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _digest(matrix: Any) -> str:
-    return matrix.sha256 if isinstance(matrix, StreamedRows) else _sha256(_arrays_of(matrix))
+    return matrix.sha256 if isinstance(matrix, (StreamedRows, ClusterRows)) else _sha256(_arrays_of(matrix))
 
 
 def _arrays_of(matrix: Any) -> list[npt.NDArray[Any]]:
