@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,18 @@ def test_only_one_file_knows_the_library_of_private_set_intersection() -> None:
         if any("private_set_intersection" in name for name in imports(path))
     }
     assert users == {"alignment/key.py"}
+
+
+def test_only_one_file_knows_dask() -> None:
+    users = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        if any(name.split(".")[0] in {"dask", "distributed"} for name in imports(path))
+    }
+    assert users == {"data/cluster.py"}
+
+
+def test_dask_is_imported_when_it_is_asked_for_and_not_before() -> None:
+    check = "import sys, tacit.runtime.result, tacit.cli.main; print({'dask', 'distributed'} & set(sys.modules))"
+    said = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=120, check=True)
+    assert said.stdout == "set()\n"

@@ -30,7 +30,7 @@ class ClusterBlock(StreamedBlock):
 
     def _sum_rows(self, r: Vector) -> Vector:
         (product,) = self.matrix.total(block_sums, (r.reshape(self.n, -1),))
-        return product.T.reshape(self.d, *r.shape[1:])
+        return np.asarray(product.T.reshape(self.d, *r.shape[1:]))
 
     def _pass(self, residual: Vector | None, weights: Vector, steps: Vector, near: Vector | None) -> Products:
         gradient, cross, pull, square = self.matrix.total(block_products, (residual, weights, steps), near)

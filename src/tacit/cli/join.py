@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,10 +56,16 @@ def keep_data(kit: Kit, options: argparse.Namespace) -> dict[str, object]:
     data = str(Path(options.data).resolve()) if options.data is not None else before.get("data")
     column = options.id if options.id is not None else before.get("id")
     if data is not None:
-        check_data(Path(data), kit.name, column)
+        check_data(one_file(Path(data), before), kit.name, column)
     if options.data is not None or options.id is not None:
         kit.keep(data=data, id=column)
     return kit.settings()
+
+
+def one_file(path: Path, settings: Mapping[str, object]) -> Path:
+    """The file itself; the first in a folder of Parquet files, which a site's own Dask cluster reads."""
+    parts = sorted(path.glob("*.parquet")) if "dask" in settings and path.is_dir() else []
+    return parts[0] if parts else path
 
 
 def check_data(path: Path, party: str, column: str | None) -> None:

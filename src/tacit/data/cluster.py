@@ -66,7 +66,7 @@ class ClusterAddress:
                 )
             for name in TLS_FILES:
                 if not Path(self.tls, name).is_file():
-                    raise InputError(f"there is no file {show(str(Path(self.tls, name)))}, which dask needs for tls://")
+                    raise InputError(f"there is no {name} in {show(self.tls)}, which dask needs for tls://: put it there")
         elif not self.insecure and not _is_loopback(host):
             raise InputError(
                 f"dask {show(self.scheduler)} is not encrypted, and whoever reaches it can run code there: use tls://, "

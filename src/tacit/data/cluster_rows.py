@@ -59,7 +59,7 @@ class Piece:
                 block[done : done + batch.num_rows, position] = floats(column)
             done += batch.num_rows
         if done < self.count:
-            raise RunError(f"party {show(self.file.spec.name)}: {show(str(self.file.path))} ends too early: train again")
+            raise RunError(f"party {show(self.file.spec.name)}: {show(str(self.file.path))} ends early: train again")
         if not np.isfinite(block).all():
             raise self.file.not_finite(block, self.start)
         return block if kept is None else block[kept]
@@ -106,8 +106,8 @@ class ClusterFile:
         for file in self.files:
             if file.features != self.files[0].features:
                 raise InputError(
-                    f"party {show(spec.name)}: {show(str(file.path))} has other columns than "
-                    f"{show(str(self.files[0].path))}: give all files the same"
+                    f"party {show(spec.name)}: {show(file.path.name)} has other columns than "
+                    f"{show(self.files[0].path.name)}: give all files in {show(str(place))} the same"
                 )
         self.features = self.files[0].features
         self.rows = sum(file.rows for file in self.files)
@@ -207,9 +207,9 @@ class ClusterRows:
         return 0
 
     def total(self, work: Callable[..., tuple[Vector, ...]], along: Sequence[Any], *common: Any) -> tuple[Vector, ...]:
-        """Sum over the blocks of work(block, *along, *common), where of `along` each block gets the entries of its rows.
+        """Sum over the blocks of work(block, *along, *common).
 
-        What is None in `along` stays None.
+        Of each array in `along` a block gets the entries of its rows; what is None there stays None.
         """
         terms = [
             self.cluster.submit(work, block, *(self._pick(array, span) for array in along), *common)

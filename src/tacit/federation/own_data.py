@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.data.align import Rows, text_ids
+from tacit.data.cluster import Cluster, ClusterAddress, connect
+from tacit.data.cluster_rows import ClusterFile, ClusterRows
 from tacit.data.encode.fit import Encoding
 from tacit.data.labels import check_labels
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
@@ -18,6 +20,7 @@ from tacit.data.table import Table
 from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.job import Job
+from tacit.job.memory import check_as_they_are
 from tacit.problem.losses import get_loss
 from tacit.runtime.labels import Labels, encode_labels
 from tacit.types import Matrix, Shard
@@ -68,6 +71,20 @@ class OwnFile:
 
 
 @dataclass(frozen=True, eq=False)
+class FileOnCluster(OwnFile):
+    """The same, of a site whose own cluster reads and keeps its rows; here are ids and labels alone."""
+
+    cluster: Cluster
+    source: ClusterFile
+
+    def take(self, rows: Rows | None) -> OwnRows:
+        """The rows that all parties have, where they are."""
+        chosen = np.arange(self.rows) if rows is None else rows
+        features = ClusterRows(self.cluster, self.source, rows)
+        return OwnRows(Shard(self.spec.name, features, self.features), self._labels(chosen))
+
+
+@dataclass(frozen=True, eq=False)
 class OwnRows:
     """What a site trains on; labels where it holds them."""
 
@@ -84,11 +101,15 @@ def own_spec(job: Job, name: str, data: Path) -> PartySpec:
     raise InputError(f"the job has no party {show(name)}: it is not for this organisation")
 
 
-def open_file(job: Job, name: str, data: Path) -> OwnFile:
-    """Read a party's file of a feature split."""
+def open_file(job: Job, name: str, data: Path, dask: ClusterAddress | None = None) -> OwnFile:
+    """Read a party's file of a feature split; where the site has a cluster, only the ids and labels."""
     spec = own_spec(job, name, data)
-    table = read_training_table(spec, ".")
     label = next(party.label for party in job.parties if party.label is not None)
+    if dask is not None:
+        check_as_they_are(job, "a site with dask")
+        source = ClusterFile(spec, ".", label or "")
+        return FileOnCluster(job, spec, source.table, source.features, connect(dask), source)
+    table = read_training_table(spec, ".")
     return OwnFile(job, spec, table, feature_names(table, spec, label or ""))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from tacit.data.cluster import ClusterAddress
 from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.federation.gate import SiteGate
@@ -13,7 +16,26 @@ from tacit.federation.site import Ask, Site
 
 def own_site(kit: Kit, ask: Ask) -> Site:
     """The site that a kit describes, with its own file and its own say."""
-    data = kit.settings().get("data")
+    settings = kit.settings()
+    data = settings.get("data")
     if not isinstance(data, str):
         raise InputError(f"{show(kit.name)} has no data file: start it with tacit join KIT --data FILE")
-    return Site(kit.name, Path(data), kit.jobs, SiteGate(kit), ask)
+    return Site(kit.name, Path(data), kit.jobs, SiteGate(kit), ask, own_cluster(settings))
+
+
+def own_cluster(settings: Mapping[str, Any]) -> ClusterAddress | None:
+    """The organisation's own Dask cluster, as site.toml names it: dask, dask_tls, dask_insecure.
+
+    Raises
+    ------
+    InputError
+        For an address that cannot be used, or that nothing protects.
+    """
+    scheduler, tls, insecure = (settings.get(key) for key in ("dask", "dask_tls", "dask_insecure"))
+    if scheduler is None:
+        return None
+    if not isinstance(scheduler, str) or not isinstance(tls, str | None) or not isinstance(insecure, bool | None):
+        raise InputError("site.toml: dask and dask_tls are texts, dask_insecure is true or false: mend them")
+    address = ClusterAddress(scheduler, tls, bool(insecure))
+    address.check()
+    return address

@@ -16,6 +16,7 @@ from tacit.federation.parts import part_of, write_certificate, write_part
 from tacit.federation.site import Payload, Task
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import Plan
+from tacit.plan.budget import check_on_cluster
 from tacit.plan.from_job import plan_job
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.runtime.coordinator import NAME as COORDINATOR
@@ -63,7 +64,7 @@ class PartyWork:
 
     def open(self, payload: Payload) -> dict[str, Any]:
         """Read the site's file."""
-        self.file = open_file(self.task.job, self.task.name, self.task.data)
+        self.file = open_file(self.task.job, self.task.name, self.task.data, self.task.dask)
         self.alignment = self._kept_alignment()
         aligned = "" if self.alignment is None else self.alignment.run
         return {"rows": self.file.rows, "version": tacit.__version__, "aligned": aligned}
@@ -113,6 +114,8 @@ class PartyWork:
             raise RunError(f"{task.lead!r} says other sizes than those of {task.name!r}: refused")
         plan = plan_job(task.job, rows, columns, int(payload["bytes"]))
         task.check_plan(plan, payload["plan"])
+        if task.dask is not None:
+            check_on_cluster(plan.method, private=plan.private is not None)
         task.gate.allow(task.run, task.job, plan, task.name)
         self.plan = plan
         if task.name in plan.asked_parties:

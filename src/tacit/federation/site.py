@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import tacit
+from tacit.data.cluster import ClusterAddress
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError, RunError
 from tacit.job import Job
@@ -75,6 +76,8 @@ class Task:
     lead : str
         The site that leads.
     gate : Gate
+    dask : ClusterAddress or None
+        The site's own cluster, which reads and keeps its rows.
     """
 
     run: str
@@ -84,6 +87,7 @@ class Task:
     folder: Path
     lead: str
     gate: Gate
+    dask: ClusterAddress | None = None
 
     def check_plan(self, plan: Plan | GraphPlan, told: object) -> None:
         """Refuse a plan that is not the lead's: then somebody runs other software, or said other sizes."""
@@ -125,10 +129,14 @@ class Site:
     gate : Gate
     ask : callable
         Asks other sites: names, step, payload -> their replies.
+    dask : ClusterAddress, optional
+        Its own cluster, where its rows outgrow the machine.
     """
 
-    def __init__(self, name: str, data: Path, folder: Path, gate: Gate, ask: Ask) -> None:
-        self.name, self.data, self.folder, self.gate, self.ask = name, data, folder, gate, ask
+    def __init__(
+        self, name: str, data: Path, folder: Path, gate: Gate, ask: Ask, dask: ClusterAddress | None = None
+    ) -> None:
+        self.name, self.data, self.folder, self.gate, self.ask, self.dask = name, data, folder, gate, ask, dask
         self.task: Task | None = None
         self.work: Work | None = None
         self.busy = threading.RLock()
@@ -168,7 +176,7 @@ class Site:
             )
         folder = self.folder / run
         folder.mkdir(parents=True, exist_ok=True)
-        self.task = Task(run, job, self.name, self.data, folder, caller, self.gate)
+        self.task = Task(run, job, self.name, self.data, folder, caller, self.gate, self.dask)
         self.work = make_work(self.task, self.ask)
         return self.work.handle("open", payload, caller)
 
