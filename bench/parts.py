@@ -14,6 +14,7 @@ from bench import (
     graph_private,
     graph_sets,
     growth,
+    on_dask,
     paper_prototype,
     path,
     private,
@@ -38,4 +39,5 @@ PARTS: dict[str, ModuleType] = {
     "graph-methods": graph_methods,
     "streamed": streamed,
     "align": align,
+    "dask": on_dask,
 }

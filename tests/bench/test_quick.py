@@ -52,6 +52,13 @@ def test_rows_on_disk_stay_below_the_memory_that_was_stated():
     assert all(math.isfinite(row.value) and row.value > 0 and row.met is None for row in rows)
 
 
+def test_a_cluster_finds_what_numpy_finds():
+    rows = PARTS["dask"].run(quick=True)
+    errors = [row for row in rows if row.name.endswith("relative error")]
+    assert [row.met for row in errors] == [True, True, True]
+    assert all(math.isfinite(row.value) and row.value > 0 for row in rows if row not in errors)
+
+
 def test_alignment_finds_the_plain_intersection():
     times, library, ratio, wrong = PARTS["align"].run(quick=True)
     assert (wrong.value, wrong.met) == (0.0, True)
