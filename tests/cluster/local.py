@@ -30,7 +30,13 @@ def local_cluster(**options: Any) -> Iterator[Any]:
     """Two worker processes with one thread each, reached by loopback alone and ended at the end."""
     from distributed import LocalCluster
 
-    settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 50, **options}
+    settings = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": "127.0.0.1:0",
+        "silence_logs": 50,
+        **options,
+    }
     with LocalCluster(host="127.0.0.1", **settings) as cluster:
         yield cluster
 

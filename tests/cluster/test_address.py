@@ -58,7 +58,7 @@ def test_settings_of_a_site() -> None:
 
 def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1.0)
-    with pytest.raises(ClusterGoneError, match="cannot reach the Dask scheduler at tcp://127.0.0.1:9"):
+    with pytest.raises(ClusterGoneError, match="cannot reach the Dask scheduler at tcp://127"):
         connect(ClusterAddress("tcp://127.0.0.1:9"))
 
 

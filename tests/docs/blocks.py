@@ -25,6 +25,9 @@ PAGES = [ROOT / "README.md", *sorted(set(DOCS.rglob("*.md")) - GENERATED)]
 NOT_RUN = {
     "make demo": "sets up .venv from a package registry; `tacit demo` is run by tests/cli/test_demo.py",
     "make test": "runs all tests, this one included",
+    "tacit train credit.toml --dask tls://scheduler:8786 --dask-tls certificates": (
+        "needs a cluster with certificates; one on loopback is in tests/cluster/test_tls.py"
+    ),
 }
 NO_CODE = ("{toctree}",)  # blocks that are directives of the site
 

@@ -69,6 +69,7 @@ def some_common(folder: Path) -> None:
 
 FILES: dict[str, Callable[[Path], None]] = {
     "docs/how-to/align-ids.md": some_common,
+    "docs/how-to/dask.md": large,
     "docs/how-to/encode-columns.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
     "docs/how-to/job-files.md": job_files,
     "docs/how-to/larger-than-memory.md": large,

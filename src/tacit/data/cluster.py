@@ -66,7 +66,7 @@ class ClusterAddress:
                 )
             for name in TLS_FILES:
                 if not Path(self.tls, name).is_file():
-                    raise InputError(f"there is no {name} in {show(self.tls)}, which dask needs for tls://: put it there")
+                    raise InputError(f"there is no {name} in {show(self.tls)}, which tls:// needs: put it there")
         elif not self.insecure and not _is_loopback(host):
             raise InputError(
                 f"dask {show(self.scheduler)} is not encrypted, and whoever reaches it can run code there: use tls://, "
@@ -197,9 +197,7 @@ def connect(address: ClusterAddress) -> Cluster:
     _be_quiet()
     try:
         security = None if address.tls is None else _security(distributed, Path(address.tls))
-        client = distributed.Client(
-            address.scheduler, security=security, timeout=CONNECT_SECONDS, set_as_default=False
-        )
+        client = distributed.Client(address.scheduler, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
     except Exception as error:
         raise ClusterGoneError(
             f"cannot reach the Dask scheduler at {address.scheduler} ({one_line(error)[:200]}): start it, or mend the "
@@ -241,9 +239,7 @@ def worker_version() -> str:
 def _security(distributed: Any, folder: Path) -> Any:
     """Certificates for both directions."""
     ca, cert, key = (str(folder / name) for name in TLS_FILES)
-    return distributed.Security(
-        require_encryption=True, tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key
-    )
+    return distributed.Security(require_encryption=True, tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key)
 
 
 def _be_quiet() -> None:

@@ -33,9 +33,7 @@ _EXACT_IN_FLOAT32 = (pa.float32(), pa.float16(), pa.int16(), pa.int8(), pa.uint1
 class PartyFile:
     """One party's Parquet file: its columns by name, read some rows at a time."""
 
-    def __init__(
-        self, spec: PartySpec, folder: str | os.PathLike[str], label: str, option: str = "--memory"
-    ) -> None:
+    def __init__(self, spec: PartySpec, folder: str | os.PathLike[str], label: str, option: str = "--memory") -> None:
         self.spec, self.path, self.option = spec, Path(folder, spec.data), option
         self.hint = reader_of(self.path, spec.name)[1]
         if not self.path.name.lower().endswith(".parquet"):
