@@ -22,7 +22,7 @@ def test_a_kit_for_each(made: Path) -> None:
     assert [kit.organisation for kit in kits] == ["bank", "bank", "shop", "phone"]
     assert len({kit.authority.fingerprint for kit in kits}) == 1
     assert len({kit.certificate.fingerprint for kit in kits}) == 4
-    assert all(358 < kit.certificate.days <= 360 and 3640 < kit.authority.days for kit in kits)
+    assert all(358 < kit.certificate.days <= 360 and kit.authority.days > 3640 for kit in kits)
     assert kits[2].parties == ("bank", "shop", "phone")
 
 
@@ -107,7 +107,7 @@ def test_kit_of_the_environment(made: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_kit(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is no kit.*holds the kits 'bank', 'phone', 'server'"):
+    with pytest.raises(InputError, match=r'is no kit.*holds the kits "bank", "phone", "server"'):
         Kit.open(made)
     with pytest.raises(InputError, match="give the directory of a kit"):
         Kit.open(tmp_path / "nowhere")
@@ -134,10 +134,10 @@ def test_damaged_kit(kit, old: str, new: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "a b"}, "federation 'a b'"),
-        ({"server": ""}, "server organisation ''"),
-        ({"host": "bad_host"}, "host 'bad_host'"),
-        ({"host": "::1"}, "host '::1'"),
+        ({"name": "a b"}, 'federation "a b"'),
+        ({"server": ""}, 'server organisation ""'),
+        ({"host": "bad_host"}, 'host "bad_host"'),
+        ({"host": "::1"}, 'host "::1"'),
         ({"port": 0}, "port 0"),
         ({"port": True}, "port True"),
         ({"parties": ()}, "at least one"),
@@ -192,7 +192,7 @@ def test_add_and_renew(tmp_path: Path) -> None:
     assert fresh.certificate.until >= shop.certificate.until
     with pytest.raises(InputError, match="never overwritten"):
         renew(place)
-    with pytest.raises(InputError, match="'nobody' is not in the federation"):
+    with pytest.raises(InputError, match='"nobody" is not in the federation'):
         renew(place, ["nobody"])
     with pytest.raises(InputError, match="has no authority"):
         add(server.path, "x")
@@ -204,7 +204,7 @@ def test_federation_file(tmp_path: Path) -> None:
     federation.write(file)
     assert Federation.read(file) == federation
     for text, message in [
-        ("nme = 1", "'nme' is not known"),
+        ("nme = 1", '"nme" is not known'),
         ('name = "a"\nserver = "b"', 'write host = "..."'),
         ('name = "a"\nserver = "b"\nhost = "c"\nparties = "d"', "write parties"),
         ("name =", "cannot read"),

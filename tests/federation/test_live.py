@@ -26,6 +26,7 @@ from tacit.federation.processes import TOKEN
 from tacit.federation.project import Federation, init
 from tests.federation.live import Live, Process, ask, copy_kit, environment, free_port, knock, own_keys, write_job
 
+pytestmark = pytest.mark.slow
 REFUSED = "FINISHED:FAILED_TO_RUN"
 
 
@@ -54,7 +55,8 @@ def test_jobs_with_code_or_foreign_classes_are_refused_and_the_next_one_runs(liv
     }
     assert popen["detail"] == [_said("it names the class 'subprocess.Popen', which is not allowed here")]
     assert builtin["detail"] == [_said(f"it names the class {statistics!r}, which is not allowed here")]
-    assert good == {"status": "FINISHED:COMPLETED", "detail": ["server: OK", "bank: OK", "shop: OK"]}
+    assert good["status"] == "FINISHED:COMPLETED"
+    assert sorted(good["detail"]) == ["bank: OK", "server: OK", "shop: OK"]
     assert sites == ["bank", "shop"]
     assert not mark.exists()
     log = live.processes["server"].log()
@@ -70,8 +72,6 @@ def test_a_site_refuses_what_a_turned_server_lets_through(tmp_path: Path) -> Non
     mark = tmp_path / "it-ran"
     with turned_server(tmp_path) as (server, shop):
         evil = {"custom/evil.py": f"open({str(mark)!r}, 'w').close()"}
-        handler = {"()": "subprocess.Popen", "args": ["touch", str(mark)]}
-        logging = json.dumps({"version": 1, "handlers": {"x": handler}, "root": {"handlers": ["x"]}})
         code, popen, logs, shell, stop, sites = ask(
             server.admin,
             COORDINATOR,
@@ -80,14 +80,14 @@ def test_a_site_refuses_what_a_turned_server_lets_through(tmp_path: Path) -> Non
                 "submit",
                 write_job(tmp_path, "popen", party="subprocess.Popen", arguments={"args": ["touch", str(mark)]}),
             ],
-            ["order", f"configure_site_log client shop '{logging}'"],
+            ["order", "configure_site_log client shop DEBUG"],
             ["order", "ls shop"],
             ["order", "shutdown client shop"],
             ["sites"],
         )
         assert code["detail"][0] == popen["detail"][0] == "server: OK"
-        assert code["detail"][1].startswith("shop: this site refuses the job: it brings 'custom'")
-        assert popen["detail"][1].startswith("shop: this site refuses the job: it names the class 'subprocess.Popen'")
+        assert code["detail"][1].startswith("shop: NVFLARE_ERROR: this site refuses the job: it brings 'custom'")
+        assert "shop: NVFLARE_ERROR: this site refuses the job: it names the class" in popen["detail"][1]
         assert {code["status"], popen["status"]} == {REFUSED}
         for order in (logs, shell, stop):
             assert "invalid_request" in json.dumps(order), order
@@ -175,7 +175,7 @@ def test_a_party_is_no_admin(live: Live, tmp_path: Path) -> None:
         shutil.copy(file, place / "startup" / file.name)
     with pytest.raises(RuntimeError, match="client_registration"):
         ask(place, COORDINATOR, ["sites"])  # it is not who it says
-    assert "authenticated as 'shop' but claimed" in live.processes["server"].log()
+    assert "failed to verify client identity: CNMismatch" in live.processes["server"].log()
     settings = json.loads((place / "startup" / "fed_admin.json").read_text())
     settings["admin"]["username"] = "shop"
     (place / "startup" / "fed_admin.json").write_text(json.dumps(settings))
