@@ -33,7 +33,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Kit]:
 
 
 def one_line(capsys: pytest.CaptureFixture[str]) -> str:
-    out, err = capsys.readouterr()
+    err = capsys.readouterr().err
     assert err.startswith("tacit: error: ")
     assert err.count("\n") == 1
     return err

@@ -71,7 +71,12 @@ def test_settings_come_from_the_package_not_from_the_kit(kit) -> None:
         (local / name).write_text("{}")
     (startup / "fed_client.json").write_text('{"components": [{"id": "x", "path": "subprocess.Popen"}]}')
     write_settings(shop)
-    assert sorted(path.name for path in local.iterdir()) == ["authorization.json", "log_config.json", "resources.json"]
+    assert sorted(path.name for path in local.iterdir()) == [
+        "authorization.json",
+        "comm_config.json",
+        "log_config.json",
+        "resources.json",
+    ]
     assert sorted(path.name for path in startup.iterdir()) == [
         "client.crt",
         "client.key",

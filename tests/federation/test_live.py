@@ -32,10 +32,11 @@ REFUSED = "FINISHED:FAILED_TO_RUN"
 
 def test_starts_soon_and_on_loopback_alone(live: Live) -> None:
     assert live.seconds < 60
-    server = psutil.Process(site_pid(live.kits["server"]))
-    listening = {c.laddr for c in server.net_connections() if c.status == psutil.CONN_LISTEN}
-    assert live.kits["server"].port in {address.port for address in listening}
-    assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+    for kit in live.kits.values():
+        connections = psutil.Process(site_pid(kit)).net_connections()
+        listening = {connection.laddr for connection in connections if connection.status == psutil.CONN_LISTEN}
+        assert (kit.port in {address.port for address in listening}) == (kit.role == "server")
+        assert {address.ip.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
 
 
 def test_jobs_with_code_or_foreign_classes_are_refused_and_the_next_one_runs(live: Live, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def write_settings(kit: Kit) -> None:
     write_json(local / "resources.json", _server_resources(kit) if server else _client_resources())
     write_json(local / "authorization.json", _rights())
     write_json(local / "log_config.json", _logging())
+    write_json(local / "comm_config.json", {"allow_adhoc_conns": False})  # everything goes through the server
     if server and kit.admin.is_dir():
         (kit.admin / "local").mkdir(exist_ok=True)
         write_json(kit.admin / "startup" / "fed_admin.json", _admin(kit))
