@@ -57,6 +57,7 @@ class Supervisor:
         self.log = kit.logs / f"{kit.role}.log"
         self._stop = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
+        self._from = 0  # where in the log the next look begins
 
     def stop(self) -> None:
         """End `run` soon; may be called from anywhere."""
@@ -156,9 +157,12 @@ class Supervisor:
         return process.poll()
 
     def _new_output(self) -> str:
+        """What came since the last look, and a little before, where a line may have been cut."""
         with open(self.log, "rb") as log:
             log.seek(self._from)
-            return log.read().decode("utf-8", "replace")
+            new = log.read()
+            self._from = max(self._from, log.tell() - 100)
+        return new.decode("utf-8", "replace")
 
     def _ready_line(self) -> str:
         kit = self.kit
