@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,7 @@ from tacit.errors import InputError
 if TYPE_CHECKING:
     from tacit.federation.kit import Kit
 
+LOOK_EVERY = 1.0
 HELP = "take part in a federation with your data"
 DESCRIPTION = """\
 Connect to the server of a federation and wait for jobs. The data stay here;
@@ -92,6 +96,29 @@ def supervise(kit: Kit) -> int:
         sys.stdout.flush()
 
     say(f"federation {kit.federation}, certificate {kit.authority.fingerprint}")
-    Supervisor(kit, say).run()
+    supervisor = Supervisor(kit, say)
+    if kit.role == "party":
+        threading.Thread(target=answer_questions, args=(kit, say), daemon=True).start()
+    supervisor.run()
     say(f"stopped: nothing of {kit.name} runs any more")
     return 0
+
+
+def answer_questions(kit: Kit, say: Callable[[str], None]) -> None:
+    """Show each job that waits for a yes: ask for it at a terminal, else say once how to give it."""
+    from tacit.federation.consent import questions
+
+    told: set[str] = set()
+    while True:
+        time.sleep(LOOK_EVERY)
+        for question in [one for one in questions(kit.path) if one.digest not in told]:
+            told.add(question.digest)
+            say(f"a job asks whether {kit.name} takes part:")
+            for line in question.lines:
+                say(f"  {line}")
+            if sys.stdin.isatty():
+                said = input("take part? [y/N] ").strip().lower()
+                question.answer(said in ("y", "yes"))
+                say("accepted" if said in ("y", "yes") else "refused")
+            else:
+                say(f"answer it with tacit accept {kit.path} --job {question.folder.name}, or the same with --refuse")

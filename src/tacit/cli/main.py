@@ -25,6 +25,7 @@ from tacit.cli import (
     report,
     reproduce,
     serve,
+    status,
     train,
     verify,
     watch,
@@ -51,6 +52,7 @@ VERBS = {
     "serve": serve,
     "join": join,
     "accept": accept,
+    "status": status,
 }
 
 DESCRIPTION = """\
@@ -81,7 +83,8 @@ between organisations:
   tacit federation init       make a kit for every organisation
   tacit serve KIT             run the server
   tacit join KIT --data FILE  take part with your data
-  tacit accept KIT            see a job that waits for your yes
+  tacit accept KIT            answer a job that waits for your yes
+  tacit status KIT            see your runs, budget and certificate
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
 With TACIT_DEBUG=1 in the environment errors come with their traceback."""

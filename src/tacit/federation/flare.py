@@ -28,6 +28,7 @@ from tacit.federation.lead import StarLead
 from tacit.federation.outcome import write_outcome, write_progress
 from tacit.federation.own_site import own_site
 from tacit.federation.site import Site, lead_of, read_text
+from tacit.federation.step_log import log_step
 from tacit.runtime.files import write_json
 from tacit.types import TraceRow
 
@@ -78,8 +79,10 @@ class Member:
     @collab.publish
     def take(self, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Do a step for the site that asks."""
-        caller = collab.caller
-        return self._own().handle(step, payload, caller)
+        caller, began = collab.caller, time.perf_counter()
+        reply = self._own().handle(step, payload, caller)
+        log_step(Kit.from_environment(), step, caller, payload, reply, time.perf_counter() - began)
+        return reply
 
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:

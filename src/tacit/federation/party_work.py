@@ -13,7 +13,7 @@ from tacit.errors import RunError
 from tacit.federation.journal import Journal, Record
 from tacit.federation.own_data import OwnFile, OwnRows, matrix_bytes, open_file
 from tacit.federation.parts import part_of, write_certificate, write_part
-from tacit.federation.site import Payload, Task
+from tacit.federation.site import Payload, Task, own_data
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_job
@@ -63,8 +63,9 @@ class PartyWork:
 
     def open(self, payload: Payload) -> dict[str, Any]:
         """Read the site's file."""
-        self.file = open_file(self.task.job, self.task.name, self.task.data)
-        self.alignment = self._kept_alignment()
+        with own_data():
+            self.file = open_file(self.task.job, self.task.name, self.task.data)
+            self.alignment = self._kept_alignment()
         aligned = "" if self.alignment is None else self.alignment.run
         return {"rows": self.file.rows, "version": tacit.__version__, "aligned": aligned}
 
@@ -85,7 +86,8 @@ class PartyWork:
         if file.spec.id is None:
             raise RunError(f"{task.name!r} has no ids in this job to align by")
         if step == "size":
-            self.aligner = Aligner(task.name, file.ids, task.job.names, column=file.spec.id)
+            with own_data():
+                self.aligner = Aligner(task.name, file.ids, task.job.names, column=file.spec.id)
         if self.aligner is None:
             raise RunError("an alignment was not begun")
         reply = self.aligner.answer(step, payload["payload"])
@@ -100,7 +102,8 @@ class PartyWork:
         assert self.file is not None
         if (self.alignment is None) != (self.file.spec.id is None):
             raise RunError(f"the rows of {self.task.name!r} were not aligned")
-        self.own = self.file.take(None if self.alignment is None else self.alignment.rows)
+        with own_data():
+            self.own = self.file.take(None if self.alignment is None else self.alignment.rows)
         features = self.own.shard.features
         return {"rows": features.shape[0], "columns": features.shape[1], "bytes": matrix_bytes(features)}
 

@@ -21,7 +21,8 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,7 +33,9 @@ from tacit.errors import InputError, RunError
 from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import GraphPlan, Plan
+from tacit.runtime.files import write_text
 
+PROBLEM = "problem.txt"
 Payload = Mapping[str, Any]
 Ask = Callable[[Sequence[str], str, Payload], dict[str, dict[str, Any]]]
 
@@ -94,6 +97,19 @@ class Task:
             )
 
 
+class OwnDataError(InputError):
+    """Something is wrong with a site's own data; the line may quote them, so it does not travel."""
+
+
+@contextmanager
+def own_data() -> Iterator[None]:
+    """What goes wrong inside is about the site's own data."""
+    try:
+        yield
+    except InputError as error:
+        raise OwnDataError(str(error)) from error
+
+
 class Work(Protocol):
     """A site's part in one run, by the split of the job."""
 
@@ -144,11 +160,19 @@ class Site:
                 return self.work.handle(step, payload, caller)
             with self.busy:
                 return self._step(step, payload, caller)
+        except OwnDataError as error:  # it may quote values: they stay here
+            self._keep_problem(one_line(error))
+            return {"error": "it cannot use its own data; why is told there, by tacit status"}
         except (InputError, RunError) as error:
             return {"error": one_line(error)}
         except Exception as error:  # the text of any other error may quote data: its type does not
             logging.getLogger(__name__).exception("step %r failed", step[:40])
             return {"error": f"{type(error).__name__} in step {step[:40]!r}: see the log of {self.name!r}"}
+
+    def _keep_problem(self, line: str) -> None:
+        """Write down what is wrong with the own data, for the own organisation alone."""
+        if self.task is not None:
+            write_text(self.task.folder / PROBLEM, line + "\n", secret=True)
 
     def _step(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
         if step == "open":
