@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.algorithms import streamed
 from tacit.algorithms.block import Block
-from tacit.algorithms.streamed import StreamedBlock, make_block
+from tacit.algorithms.make_block import make_block
+from tacit.algorithms.streamed import StreamedBlock
 from tacit.data import rows_on_disk
 from tacit.data.rows_on_disk import write_rows
 from tacit.errors import InputError
@@ -20,8 +20,7 @@ ROWS, WIDTH = 700, 5
 @pytest.fixture(params=[np.float32, np.float64])
 def blocks(request: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Block, Block]:
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 3000)
-    for module in (rows_on_disk, streamed):
-        monkeypatch.setattr(module, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(rows_on_disk, "ROWS_AT_ONCE", 64)
     rng = np.random.RandomState(1)
     matrix = (rng.normal(size=(ROWS, WIDTH)) * [1, 10, 0.1, 1, 0] + [0, 100, 0, -5, 3]).astype(request.param)
     rows = write_rows(np.array_split(matrix, 7), matrix.shape, matrix.dtype, "bank")

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.algorithms import streamed
 from tacit.cli.train import prepare
 from tacit.data import rows_on_disk
 from tacit.job import read_job
@@ -66,8 +65,7 @@ class Pair:
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 10_000)
     monkeypatch.setattr("tacit.algorithms.memory.lean.ROWS_AT_ONCE", 500)
-    for module in (rows_on_disk, streamed):
-        monkeypatch.setattr(module, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(rows_on_disk, "ROWS_AT_ONCE", 100)
     return Pair(tmp_path)
 
 
