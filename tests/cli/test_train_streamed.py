@@ -194,12 +194,10 @@ REFUSED = {
     "kinks": ({"model": 'loss = "hinge"'}, "2GB", "choose a smooth convex loss"),
     "search": ({"model": "", "more": "[search]\nalphas = 3"}, "2GB", "memory does not go with [search]"),
     "holdout": ({"job": "holdout = 0.2"}, "2GB", "memory does not go with holdout = 0.2"),
-    "scaled": ({"encode": ""}, "2GB", 'write scale = "none" under [encode]'),
-    "scaled by range": ({"encode": 'scale = "range"'}, "2GB", 'write scale = "none" under [encode]'),
     "columns": (
         {"shop": "[party.columns]\nb1 = { low = 0, high = 1 }"},
         "2GB",
-        'party "shop": memory uses columns as they are, and columns says otherwise of "b1"',
+        'party "shop": memory takes columns as the files have them, and columns says otherwise of "b1"',
     ),
     "bad key": ({"job": "memory = 3"}, "2GB", "job.memory = 3 is not allowed"),
 }
@@ -211,7 +209,7 @@ def test_what_is_refused_is_one_line(pair: Pair, refused: Any, name: str) -> Non
     assert expected in refused("train", pair.write(**texts), "--out", pair.folder / "run", "--memory", memory)
 
 
-@pytest.mark.parametrize("name", ["search", "holdout", "scaled", "columns"])
+@pytest.mark.parametrize("name", ["search", "holdout", "columns"])
 def test_the_key_of_the_job_refuses_the_same(pair: Pair, refused: Any, name: str) -> None:
     texts, _, expected = REFUSED[name]
     job = pair.write(**texts)

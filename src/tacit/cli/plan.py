@@ -141,10 +141,10 @@ def _size(job: Job, spec: PartySpec) -> PublicSize:
 
     if job.memory is None:
         return public_size(spec, job.parties, job.folder, job.encode, protected=spec.name in job.protected)
-    from tacit.data.streamed import PartyFile
+    from tacit.data.streamed import open_file
 
     label = next(party.label for party in job.parties if party.name == job.holder)
-    file = PartyFile(spec, job.folder, label or "")
+    file = open_file(spec, job.folder, label or "")
     return PublicSize(file.rows, len(file.features))
 
 

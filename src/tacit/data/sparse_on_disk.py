@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tacit.data.rows_on_disk import Numbers, RowsOnDisk, put, scratch_file
+from tacit.data.rows_on_disk import RowsOnDisk, put, scratch_file
 from tacit.types import Vector
 
 ENTRY_BYTES, ROW_BYTES = 12, 8
