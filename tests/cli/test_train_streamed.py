@@ -21,7 +21,7 @@ import pytest
 from tacit.cli.train import prepare
 from tacit.data import rows_on_disk
 from tacit.job import read_job
-from tacit.plan.budget import ALWAYS, APART
+from tacit.plan.budget import ALWAYS, apart_from_rows
 from tacit.runtime.result import Run
 from tests.cli.test_train import wait_for_checkpoints
 
@@ -104,7 +104,7 @@ def test_model_is_that_of_a_run_in_memory(pair: Pair, tacit: Any, name: str) -> 
 def test_one_past_step_is_enough(pair: Pair, tacit: Any) -> None:
     job = pair.write("tol = 1e-12\nrounds = 200")
     tacit("train", job, "--out", pair.folder / "held")
-    least = f"{(APART + 8 * pair.rows * (ALWAYS + 2 + 1)) / 1e6:.6f}MB"
+    least = f"{(apart_from_rows((4, 4)) + 8 * pair.rows * (ALWAYS + 2 + 1)) / 1e6:.6f}MB"
     assert tacit("train", job, "--out", pair.folder / "run", "--memory", least).code == 0
     assert json.loads((pair.folder / "run" / "plan.json").read_text())["plan"]["window"] == 1
     np.testing.assert_allclose(model_of(pair.folder / "run"), model_of(pair.folder / "held"), rtol=0, atol=1e-6)
@@ -118,7 +118,7 @@ def test_memory_is_what_the_plan_counts(tmp_path: Path, monkeypatch: pytest.Monk
     path = big.write("rounds = 7\ntol = 0")
     del big
     job = read_job(path)
-    amount = f"{(APART + 8 * rows * (ALWAYS + 2 + window)) / 1e6:.6f}MB"
+    amount = f"{(apart_from_rows((4, 4)) + 8 * rows * (ALWAYS + 2 + window)) / 1e6:.6f}MB"
     job = replace(job, memory=amount)
     (tmp_path / "small").mkdir()
     small = read_job(Pair(tmp_path / "small").write("rounds = 7\ntol = 0"))

@@ -38,12 +38,16 @@ def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
 
     from tacit.cli.train import encode_labels, plan_job
     from tacit.data.streamed import open_files, stream_training_data
+    from tacit.job.values import bytes_of
+    from tacit.plan.budget import check_reading
     from tacit.runtime.store import Begun
 
     files = open_files(job.parties, job.folder)
     columns = tuple(len(file.features) for file in files)
     least = min(file.rows for file in files)
     plan_job(job, least, columns, 0)  # what cannot be run is refused before anything is read
+    for file in files:
+        check_reading(bytes_of(job.memory or ""), file.reading_bytes, file.rows, columns)
     scale = job.encode.scale_of(False)
     wanted = sum(file.scratch_bytes(least, scaled=scale != "none") for file in files)
     tell(f"tacit: keeping up to {size(wanted)} of rows in {tempfile.gettempdir()} while it trains")

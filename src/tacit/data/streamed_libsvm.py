@@ -32,6 +32,8 @@ TEXT_BYTES = 1 << 22  # of the file that are read at a time; as numbers at most 
 class LibsvmParty:
     """One party's LIBSVM file: columns "1" to "d", and the label of each row."""
 
+    reading_bytes = 16 * TEXT_BYTES  # text, and numbers while they are parsed
+
     def __init__(self, spec: PartySpec, folder: str | os.PathLike[str], label: str) -> None:
         self.spec, self.path = spec, Path(folder, spec.data)
         self.hint = reader_of(self.path, spec.name)[1]

@@ -19,8 +19,9 @@ from tacit.data.streamed_ids import Ids
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 
-READ_BYTES, READ_LEAST, ALL_READ_BYTES = 1 << 20, 1 << 14, 1 << 26  # of a column that are read at a time, and of all
-BATCH_ROWS, BATCH_BYTES = 1 << 16, 1 << 25
+READ_BYTES, READ_LEAST, ALL_READ_BYTES = 1 << 20, 1 << 14, 1 << 25  # of a column that are read at a time, and of all
+BATCH_ROWS, BATCH_BYTES = 1 << 16, 1 << 23
+PAGE_BYTES, CHUNKS = 3_500_000, 2.2  # held of a column while it is read, as measured: in all, and by its chunks
 _EXACT_IN_FLOAT32 = (pa.float32(), pa.float16(), pa.int16(), pa.int8(), pa.uint16(), pa.uint8(), pa.bool_())
 
 
@@ -34,6 +35,7 @@ class ParquetParty:
         self.buffer_bytes = READ_BYTES  # of a column
         with self._open() as file:
             self.schema, self.rows = file.schema_arrow, int(file.metadata.num_rows)
+            self._chunk_bytes = _largest_chunks(file.metadata)
         header = arrow_table(self.schema.empty_table(), self.path, spec.name, rows=self.rows)
         self.features = feature_names(header, spec, label)
         self.unused = tuple(sorted({*header.columns} - {*self.features}))
@@ -46,6 +48,11 @@ class ParquetParty:
     def scratch_bytes(self, rows: int, *, scaled: bool) -> int:
         """What so many rows take on disk; scaled numbers have more digits than a file's float32."""
         return rows * len(self.features) * (8 if scaled else self.dtype.itemsize)
+
+    @property
+    def reading_bytes(self) -> int:
+        """What is held of the columns at once while rows are read: a page of each, and its dictionary."""
+        return int(sum(min(PAGE_BYTES, CHUNKS * self._chunk_bytes.get(name, 0)) for name in self.features))
 
     def ids(self) -> Ids:
         """The id column, which must hold whole numbers."""
@@ -134,6 +141,18 @@ class ParquetParty:
             f"party {show(self.spec.name)}: column {show(self.features[position])} is {found} in row "
             f"{start + row + 1}: fill it in, or remove this row"
         )
+
+
+def _largest_chunks(metadata: Any) -> dict[str, int]:
+    """By column, the most bytes that it has in one group of rows."""
+    largest: dict[str, int] = {}
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for position in range(metadata.num_columns):
+            chunk = row_group.column(position)
+            name = chunk.path_in_schema
+            largest[name] = max(largest.get(name, 0), int(chunk.total_uncompressed_size))
+    return largest
 
 
 def _floats(column: Any) -> npt.NDArray[Any]:
