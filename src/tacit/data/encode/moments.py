@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tacit.types import Vector
 
+ROWS_AT_ONCE = 4096  # rows that stay in cache
 OF_ZERO = -1100  # exponent of a column that is 0 so far: below that of any other number
 
 
@@ -49,8 +50,10 @@ class RunningMoments:
 
     def add(self, block: npt.NDArray[Any]) -> None:
         """Take in some rows."""
-        if not len(block):
-            return
+        for start in range(0, len(block), ROWS_AT_ONCE):
+            self._add(block[start : start + ROWS_AT_ONCE])
+
+    def _add(self, block: npt.NDArray[Any]) -> None:
         low, high = block.min(axis=0).astype(np.float64), block.max(axis=0).astype(np.float64)
         self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
         if not self._count:
