@@ -14,16 +14,10 @@ import numpy.typing as npt
 from numba import njit
 
 from tacit.algorithms.block import Block, Sweep, without_constants
-from tacit.data.rows_on_disk import ROWS_AT_ONCE, StreamedRows
 from tacit.errors import InputError
-from tacit.types import Matrix, Vector
+from tacit.types import Vector
 
 NONE = np.zeros(0)  # for weights that are all 1
-
-
-def make_block(features: Matrix) -> Block:
-    """The block of these features, wherever they are."""
-    return StreamedBlock(features) if isinstance(features, StreamedRows) else Block(features)
 
 
 class StreamedBlock(Block):
@@ -77,7 +71,7 @@ class StreamedBlock(Block):
         near = self._near(project)
         gradient, cross = np.zeros((1, self.d)), np.zeros((steps.shape[1], self.d))
         pull, square = np.zeros(self.d), np.zeros((self.d, self.d))
-        room = np.empty((ROWS_AT_ONCE if gram else 0, self.d))
+        room = np.empty((self.matrix.piece_rows if gram else 0, self.d))
         for rows, part in self.matrix.pieces():
             if residual is not None:
                 _add_products(part, NONE, residual[rows, None], gradient)

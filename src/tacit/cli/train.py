@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="keep the process below so much, such as 2GB: rows of Parquet files are then left on disk",
+        help="keep the process below so much, such as 2GB: rows of Parquet and LIBSVM files are then left on disk",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--report", action="store_true", help="also write report.html, as tacit report does")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import tacit
-from tacit.algorithms.streamed import make_block
+from tacit.algorithms.make_block import make_block
 from tacit.alignment import align
 from tacit.errors import RunError
 from tacit.federation.parts import part_to_plain

@@ -108,7 +108,9 @@ def status_of(kit: Kit) -> Status:
 def _spent(kit: Kit) -> tuple[tuple[tuple[str, float, float, float], ...], int]:
     limits, allow = read_limits(kit.settings())
     book = BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow)
-    spent = tuple((one.unit, one.limit.epsilon, one.limit.delta, one.before) for one in book.standings(dict.fromkeys(UNITS, ())))
+    spent = tuple(
+        (one.unit, one.limit.epsilon, one.limit.delta, one.before) for one in book.standings(dict.fromkeys(UNITS, ()))
+    )
     return spent, len(book.releases())
 
 

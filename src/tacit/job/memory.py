@@ -1,4 +1,4 @@
-"""What a job may say beside `memory`: rows that stay on disk are numbers, used as they are, and all are trained on."""
+"""What a job may say beside `memory`: rows that stay on disk are numbers, and all are trained on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_memory(job: Job) -> None:
     Raises
     ------
     InputError
-        For a sample split, [search], holdout, statements about columns, and any scale but "none".
+        For a sample split, [search], holdout, and statements about columns.
     """
     if job.memory is None:
         return
@@ -30,11 +30,6 @@ def check_memory(job: Job) -> None:
     for party in job.parties:
         if party.columns:
             raise InputError(
-                f"party {show(party.name)}: memory uses columns as they are, and columns says otherwise of "
+                f"party {show(party.name)}: memory takes columns as the files have them, and columns says otherwise of "
                 f"{show(party.columns[0].name)}: remove it, or leave memory out"
             )
-    if job.encode.scale != "none":
-        raise InputError(
-            'memory uses numbers as they are, and jobs scale them by default: write scale = "none" under [encode] '
-            "(scale them in the files where their sizes differ much), or leave memory out"
-        )

@@ -13,7 +13,7 @@ from typing import Any
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
-from tacit.data.rows_on_disk import StreamedRows
+from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.types import Shard
 
 LARGE = 20_000_000  # entries of one dense block from which threads pay for products with vectors
@@ -23,7 +23,7 @@ WIDE, WIDE_LARGE = 200, 4_000_000  # columns and entries from which they pay for
 def fitting_threads(shards: Sequence[Shard]) -> AbstractContextManager[Any]:
     """Context in which a run on these shards should be made and run."""
     held = [shard.features for shard in shards if not sparse.issparse(shard.features)]
-    shapes = [features.shape for features in held if not isinstance(features, StreamedRows)]  # these come in pieces
+    shapes = [features.shape for features in held if not isinstance(features, RowsOnDisk)]  # these come in pieces
     if any(n * d >= LARGE or (d >= WIDE and n * d >= WIDE_LARGE) for n, d in shapes):
         return nullcontext()
     context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
