@@ -17,6 +17,7 @@ LAYERS = [
     ["job", "algorithms"],
     ["plan"],
     ["runtime"],
+    ["service"],
     ["estimators"],
     ["audit"],
     ["papers"],

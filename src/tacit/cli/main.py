@@ -10,7 +10,22 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from tacit import __version__
-from tacit.cli import audit, demo, design, explain, plan, predict, randomize, report, reproduce, train, verify, watch
+from tacit.cli import (
+    answer,
+    ask,
+    audit,
+    demo,
+    design,
+    explain,
+    plan,
+    predict,
+    randomize,
+    report,
+    reproduce,
+    train,
+    verify,
+    watch,
+)
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -26,6 +41,8 @@ VERBS = {
     "report": report,
     "audit": audit,
     "verify": verify,
+    "answer": answer,
+    "ask": ask,
     "design": design,
     "reproduce": reproduce,
 }
@@ -44,6 +61,10 @@ start here:
                               predict new rows with what was trained
   tacit explain RUN a.csv b.csv --id 7
                               take a prediction apart, party by party
+  tacit answer RUN --party shop --data shop.csv --alone --token-file F
+                              let others ask for scores, over HTTP
+  tacit ask RUN --data bank.csv --from shop=https://shop.example:8443
+                              predict with the parties' services
   tacit report RUN            write a page about what was trained
   tacit randomize people.csv --label L --epsilon 1
                               randomize labels before handing data over
