@@ -60,6 +60,10 @@ class State:
         """Let go of the file."""
         self._db.close()
 
+    def __del__(self) -> None:
+        if hasattr(self, "_db"):
+            self._db.close()
+
     def digest(self, *fields: str | bytes) -> bytes:
         """A digest that nobody without this file can test guesses with."""
         return hmac.digest(self._salt, pack(*fields), hashlib.sha256)[:16]
