@@ -28,9 +28,7 @@ def own_scores(seed: int, party: str) -> OwnScores:
 def parties(folder: Path, names: Sequence[str] = NAMES, **rules: Any) -> dict[str, Answerer]:
     """Answerers that know each other."""
     identities = {name: Identity() for name in names}
-    peers = {
-        name: Ed25519PublicKey.from_public_bytes(to_bytes(identity.text)) for name, identity in identities.items()
-    }
+    peers = {name: Ed25519PublicKey.from_public_bytes(to_bytes(identity.text)) for name, identity in identities.items()}
     allowed = Rules(**{"least": len(names), **rules})
     return {
         name: Answerer(own_scores(seed, name), State(folder / f"{name}.db"), allowed, identities[name], peers)

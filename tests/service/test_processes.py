@@ -89,7 +89,9 @@ def test_a_party_that_is_away_counts_as_average_where_the_others_allow_it(
     np.testing.assert_allclose(scores(out), scores(expected), rtol=0, atol=1e-9)
     # It comes back: the sum with it would tell its scores, by the difference.
     company.start("water", "--peers", peers, "--least", 2, "--insecure")
-    code, out, err = call(capsys, "ask", company.run, "--data", company.folder / "bank.csv", "--from", *sources(company))
+    code, out, err = call(
+        capsys, "ask", company.run, "--data", company.folder / "bank.csv", "--from", *sources(company)
+    )
     assert (code, out) == (1, "")
     assert f"{ROWS} ids of these were answered together with other parties" in err
 

@@ -117,7 +117,7 @@ class Answerer:
         session = self._sessions.get(name, caller)
         told = {one.party: one for one in keys}
         if tuple(sorted(told)) != session.roster or len(told) < len(keys):
-            raise RefusedError(422, f"the keys are not those of {listing(session.roster)}: pass one of each on")
+            raise RefusedError(409, f"the keys are not those of {listing(session.roster)}: pass one of each on")
         raw = {party: to_bytes(one.key) for party, one in told.items()}
         for party in session.roster:
             signature = to_bytes(told[party].signature)
@@ -131,7 +131,7 @@ class Answerer:
                 try:
                     session.masks.agree({party: key for party, key in raw.items() if party != self.own.party})
                 except RunError as error:
-                    raise RefusedError(422, str(error)) from error
+                    raise RefusedError(403, str(error)) from error
                 session.fingerprint = print_
         if session.fingerprint != print_:
             raise RefusedError(409, "this session has agreed on other keys: open a new one")
@@ -140,14 +140,12 @@ class Answerer:
     def answer(self, caller: str, name: str | None, number: int, ids: Sequence[str]) -> tuple[Scores, int]:
         """Scores of the ids, masked; and how many ids are unknown, which is for the party's own log alone."""
         plain = [one.strip() for one in ids]  # as ids of a file are
-        if not all(plain):
-            raise RefusedError(422, "an id is blank: leave it out")
         if len(plain) > self.rules.most_ids:
-            raise RefusedError(422, f"{len(plain)} ids in one request, more than {self.rules.most_ids}: ask in parts")
+            raise RefusedError(403, f"{len(plain)} ids in one request, more than {self.rules.most_ids}: ask in parts")
         if self.rules.least == ALONE:
             return self._answer_alone(caller, name, number, plain)
         if name is None:
-            raise RefusedError(422, "this party answers with others alone: open a session with them")
+            raise RefusedError(403, "this party answers with others alone: open a session with them")
         session = self._sessions.get(name, caller)
         digest = hashlib.sha256(pack(*plain)).digest()
         with session.lock:
@@ -162,16 +160,16 @@ class Answerer:
 
     def _answer_alone(self, caller: str, name: str | None, number: int, ids: Sequence[str]) -> tuple[Scores, int]:
         if name is not None:
-            raise RefusedError(422, "this party answers alone: leave the session out")
+            raise RefusedError(403, "this party answers alone: leave the session out")
         self.state.take(caller, ids, (self.own.party,), self.rules.per_day)
         scores, unknown = self.own.of(ids)
         return Scores(party=self.own.party, number=number, scores=scores.tolist()), unknown
 
     def _check_roster(self, parties: Sequence[str]) -> None:
         if self.rules.least == ALONE:
-            raise RefusedError(422, "this party answers alone: it has no sessions")
+            raise RefusedError(403, "this party answers alone: it has no sessions")
         if len(set(parties)) < len(parties) or self.own.party not in parties:
-            raise RefusedError(422, f"name each party once, {show(self.own.party)} among them")
+            raise RefusedError(403, f"name each party once, {show(self.own.party)} among them")
         strangers = sorted(set(parties) - {self.own.party, *self._peers})
         if strangers:
             raise RefusedError(403, f"{show(self.own.party)} has no identity of {listing(strangers)}")

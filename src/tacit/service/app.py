@@ -49,6 +49,12 @@ def _may_refuse(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problem, "description": REASONS[status]} for status in (*statuses, 408, 413)}
 
 
+_SCHEMA = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+IN_JSON: dict[int | str, dict[str, Any]] = {  # for the one path whose answers are plain text
+    status: {"content": _SCHEMA, "description": REASONS[status]} for status in (401, 408, 413)
+}
+
+
 def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> str:
     """The name of the caller; refused without one."""
     door: Door = request.app.state.door
@@ -76,7 +82,7 @@ async def model(request: Request, caller: Caller) -> ModelCard:
     return _answerer(request).card
 
 
-@router.get("/metrics", responses=_may_refuse(401), response_class=PlainTextResponse)
+@router.get("/metrics", responses=IN_JSON, response_class=PlainTextResponse)
 async def metrics(request: Request, caller: Caller) -> PlainTextResponse:
     """Counts for Prometheus: requests, times, and how many ids were answered."""
     return PlainTextResponse(generate_latest(request.app.state.metrics.registry))
@@ -96,7 +102,7 @@ def pass_keys(
     return Agreed(fingerprint=_answerer(request).agree(caller, session, body.keys))
 
 
-@router.post("/scores", responses=_may_refuse(400, 401, 404, 409, 422, 429), response_model_exclude_none=True)
+@router.post("/scores", responses=_may_refuse(400, 401, 403, 404, 409, 422, 429), response_model_exclude_none=True)
 def scores(request: Request, caller: Caller, body: AskScores) -> Scores:
     """Scores of some ids, under masks; an unknown id counts as an average one, and nothing says so."""
     answer, unknown = _answerer(request).answer(caller, body.session, body.number, body.ids)

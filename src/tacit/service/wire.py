@@ -6,7 +6,7 @@ import base64
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from tacit.types import Words
 
@@ -15,10 +15,18 @@ MOST_IDS, MOST_PARTIES, MOST_NUMBER = 10_000, 64, 2**53 - 1
 SESSION = "^[A-Za-z0-9_-]{16,64}$"
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100)]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"\S")]
 SessionName = Annotated[str, StringConstraints(pattern=SESSION)]
 Key = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9+/]{43}=$")]  # 32 bytes in base64
 Signature = Annotated[str, StringConstraints(pattern="^[A-Za-z0-9+/]{86}==$")]  # 64 bytes
+
+
+def _whole(value: object) -> object:
+    """JSON has one kind of numbers: 2.0 is a whole one, too."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Number = Annotated[int, Field(ge=0, le=MOST_NUMBER), BeforeValidator(_whole)]
 
 
 class Strict(BaseModel):
@@ -86,7 +94,7 @@ class AskScores(Strict):
     """Ask for scores; `number` grows from request to request of a session. Who answers alone has no session."""
 
     session: SessionName | None = None
-    number: Annotated[int, Field(ge=0, le=MOST_NUMBER)]
+    number: Number
     ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)]
 
 
