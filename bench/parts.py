@@ -18,6 +18,7 @@ from bench import (
     private,
     private_rounds,
     rounds,
+    service,
     streamed,
 )
 
@@ -36,4 +37,5 @@ PARTS: dict[str, ModuleType] = {
     "graph-sets": graph_sets,
     "graph-methods": graph_methods,
     "streamed": streamed,
+    "service": service,
 }

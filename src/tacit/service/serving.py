@@ -16,7 +16,7 @@ from tacit.errors import InputError, RunError
 from tacit.service.access import Door
 from tacit.service.guard import LOG
 
-CONNECTIONS, IDLE_SECONDS, LAST_SECONDS = 64, 30, 5
+CONNECTIONS, BACKLOG, IDLE_SECONDS, LAST_SECONDS = 64, 128, 30, 5
 
 
 def serve(app: FastAPI, door: Door, ready: Callable[[str], None]) -> None:
@@ -47,8 +47,13 @@ def serve(app: FastAPI, door: Door, ready: Callable[[str], None]) -> None:
 
 def _listen(door: Door) -> socket.socket:
     try:
-        family = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((door.host, door.port), family=family, backlog=128)
+        family, kind, _, _, address = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)[0]
+        # Named as TCP, or asyncio would not switch off Nagle's delay: 40 ms for each answer.
+        listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
+        return listening
     except OSError as error:
         raise RunError(f"cannot listen on {door.host} port {door.port}: {one_line(error)}") from error
 
