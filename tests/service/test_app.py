@@ -126,6 +126,7 @@ def test_logs_have_numbers_of_ids_and_neither_ids_nor_scores(
         json.dumps({**ASK, "number": -1}).encode(),
         json.dumps({**ASK, "number": 2**70}).encode(),
         json.dumps({**ASK, "session": "short"}).encode(),
+        json.dumps({**ASK, "ids": ["\ud800"]}).encode(),
         json.dumps({**ASK, "more": 1}).encode(),
         b"[" * 5000,
     ],

@@ -5,7 +5,6 @@ An SQLite file: every rule is checked and noted in one transaction before an ans
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import secrets
 import sqlite3
@@ -66,7 +65,7 @@ class State:
 
     def digest(self, *fields: str | bytes) -> bytes:
         """A digest that nobody without this file can test guesses with."""
-        return hmac.digest(self._salt, pack(*fields), hashlib.sha256)[:16]
+        return hmac.digest(self._salt, pack(*fields), "sha256")[:16]
 
     def take(self, caller: str, ids: Sequence[str], roster: Sequence[str], per_day: int) -> None:
         """Note that these ids are about to be answered together with these parties.
@@ -77,7 +76,7 @@ class State:
             409 where an id was answered with another set of parties, 429 where the caller asked enough for today.
         """
         with_whom = self.digest("roster", *sorted(roster))
-        keys = [self.digest("id", one) for one in ids]
+        keys = [hmac.digest(self._salt, b"id " + one.encode(), "sha256")[:16] for one in ids]
         with self._lock, self._transaction():
             self._refuse_others(keys, with_whom)
             self._spend(caller, len(ids), per_day)
@@ -110,7 +109,8 @@ class State:
             wait = int((day + 1) * DAY - now) + 1
             raise RefusedError(429, f"{plural(left, 'id')} of {per_day} a day are left: ask tomorrow", wait)
         self._db.execute("INSERT OR REPLACE INTO spent VALUES (?, ?, ?)", (day, caller, spent + count))
-        self._db.execute("DELETE FROM spent WHERE day < ?", (day - 7,))
+        if row is None:
+            self._db.execute("DELETE FROM spent WHERE day < ?", (day - 7,))
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
