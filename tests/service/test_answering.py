@@ -166,7 +166,10 @@ def test_a_key_of_another_session_is_refused(tmp_path: Path) -> None:
     old = sides["phone"].open("bank", "an-earlier-session", list(NAMES))
     smaller = sides["phone"].open("bank", "a-smaller-session", list(NAMES[:2]))
     keys = [side.open("bank", SESSION, list(NAMES)) for side in sides.values()]
-    for key in (old, smaller):
+    fresh = MaskingParty("phone", SESSION).public_bytes  # signed by phone itself, for this name and other parties
+    signature = sides["phone"].identity.sign(statement(SESSION, "phone", NAMES[:2], fresh))
+    narrow = SessionKey(party="phone", key=to_text(fresh), signature=to_text(signature))
+    for key in (old, smaller, narrow):
         refused(403, sides["shop"].agree, "bank", SESSION, [key, *keys[1:]])
 
 

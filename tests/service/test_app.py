@@ -29,10 +29,7 @@ ASK = {"session": SESSION, "number": 0, "ids": IDS[:3]}
 @pytest.fixture
 def clients(tmp_path: Path) -> dict[str, TestClient]:
     door = Door(tokens=Tokens({"bank": TOKEN, "other": TOKEN[::-1]}))
-    return {
-        name: TestClient(make_app(side, door), raise_server_exceptions=False, headers=HEADERS)
-        for name, side in parties(tmp_path).items()
-    }
+    return {name: TestClient(make_app(side, door), headers=HEADERS) for name, side in parties(tmp_path).items()}
 
 
 @pytest.fixture
@@ -144,13 +141,17 @@ def test_a_request_that_is_too_large_is_not_read(shop: TestClient) -> None:
     assert answer.status_code == 413
 
 
-def test_a_mistake_of_ours_says_nothing(shop: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_of_ours_says_nothing(
+    shop: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("score 1.5 of c1")
 
     monkeypatch.setattr(shop.app.state.answerer, "answer", fail)  # type: ignore[attr-defined]
     answer = shop.post("/v1/scores", json=ASK)
     assert (answer.status_code, answer.json()) == (500, {"detail": "the service failed"})
+    assert '{"failed": "RuntimeError"}' in caplog.text
+    assert "c1" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_sums_are_those_of_one_process(
     expected = in_one_process(capsys, company, names)
     tokens = secret_file(tmp_path / "callers.txt", f"# who may ask\nbank {TOKEN}\n")
     how = ["--alone"] if count == 1 else ["--peers", company.write_peers(names)]
-    company.start_all(names, *how, "--token-file", tokens)
+    company.start_all(names, *how, "--token-file", tokens, "--most-ids", 25)  # several requests for each
     own_part(company)
     mine = secret_file(tmp_path / "mine.txt", "".join(f"{name} {TOKEN}\n" for name in names))
     words = ("ask", company.run, "--data", tmp_path / "bank.csv", "--from", *sources(company), "--token-file", mine)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Request, Response
@@ -15,7 +13,7 @@ from prometheus_client import generate_latest
 from tacit import __version__
 from tacit.service.access import Door
 from tacit.service.answering import Answerer
-from tacit.service.guard import LOG, Guard, Metrics
+from tacit.service.guard import Guard, Metrics
 from tacit.service.refusals import RefusedError
 from tacit.service.wire import (
     SESSION,
@@ -125,7 +123,6 @@ def make_app(answerer: Answerer, door: Door) -> FastAPI:
     app.include_router(router)
     app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(RequestValidationError, _not_as_described)
-    app.add_exception_handler(Exception, _failed)
     app.add_middleware(Guard, metrics=app.state.metrics)
     return app
 
@@ -149,9 +146,3 @@ async def _not_as_described(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return JSONResponse({"detail": f"{where}: {first['msg']}"}, 422)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    """A mistake of ours: the kind goes to the log, and nothing to the caller."""
-    LOG.log(logging.ERROR, json.dumps({"failed": type(error).__name__}))
-    return JSONResponse({"detail": "the service failed"}, 500)

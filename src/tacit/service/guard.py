@@ -44,7 +44,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 500
+        start, status = time.perf_counter(), 0
 
         async def note(message: Message) -> None:
             nonlocal status
@@ -54,6 +54,10 @@ class Guard:
 
         try:
             await self._pass_on(scope, receive, note)
+        except Exception as error:  # a mistake of ours: its kind goes to the log, for its words may hold data
+            LOG.error(json.dumps({"failed": type(error).__name__}))
+            if not status:
+                await _refuse(note, 500, "the service failed")
         finally:
             self._count(scope, status, time.perf_counter() - start)
 
