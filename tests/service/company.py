@@ -22,12 +22,12 @@ TOKEN = "t" * 40
 IDS = [f"c{number:03d}" for number in range(ROWS)]
 
 
-def train(folder: Path, others: tuple[str, ...] = NAMES, numbers: bool = False) -> Path:
+def train(folder: Path, others: tuple[str, ...] = NAMES, numbers: bool = False, more: str = "") -> Path:
     """Files of all parties and a finished run of them, in the place of one that is there."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(ROWS, 2 * (1 + len(others)))) + 3.0
     label = np.where((X - 3).sum(axis=1) + rng.logistic(size=ROWS) > 0, "yes", "no")
-    text = '[job]\nname = "credit"\n[model]\nalpha = 0.01\n'
+    text = f'[job]\nname = "credit"\n[model]\nalpha = 0.01\n{more}'
     for place, name in enumerate(("bank", *others)):
         own = name == "bank"
         lines = [f"customer,{name}0,{name}1" + (",default" if own else "")]

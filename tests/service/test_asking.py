@@ -15,8 +15,10 @@ from tacit.errors import InputError, RunError
 from tacit.service.answering import Answerer
 from tacit.service.asking import Asker
 from tacit.service.calling import AwayError, Line
+from tacit.service.own_scores import ABSENT, read_own_scores
 from tacit.service.refusals import RefusedError
 from tacit.service.wire import ModelCard, Scores
+from tests.service.company import train
 from tests.service.sides import IDS, NAMES, parties
 
 
@@ -76,6 +78,24 @@ def test_an_answer_that_was_lost_is_sent_again(tmp_path: Path) -> None:
     sides = parties(tmp_path, per_day=len(IDS))
     lines = {name: Wire(side, loses=1) for name, side in sides.items()}
     np.testing.assert_allclose(Asker(lines).ask(IDS).total, exact(sides), rtol=0, atol=1e-12)
+
+
+def test_a_new_session_is_opened_before_the_old_one_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.service.asking.RENEW", -1.0)
+    sides = parties(tmp_path, most_ids=15, least=2)
+    lines = {name: Wire(side) for name, side in sides.items()}
+    np.testing.assert_allclose(Asker(lines).ask(IDS).total, exact(sides), rtol=0, atol=1e-12)
+    lines["shop"].breaks_at = "/keys"
+    with pytest.raises(RunError, match='"shop" is away'):
+        Asker(lines).ask(IDS)
+
+
+@pytest.mark.parametrize("more", ["", '[encode]\nscale = "none"\n'])
+def test_an_average_row_adds_nothing_so_that_0_stands_for_who_is_away(tmp_path: Path, more: str) -> None:
+    run = train(tmp_path, ("shop",), more=more)
+    scores = read_own_scores(run / "model" / "shop.json", tmp_path / "shop.csv").scores
+    assert abs(scores[:-1].mean()) < 1e-12 < 0.1 < scores[:-1].std()
+    assert scores[-1] == ABSENT == 0.0
 
 
 @pytest.mark.parametrize("path", ["/v1/model", "/v1/sessions", "/keys"])
