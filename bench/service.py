@@ -21,7 +21,7 @@ from tacit.types import Vector
 
 TITLE = "masked scores over HTTP, one connection, requests one after another"
 IDS = (1, 100)
-REQUESTS, QUICK_REQUESTS, TURNS = 300, 40, 4
+REQUESTS, QUICK_REQUESTS, TURNS = 300, 20, 4
 KINDS = ("scores", "echo")
 
 

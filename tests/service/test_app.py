@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections import Counter
@@ -139,6 +140,21 @@ def test_requests_that_are_not_as_described(clients: dict[str, TestClient], body
 def test_a_request_that_is_too_large_is_not_read(shop: TestClient) -> None:
     answer = shop.post("/v1/scores", content=b" " * (guard.MOST_BYTES + 1))
     assert answer.status_code == 413
+
+
+def test_a_request_that_does_not_arrive_is_given_up(shop: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/scores", "headers": [], "query_string": b""}
+    asyncio.run(shop.app(scope, receive, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 408
 
 
 def test_a_mistake_of_ours_says_nothing(
