@@ -19,6 +19,7 @@ from bench import (
     private,
     private_rounds,
     rounds,
+    service,
     streamed,
 )
 
@@ -38,4 +39,5 @@ PARTS: dict[str, ModuleType] = {
     "graph-methods": graph_methods,
     "streamed": streamed,
     "align": align,
+    "service": service,
 }

@@ -19,6 +19,7 @@ LAYERS = [
     ["runtime"],
     ["alignment"],
     ["federation"],
+    ["service"],
     ["estimators"],
     ["audit"],
     ["papers"],

@@ -24,6 +24,7 @@ CHEAP = (
     "graph",
     "graph-private",
     "graph-sets",
+    "service",
 )
 
 

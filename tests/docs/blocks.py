@@ -25,6 +25,12 @@ PAGES = [ROOT / "README.md", *sorted(set(DOCS.rglob("*.md")) - GENERATED)]
 NOT_RUN = {
     "make demo": "sets up .venv from a package registry; `tacit demo` is run by tests/cli/test_demo.py",
     "make test": "runs all tests, this one included",
+    "tacit answer runs/credit --party shop --data shop.csv --peers parties.toml "
+    "--token-file callers.txt --host 0.0.0.0 --cert shop.pem --key shop-key.pem": "runs until it is stopped: "
+    "tests/service/test_processes.py starts and stops it",
+    "tacit ask runs/credit --data bank-new.csv --token-file tokens.txt --from shop=https://shop.example:8443 "
+    "phone=https://phone.example:8443 water=https://water.example:8443": "asks other machines: "
+    "tests/service/test_processes.py asks processes on this one",
 }
 NO_CODE = ("{toctree}",)  # blocks that are directives of the site
 
@@ -52,7 +58,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 def commands_of(block: Block) -> list[str]:
     """The commands of a block of shell, without comments."""
-    lines = block.text.replace("\\\n", " ").splitlines()
+    lines = re.sub(r"\\\n\s*", "", block.text).splitlines()
     return [command for line in lines if (command := re.sub(r"\s+#.*$", "", line).strip())]
 
 

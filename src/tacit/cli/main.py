@@ -13,6 +13,8 @@ from tacit import __version__
 from tacit.cli import (
     accept,
     align,
+    answer,
+    ask,
     audit,
     demo,
     design,
@@ -46,6 +48,8 @@ VERBS = {
     "report": report,
     "audit": audit,
     "verify": verify,
+    "answer": answer,
+    "ask": ask,
     "design": design,
     "reproduce": reproduce,
     "federation": federation,
@@ -70,6 +74,10 @@ start here:
                               predict new rows with what was trained
   tacit explain RUN a.csv b.csv --id 7
                               take a prediction apart, party by party
+  tacit answer RUN --party shop --data shop.csv --alone --token-file F
+                              let others ask for scores, over HTTP
+  tacit ask RUN --data bank.csv --from shop=https://shop.example:8443
+                              predict with the parties' services
   tacit report RUN            write a page about what was trained
   tacit randomize people.csv --label L --epsilon 1
                               randomize labels before handing data over

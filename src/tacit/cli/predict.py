@@ -69,14 +69,20 @@ def run(options: argparse.Namespace) -> int:
         )
     for line in model.not_covered:
         print(f"tacit: the certificate does not cover {line}", file=sys.stderr)
-    predictions = predict(model, data)
-    if options.out is None:
+    write_predictions(options.out, predict(model, data))
+    return 0
+
+
+def write_predictions(out: str | None, predictions: Predictions) -> None:
+    """Write the predictions to a file, or to the terminal where `out` is None."""
+    from tacit.data.wording import plural
+
+    if out is None:
         for text in csv_text(predictions):
             sys.stdout.write(text)
     else:
-        _write(Path(options.out), predictions)
-        print(f"{plural(len(predictions.score), 'prediction')} in {options.out}")
-    return 0
+        _write(Path(out), predictions)
+        print(f"{plural(len(predictions.score), 'prediction')} in {out}")
 
 
 def match_paths(arguments: Sequence[str], names: Sequence[str]) -> list[str]:
