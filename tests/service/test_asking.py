@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 from tacit.cli.main import main
 from tacit.errors import InputError, RunError
+from tacit.runtime.own_scores import ABSENT, read_own_scores
 from tacit.service.answering import Answerer
 from tacit.service.asking import Asker
 from tacit.service.calling import AwayError, Line
-from tacit.service.own_scores import ABSENT, read_own_scores
 from tacit.service.refusals import RefusedError
 from tacit.service.wire import ModelCard, Scores
 from tests.service.company import train

@@ -57,6 +57,18 @@ def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, A
     return replies
 
 
+def align_sites(site: Site, names: Sequence[str], opened: Replies) -> None:
+    """Let sites find their common rows by private alignment, where they have not all done so in this run before."""
+    runs = {opened[name].get("aligned") for name in names}
+    if len(runs) == 1 and runs != {""}:
+        return
+
+    def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
+        return ask_all(site, [name], "align", {"step": step, "payload": payload})[name]["reply"]
+
+    align(names, ask, at_once=True)
+
+
 class Sites:
     """The engine between organisations: the lead's own party answers here, the others where they are."""
 
@@ -106,14 +118,7 @@ class StarLead:
         if not all(by_id.values()):
             name = next(name for name, known in by_id.items() if not known)
             raise RunError(f"party {name!r} has no id column in the job, others have: give each one, or none")
-        runs = {opened[name].get("aligned") for name in names}
-        if len(runs) == 1 and runs != {""}:
-            return
-
-        def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
-            return self._ask([name], "align", {"step": step, "payload": payload})[name]["reply"]
-
-        align(names, ask, at_once=True)
+        align_sites(self.site, names, opened)
 
     def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
         return ask_all(self.site, names, step, payload)

@@ -13,8 +13,8 @@ from tacit.errors import InputError, RunError
 from tacit.privacy.aggregation import MaskingParty, fingerprint
 from tacit.privacy.fixed_point import SHARE
 from tacit.privacy.keystream import pack
+from tacit.runtime.own_scores import OwnScores
 from tacit.service.identity import Identity, same, statement, vouched
-from tacit.service.own_scores import OwnScores
 from tacit.service.refusals import RefusedError
 from tacit.service.sessions import Session, Sessions
 from tacit.service.state import State

@@ -16,8 +16,8 @@ from tacit.data.wording import listing, plural
 from tacit.errors import RunError
 from tacit.privacy.aggregation import unmask_sum
 from tacit.privacy.fixed_point import SHARE
+from tacit.runtime.own_scores import ABSENT
 from tacit.service.calling import AwayError, Line
-from tacit.service.own_scores import ABSENT
 from tacit.service.wire import VERSION, Agreed, ModelCard, Scores, SessionKey, words_from_text
 from tacit.types import Vector, Words
 
