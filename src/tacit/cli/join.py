@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments about data."""
     parser.add_argument("--data", metavar="FILE", help="your file (default: the one of the last time)")
+    parser.add_argument("--predict", metavar="FILE", help="your rows to predict (default: the data you train on)")
     parser.add_argument("--id", metavar="COLUMN", help="the column with the ids, checked now; jobs may name another")
 
 
@@ -60,6 +61,10 @@ def keep_data(kit: Kit, options: argparse.Namespace) -> dict[str, object]:
     column = options.id if options.id is not None else before.get("id")
     if data is not None:
         check_data(Path(data), kit.name, column)
+    new = None if options.predict is None else Path(options.predict).resolve()
+    if new is not None:
+        check_data(new, kit.name, column)
+        kit.keep(predict=str(new))
     if options.data is not None or options.id is not None:
         kit.keep(data=data, id=column)
     return kit.settings()

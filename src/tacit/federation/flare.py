@@ -22,13 +22,12 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.data.wording import one_line
 from tacit.errors import InputError, RunError
-from tacit.federation.graph_lead import GraphLead
 from tacit.federation.kit import COORDINATOR, Kit
-from tacit.federation.lead import StarLead
 from tacit.federation.outcome import write_outcome, write_progress
 from tacit.federation.own_site import own_site
-from tacit.federation.site import Site, lead_of, read_text
+from tacit.federation.site import Site
 from tacit.federation.step_log import log_step
+from tacit.federation.works import lead_name, make_lead
 from tacit.runtime.files import write_json
 from tacit.types import TraceRow
 
@@ -51,7 +50,7 @@ class Meeting:
         """Let the lead run the job; what becomes of it stands in the server's kit."""
         folder = Kit.from_environment().jobs / self.run
         folder.mkdir(parents=True, exist_ok=True)
-        leading = collab.get_clients([lead_of(read_text(self.job))])[0]
+        leading = collab.get_clients([lead_name(self.job)])[0]
         write_outcome(folder, leading(timeout=LEADING, secure=True).lead(run=self.run, job=self.job))
 
     @collab.publish
@@ -91,9 +90,8 @@ class Member:
         if collab.caller != "server":
             return {"refused": "only the server starts a run"}
         beat = _Beat(server, run)
-        make = StarLead if read_text(job).split == "features" else GraphLead
         try:
-            return {"done": make(site, run, job).go(observe=beat)}
+            return {"done": make_lead(site, run, job).go(observe=beat)}
         except (InputError, RunError) as error:
             return {"refused": one_line(error)}
 

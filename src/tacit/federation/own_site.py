@@ -16,4 +16,5 @@ def own_site(kit: Kit, ask: Ask) -> Site:
     data = kit.settings().get("data")
     if not isinstance(data, str):
         raise InputError(f"{show(kit.name)} has no data file: start it with tacit join KIT --data FILE")
-    return Site(kit.name, Path(data), kit.jobs, SiteGate(kit), ask)
+    new = kit.settings().get("predict")
+    return Site(kit.name, Path(data), kit.jobs, SiteGate(kit), ask, None if new is None else Path(new))

@@ -12,7 +12,7 @@ from tacit.errors import RunError
 from tacit.federation.journal import Journal, Record
 from tacit.federation.matching import Matching
 from tacit.federation.own_data import OwnFile, OwnRows, matrix_bytes, open_file
-from tacit.federation.parts import part_of, write_certificate, write_part
+from tacit.federation.parts import part_of, write_about, write_certificate, write_part
 from tacit.federation.site import Payload, Task, own_data
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import Plan
@@ -158,6 +158,7 @@ class PartyWork:
             model = PartyModel(party.name, party.columns, party.coef, party.offset, party.clip)
         folder, encoding = self.task.folder, self.own.encoding
         write_part(folder, model, self.file.spec.id, encoding)
+        write_about(folder, self.task.lead, self.task.job.names)
         write_certificate(folder, self.plan.certificate(), self.task.name, encoding, shared=False)
         return {}
 

@@ -46,6 +46,9 @@ class Gate(Protocol):
     def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str) -> None:
         """Return where the site takes part in the run; raise `RunError` where it does not."""
 
+    def allow_scores(self, run: str, party: str, lines: Sequence[str]) -> None:
+        """Return where the site lets its scores leave; raise `RunError` where it does not."""
+
     def released(self, run: str, number: int, digest: str) -> None:
         """Take down that a release is about to leave."""
 
@@ -54,6 +57,9 @@ class OpenGate:
     """Takes part in everything: for tests, and for parties of one process."""
 
     def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str) -> None:
+        """Yes."""
+
+    def allow_scores(self, run: str, party: str, lines: Sequence[str]) -> None:
         """Yes."""
 
     def released(self, run: str, number: int, digest: str) -> None:
@@ -141,11 +147,14 @@ class Site:
     gate : Gate
     ask : callable
         Asks other sites: names, step, payload -> their replies.
+    new : Path or None
+        Its own file of rows to predict; None for the file it trains on.
     """
 
-    def __init__(self, name: str, data: Path, folder: Path, gate: Gate, ask: Ask) -> None:
+    def __init__(self, name: str, data: Path, folder: Path, gate: Gate, ask: Ask, new: Path | None = None) -> None:
         self.name, self.data, self.folder, self.gate, self.ask = name, data, folder, gate, ask
-        self.task: Task | None = None
+        self.new = data if new is None else new
+        self.open_run = ""
         self.work: Work | None = None
         self.busy = threading.RLock()
 
@@ -171,8 +180,8 @@ class Site:
 
     def _keep_problem(self, line: str) -> None:
         """Write down what is wrong with the own data, for the own organisation alone."""
-        if self.task is not None:
-            write_text(self.task.folder / PROBLEM, line + "\n", secret=True)
+        if self.open_run:
+            write_text(self.folder / self.open_run / PROBLEM, line + "\n", secret=True)
 
     def _step(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
         if step == "open":
@@ -182,27 +191,18 @@ class Site:
         return self.work.handle(step, payload, caller)
 
     def _open(self, payload: Payload, caller: str) -> dict[str, Any]:
-        job, run = read_text(payload.get("job")), check_run(payload.get("run"))
-        if caller != lead_of(job):
-            raise RunError(f"{caller!r} does not lead this job, {lead_of(job)!r} does: refused")
+        from tacit.federation.works import make_work  # it knows all kinds of work, which know this file
+
         if payload.get("version") != tacit.__version__:
             raise RunError(
                 f"{caller!r} runs tacit {show(payload.get('version'))}, {self.name!r} runs {tacit.__version__}: "
                 "install the same version everywhere"
             )
-        folder = self.folder / run
-        folder.mkdir(parents=True, exist_ok=True)
-        self.task = Task(run, job, self.name, self.data, folder, caller, self.gate)
-        self.work = make_work(self.task, self.ask)
+        run, text = check_run(payload.get("run")), payload.get("job")
+        (self.folder / run).mkdir(parents=True, exist_ok=True)
+        self.open_run = run
+        self.work = make_work(self, run, text, caller)
         return self.work.handle("open", payload, caller)
-
-
-def make_work(task: Task, ask: Ask) -> Work:
-    """The work of a site, by the split of the job."""
-    from tacit.federation.node_work import NodeWork
-    from tacit.federation.party_work import PartyWork
-
-    return PartyWork(task) if task.job.split == "features" else NodeWork(task, ask)
 
 
 def read_text(text: object) -> Job:
