@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one file per party, in the order of the job; or PARTY=FILE in any order (.csv, .parquet, .svm)",
     )
     parser.add_argument(
-        "--kit", metavar="KIT", help="predict between organisations: the kit of the federation's server"
+        "--kit", metavar="KIT", help="predict between organisations, by the kit of the server"
     )
     parser.add_argument("--out", metavar="FILE", help="write the predictions to FILE instead of the terminal")
 
@@ -54,6 +54,8 @@ def run(options: argparse.Namespace) -> int:
         from tacit.cli.together import predict_together
 
         return predict_together(options.directory, options)
+    if not options.data:
+        raise InputError("DATA is missing: give one file per party; see tacit predict --help")
     from tacit.data.load import load_prediction_data
     from tacit.data.wording import plural
     from tacit.runtime.predict import load_model, predict

@@ -63,7 +63,7 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
 
     if options.data or options.out:
         raise InputError(
-            "with --kit every organisation has its own rows, and who led gets the file: leave out DATA and --out"
+            "with --kit every party has its own rows, and who led gets the file: leave out DATA and --out"
         )
     kit = server_kit(options.kit)
     known = kit.jobs / run / JOB
