@@ -62,6 +62,15 @@ def commands_of(block: Block) -> list[str]:
     return [command for line in lines if (command := re.sub(r"\s+#.*$", "", line).strip())]
 
 
+FOLLOWED = DOCS / "how-to" / "three-organisations.md"
+NOT_RUN |= {
+    command: "needs a running federation: tests/federation/test_how_to.py follows the page"
+    for block in blocks_of(FOLLOWED)
+    if block.language == "sh"
+    for command in commands_of(block)
+}
+
+
 def load_script(path: Path) -> ModuleType:
     """Import a script of docs/, which is no package."""
     spec = importlib.util.spec_from_file_location(f"docs_{path.stem}", path)

@@ -42,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="one file per party, in the order of the job; or PARTY=FILE in any order (.csv, .parquet, .svm)",
     )
-    parser.add_argument(
-        "--kit", metavar="KIT", help="predict between organisations, by the kit of the server"
-    )
+    parser.add_argument("--kit", metavar="KIT", help="predict between organisations, by the kit of the server")
     parser.add_argument("--out", metavar="FILE", help="write the predictions to FILE instead of the terminal")
 
 

@@ -62,15 +62,10 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
     from tacit.runtime.store import JOB
 
     if options.data or options.out:
-        raise InputError(
-            "with --kit every party has its own rows, and who led gets the file: leave out DATA and --out"
-        )
+        raise InputError("with --kit every party has its own rows, and who led gets the file: leave out DATA and --out")
     kit = server_kit(options.kit)
-    known = kit.jobs / run / JOB
-    if not known.is_file():
-        names = listing(sorted(path.parent.name for path in kit.jobs.glob(f"*/{JOB}"))) or "none"
-        raise InputError(f"the federation has no run {run!r}: its runs are {names}")
-    job = read_text(known.read_text(encoding="utf-8"))
+    run = named_run(kit, run)
+    job = read_text((kit.jobs / run / JOB).read_text(encoding="utf-8"))
     if job.split != "features":
         raise InputError('every party of split = "samples" has the whole model: predict with it at home')
     lead = lead_of(job)
@@ -82,6 +77,19 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
         raise RunError(f"{outcome['refused']} (run {own})")
     print(f"{lead} has the predictions in jobs/{own}/predictions.csv of its kit")
     return 0
+
+
+def named_run(kit: Kit, name: str) -> str:
+    """The run of this name, or the last one of the job of this name."""
+    from tacit.federation.outcome import read_outcome
+    from tacit.runtime.store import JOB
+
+    runs = sorted(kit.jobs.glob(f"*/{JOB}"), key=lambda path: path.stat().st_mtime)
+    ended = [path.parent.name for path in runs if "rounds" in (read_outcome(path.parent) or {})]
+    of_job = [run for run in ended if run == name or run.rpartition("-")[0] == name]
+    if not of_job:
+        raise InputError(f"the federation has no finished run {name!r}: it has {listing(ended) if ended else 'none'}")
+    return of_job[-1]
 
 
 def server_kit(path: str) -> Kit:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import io
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -161,7 +162,8 @@ class Desk:
 
     def __init__(self, kit: Kit, seconds: float = 10.0) -> None:
         try:
-            self.session = new_secure_session(COORDINATOR, str(kit.admin), timeout=seconds, auto_login_max_tries=1)
+            with contextlib.redirect_stdout(io.StringIO()):  # it says that it connects
+                self.session = new_secure_session(COORDINATOR, str(kit.admin), timeout=seconds, auto_login_max_tries=1)
         except Exception as error:  # the library raises all sorts, down to OSError
             raise RunError(f"cannot reach the server at {kit.host}:{kit.port} ({one_line(error)})") from error
 

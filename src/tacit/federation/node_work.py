@@ -118,6 +118,7 @@ class NodeWork:
         record = self.journal.find(round_, f"round {round_}")
         if record is None:
             record = self._play(round_, self._inbox(round_ - 1))
+        self.task.gate.released(self.task.run, round_, sent_digest(record.states["node"]))  # once, whatever died before
         sent = self._send(round_, self._outbox(record))
         with self.lock:
             for old in [number for number in self.inboxes if number < round_ - 1]:
@@ -134,7 +135,6 @@ class NodeWork:
             self.outboxes[round_] = node.answer(round_, inbox)
         record = Record(round_, f"round {round_}", {}, {"node": node.state()})
         self.journal.write(record)
-        self.task.gate.released(self.task.run, round_, sent_digest(record.states["node"]))
         return record
 
     def _outbox(self, record: Record) -> Outbox:

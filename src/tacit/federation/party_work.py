@@ -131,6 +131,7 @@ class PartyWork:
         record = self.journal.find(message.round, asked)
         if record is None:
             record = self._answer(message, asked)
+        self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
         if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
             self.sent = self.party.release(message, record.answer)
         return {"message": to_plain(self.sent)}
@@ -142,7 +143,6 @@ class PartyWork:
             answer: Arrays = dict(self.party.work(message))  # type: ignore[arg-type]
         record = Record(message.round, asked, answer, self._states())
         self.journal.write(record)
-        self.task.gate.released(self.task.run, message.round, arrays_digest(answer))
         return record
 
     def end(self, payload: Payload) -> dict[str, Any]:
