@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from bench.clock import interleave, timed
 from bench.progress import say
 from bench.row import Row, seconds
-from tacit.algorithms.streamed import make_block
+from tacit.algorithms.make_block import make_block
 from tacit.data.cluster import ClusterAddress, connect
 from tacit.data.cluster_rows import ClusterFile, ClusterRows
 from tacit.data.load import PartySpec

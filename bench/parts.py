@@ -20,6 +20,7 @@ from bench import (
     private,
     private_rounds,
     rounds,
+    service,
     streamed,
 )
 
@@ -39,5 +40,6 @@ PARTS: dict[str, ModuleType] = {
     "graph-methods": graph_methods,
     "streamed": streamed,
     "align": align,
+    "service": service,
     "dask": on_dask,
 }

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,11 @@ from bench.clock import timed
 from bench.progress import say
 from bench.row import Row, seconds
 
-TITLE = "two Parquet files of 20 float32 columns, 20 million rows, logistic loss, tacit train --memory 2GB"
+TITLE = "two Parquet files of 20 columns, 20 million rows, logistic loss, tacit train --memory 2GB"
 ROWS, MEMORY, QUICK_ROWS, QUICK_MEMORY = 20_000_000, "2GB", 200_000, "600MB"
 WIDTH, ROW_GROUP = 20, 1 << 20
 MOST_MEMORY, MOST_READS = 2.0, 2.0
+CASES = ((np.float32, "the same order"), (np.float32, "another order"), (np.float64, "the same order"))
 COLUMNS = [f"x{j}" for j in range(WIDTH)]
 JOB = """\
 [job]
@@ -42,6 +44,7 @@ id = "id"
 class Measured:
     """What one training left behind: bytes at the peak, and seconds of each round and each reading after it."""
 
+    written: int
     peak: int
     setup: float
     rounds: list[float]
@@ -49,24 +52,25 @@ class Measured:
 
 
 def run(quick: bool) -> list[Row]:
-    """Train with ids in the same order, and with ids in another."""
+    """Train on float32 columns with ids in the same order and in another, and on float64 columns."""
     rows, memory = (QUICK_ROWS, QUICK_MEMORY) if quick else (ROWS, MEMORY)
     table = []
-    for order in ("the same order", "another order"):
+    for dtype, order in CASES:
+        case = f"{dtype.__name__}, ids in {order}"
         with tempfile.TemporaryDirectory(prefix="tacit-bench-") as folder:
-            say(f"writing {rows} rows, ids in {order}")
-            write_pair(Path(folder), rows, shuffled=order == "another order")
-            say(f"training, ids in {order}")
-            table += _rows(order, measure(Path(folder), memory), judged=not quick)
+            say(f"writing {rows} rows, {case}")
+            write_pair(Path(folder), rows, shuffled=order == "another order", dtype=dtype)
+            say(f"training, {case}")
+            table += _rows(case, measure(Path(folder), memory), judged=not quick)
     return table
 
 
-def write_pair(folder: Path, rows: int, *, shuffled: bool = False) -> Path:
+def write_pair(folder: Path, rows: int, *, shuffled: bool = False, dtype: type[np.floating[Any]] = np.float32) -> Path:
     """Write the two files and the job; returns the job."""
     rng = np.random.default_rng(0)
     truth = rng.normal(size=2 * WIDTH) / 4
     ids = np.random.default_rng(1).permutation(rows) if shuffled else np.arange(rows)
-    fields = [("id", pa.int64()), *((name, pa.float32()) for name in COLUMNS)]
+    fields = [("id", pa.int64()), *((name, pa.from_numpy_dtype(dtype)) for name in COLUMNS)]
     schemas = pa.schema([*fields, ("y", pa.int8())]), pa.schema(fields)
     with (
         pq.ParquetWriter(folder / "first.parquet", schemas[0]) as first,
@@ -74,7 +78,7 @@ def write_pair(folder: Path, rows: int, *, shuffled: bool = False) -> Path:
     ):
         for start in range(0, rows, ROW_GROUP):
             count = min(ROW_GROUP, rows - start)
-            X = rng.standard_normal((count, 2 * WIDTH), dtype=np.float32)
+            X = rng.standard_normal((count, 2 * WIDTH), dtype=dtype)
             X[:, WIDTH:] += 0.5 * X[:, :WIDTH]
             y = (X @ truth + rng.logistic(size=count) > 0.3).astype(np.int8)
             columns = [pa.array(np.ascontiguousarray(column)) for column in X.T]
@@ -102,7 +106,11 @@ def measure(folder: Path, memory: str) -> Measured:
     if process.returncode:
         raise RuntimeError(f"training ended with {process.returncode}")
     peak, setup, *rounds = (float(word) for word in last.split())
-    return Measured(int(peak), setup, rounds, reads)
+    return Measured(_parquet_bytes(folder), int(peak), setup, rounds, reads)
+
+
+def _parquet_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*.parquet"))
 
 
 def _read(folder: Path) -> None:
@@ -113,15 +121,17 @@ def _read(folder: Path) -> None:
                 pass
 
 
-def _rows(order: str, measured: Measured, *, judged: bool) -> list[Row]:
+def _rows(case: str, measured: Measured, *, judged: bool) -> list[Row]:
+    """The ratio is that of the means: all rounds, and one reading after each of them."""
     each, read = float(np.mean(measured.rounds)), float(np.mean(measured.reads))
     peak, ratio = measured.peak / 1e9, each / read
     limits = (MOST_MEMORY, "below 2 GB"), (MOST_READS, "at most 2")
     memory, times = limits if judged else ((None, ""), (None, ""))
     return [
-        Row(f"peak memory, ids in {order}", f"{peak:.3f} GB", peak, *memory),
-        Row(f"seconds per round / reading once, ids in {order}", f"{ratio:.2f}", ratio, *times),
-        Row(f"seconds per round, {len(measured.rounds)} rounds", f"{seconds(each)}", each),
-        Row("reading the same columns once with pyarrow", f"{seconds(read)}", read),
+        Row(f"peak memory, {case}", f"{peak:.3f} GB", peak, *memory),
+        Row(f"seconds per round / reading once, {case}", f"{ratio:.2f}", ratio, *times),
+        Row(f"mean seconds of {len(measured.rounds)} rounds", f"{seconds(each)}", each),
+        Row(f"mean seconds of {len(measured.reads)} readings of the same columns with pyarrow", seconds(read), read),
         Row("before the first round", f"{seconds(measured.setup)}", measured.setup),
+        Row("the two Parquet files", f"{measured.written / 1e9:.3g} GB", measured.written / 1e9),
     ]

@@ -25,7 +25,7 @@ from typing import Any
 import tacit
 from tacit.algorithms import ALGORITHMS
 from tacit.cli.main import VERBS, make_parser
-from tacit.cli.samples import METHODS as GRAPH_METHODS
+from tacit.plan.from_job import METHODS as GRAPH_METHODS
 from tacit.data.encode.spec import ColumnSpec, EncodeRules
 from tacit.data.load import PartySpec
 from tacit.estimators.vertical import ENGINES

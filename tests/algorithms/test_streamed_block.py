@@ -6,27 +6,36 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from tacit.algorithms import streamed
 from tacit.algorithms.block import Block
-from tacit.algorithms.streamed import StreamedBlock, make_block
+from tacit.algorithms.make_block import make_block
+from tacit.algorithms.streamed import StreamedBlock
+from tacit.algorithms.streamed_sparse import SparseStreamedBlock
 from tacit.data import rows_on_disk
 from tacit.data.rows_on_disk import write_rows
+from tacit.data.sparse_on_disk import write_sparse
 from tacit.errors import InputError
 
 ROWS, WIDTH = 700, 5
 
 
-@pytest.fixture(params=[np.float32, np.float64])
+@pytest.fixture(params=[np.float32, np.float64, "sparse"])
 def blocks(request: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Block, Block]:
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 3000)
-    for module in (rows_on_disk, streamed):
-        monkeypatch.setattr(module, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(rows_on_disk, "ROWS_AT_ONCE", 64)
     rng = np.random.RandomState(1)
-    matrix = (rng.normal(size=(ROWS, WIDTH)) * [1, 10, 0.1, 1, 0] + [0, 100, 0, -5, 3]).astype(request.param)
-    rows = write_rows(np.array_split(matrix, 7), matrix.shape, matrix.dtype, "bank")
-    on_disk = make_block(rows)
-    assert isinstance(on_disk, StreamedBlock)
+    matrix = rng.normal(size=(ROWS, WIDTH)) * [1, 10, 0.1, 1, 0] + [0, 100, 0, -5, 3]
+    if request.param == "sparse":
+        matrix[:, :4] *= rng.rand(ROWS, 4) < 0.3
+        matrix[100:200, :4] = 0.0
+        parts = [sparse.csr_array(part) for part in np.array_split(matrix, 7)]
+        on_disk = make_block(write_sparse(parts, matrix.shape, 0, "bank"))
+        assert isinstance(on_disk, SparseStreamedBlock)
+        return on_disk, Block(sparse.csr_array(matrix))
+    matrix = matrix.astype(request.param)
+    on_disk = make_block(write_rows(np.array_split(matrix, 7), matrix.shape, matrix.dtype, "bank"))
+    assert type(on_disk) is StreamedBlock
     return on_disk, Block(matrix.astype(np.float64))
 
 

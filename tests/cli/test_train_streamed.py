@@ -18,11 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.algorithms import streamed
 from tacit.cli.train import prepare
 from tacit.data import rows_on_disk
 from tacit.job import read_job
-from tacit.plan.budget import ALWAYS, APART
+from tacit.plan.budget import ALWAYS, apart_from_rows
 from tacit.runtime.result import Run
 from tests.cli.test_train import wait_for_checkpoints
 
@@ -66,8 +65,7 @@ class Pair:
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 10_000)
     monkeypatch.setattr("tacit.algorithms.memory.lean.ROWS_AT_ONCE", 500)
-    for module in (rows_on_disk, streamed):
-        monkeypatch.setattr(module, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(rows_on_disk, "ROWS_AT_ONCE", 100)
     return Pair(tmp_path)
 
 
@@ -106,7 +104,7 @@ def test_model_is_that_of_a_run_in_memory(pair: Pair, tacit: Any, name: str) -> 
 def test_one_past_step_is_enough(pair: Pair, tacit: Any) -> None:
     job = pair.write("tol = 1e-12\nrounds = 200")
     tacit("train", job, "--out", pair.folder / "held")
-    least = f"{(APART + 8 * pair.rows * (ALWAYS + 2 + 1)) / 1e6:.6f}MB"
+    least = f"{(apart_from_rows((4, 4)) + 8 * pair.rows * (ALWAYS + 2 + 1)) / 1e6:.6f}MB"
     assert tacit("train", job, "--out", pair.folder / "run", "--memory", least).code == 0
     assert json.loads((pair.folder / "run" / "plan.json").read_text())["plan"]["window"] == 1
     np.testing.assert_allclose(model_of(pair.folder / "run"), model_of(pair.folder / "held"), rtol=0, atol=1e-6)
@@ -120,7 +118,7 @@ def test_memory_is_what_the_plan_counts(tmp_path: Path, monkeypatch: pytest.Monk
     path = big.write("rounds = 7\ntol = 0")
     del big
     job = read_job(path)
-    amount = f"{(APART + 8 * rows * (ALWAYS + 2 + window)) / 1e6:.6f}MB"
+    amount = f"{(apart_from_rows((4, 4)) + 8 * rows * (ALWAYS + 2 + window)) / 1e6:.6f}MB"
     job = replace(job, memory=amount)
     (tmp_path / "small").mkdir()
     small = read_job(Pair(tmp_path / "small").write("rounds = 7\ntol = 0"))
@@ -196,12 +194,10 @@ REFUSED = {
     "kinks": ({"model": 'loss = "hinge"'}, "2GB", "choose a smooth convex loss"),
     "search": ({"model": "", "more": "[search]\nalphas = 3"}, "2GB", "memory does not go with [search]"),
     "holdout": ({"job": "holdout = 0.2"}, "2GB", "memory does not go with holdout = 0.2"),
-    "scaled": ({"encode": ""}, "2GB", 'write scale = "none" under [encode]'),
-    "scaled by range": ({"encode": 'scale = "range"'}, "2GB", 'write scale = "none" under [encode]'),
     "columns": (
         {"shop": "[party.columns]\nb1 = { low = 0, high = 1 }"},
         "2GB",
-        'party "shop": memory uses columns as they are, and columns says otherwise of "b1"',
+        'party "shop": memory takes columns as the files have them, and columns says otherwise of "b1"',
     ),
     "bad key": ({"job": "memory = 3"}, "2GB", "job.memory = 3 is not allowed"),
 }
@@ -213,7 +209,7 @@ def test_what_is_refused_is_one_line(pair: Pair, refused: Any, name: str) -> Non
     assert expected in refused("train", pair.write(**texts), "--out", pair.folder / "run", "--memory", memory)
 
 
-@pytest.mark.parametrize("name", ["search", "holdout", "scaled", "columns"])
+@pytest.mark.parametrize("name", ["search", "holdout", "columns"])
 def test_the_key_of_the_job_refuses_the_same(pair: Pair, refused: Any, name: str) -> None:
     texts, _, expected = REFUSED[name]
     job = pair.write(**texts)

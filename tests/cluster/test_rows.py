@@ -13,7 +13,7 @@ import pytest
 
 from tacit.algorithms.block import Block
 from tacit.algorithms.cluster import ClusterBlock
-from tacit.algorithms.streamed import make_block
+from tacit.algorithms.make_block import make_block
 from tacit.data import cluster_rows
 from tacit.data.cluster import Cluster, ClusterAddress, connect
 from tacit.data.cluster_rows import ClusterFile, ClusterRows

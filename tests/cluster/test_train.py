@@ -101,7 +101,7 @@ def test_a_killed_worker_changes_nothing(pair: Pair, monkeypatch: pytest.MonkeyP
 
 def test_a_worker_killed_while_it_works(pair: Pair) -> None:
     """Blocks that one worker held are read again by the other, in the middle of a pass."""
-    from tacit.algorithms.streamed import make_block
+    from tacit.algorithms.make_block import make_block
     from tacit.data.load import PartySpec
 
     pair.write()

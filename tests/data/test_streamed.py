@@ -24,7 +24,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a thousand rows are many blocks."""
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 4000)
     monkeypatch.setattr("tacit.data.streamed.BLOCK_BYTES", 600)
-    monkeypatch.setattr("tacit.data.streamed.BATCH_ROWS", 130)
+    monkeypatch.setattr("tacit.data.streamed_parquet.BATCH_ROWS", 130)
     monkeypatch.setattr(rows_on_disk, "ROWS_AT_ONCE", 32)
 
 
@@ -167,7 +167,7 @@ def test_what_is_refused(pair: Pair) -> None:
     pair.specs[1] = PartySpec("shop", "shop.parquet", None, None, ("d",))
     assert 'given for party "bank" but not for party "shop"' in pair.refusal()
     pair.specs[1] = PartySpec("shop", "shop.csv", "id")
-    assert "--memory reads Parquet files" in pair.refusal()
+    assert "--memory reads Parquet and LIBSVM files" in pair.refusal()
 
 
 def test_a_full_disk_is_refused_before_anything_is_written(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,12 @@ NOT_RUN = {
     "tacit train credit.toml --dask tls://scheduler:8786 --dask-tls certificates": (
         "needs a cluster with certificates; one on loopback is in tests/cluster/test_tls.py"
     ),
+    "tacit answer runs/credit --party shop --data shop.csv --peers parties.toml "
+    "--token-file callers.txt --host 0.0.0.0 --cert shop.pem --key shop-key.pem": "runs until it is stopped: "
+    "tests/service/test_processes.py starts and stops it",
+    "tacit ask runs/credit --data bank-new.csv --token-file tokens.txt --from shop=https://shop.example:8443 "
+    "phone=https://phone.example:8443 water=https://water.example:8443": "asks other machines: "
+    "tests/service/test_processes.py asks processes on this one",
 }
 NO_CODE = ("{toctree}",)  # blocks that are directives of the site
 
@@ -55,8 +61,17 @@ def blocks_of(page: Path) -> list[Block]:
 
 def commands_of(block: Block) -> list[str]:
     """The commands of a block of shell, without comments."""
-    lines = block.text.replace("\\\n", " ").splitlines()
+    lines = re.sub(r"\\\n\s*", "", block.text).splitlines()
     return [command for line in lines if (command := re.sub(r"\s+#.*$", "", line).strip())]
+
+
+FOLLOWED = DOCS / "how-to" / "three-organisations.md"
+NOT_RUN |= {
+    command: "needs a running federation: tests/federation/test_how_to.py follows the page"
+    for block in blocks_of(FOLLOWED)
+    if block.language == "sh"
+    for command in commands_of(block)
+}
 
 
 def load_script(path: Path) -> ModuleType:

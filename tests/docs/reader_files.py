@@ -67,10 +67,22 @@ def some_common(folder: Path) -> None:
     pd.concat([phone, strangers]).to_csv(folder / "phone.csv", index=False)
 
 
+def company(folder: Path) -> None:
+    """bank.csv with labels, and shop.csv, phone.csv and water.csv."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(ROWS, 4, 2))
+    for place, name in enumerate(("bank", "shop", "phone", "water")):
+        table = pd.DataFrame(rows[:, place], columns=[f"{name} a", f"{name} b"]).assign(customer=np.arange(ROWS))
+        if name == "bank":
+            table["default"] = (rows.sum(axis=(1, 2)) + rng.logistic(size=ROWS) > 0).astype(int)
+        table.to_csv(folder / f"{name}.csv", index=False)
+
+
 FILES: dict[str, Callable[[Path], None]] = {
     "docs/how-to/align-ids.md": some_common,
     "docs/how-to/dask.md": large,
     "docs/how-to/encode-columns.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
     "docs/how-to/job-files.md": job_files,
     "docs/how-to/larger-than-memory.md": large,
+    "docs/how-to/predict-together.md": company,
 }

@@ -23,7 +23,7 @@ from tacit.federation.project import Federation, init
 
 SOURCE = str(Path(tacit.__file__).parent.parent)
 READY_WITHIN = 60.0
-ROLL_CALL = "tacit.runtime.engines.flare_roll_call."
+ROLL_CALL = "tacit.federation.flare_roll_call."
 COLLAB = "nvflare.collab.runtime."
 
 

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.federation.graph_lead import GraphLead
-from tacit.federation.lead import StarLead
-from tacit.federation.site import Gate, OpenGate, Site, lead_of
-from tacit.job.file import parse_job
+from tacit.federation.site import Gate, OpenGate, Site
+from tacit.federation.works import lead_name, make_lead
 
 Disturb = Callable[[str, str, str, Mapping[str, Any]], None]
 
@@ -47,7 +45,4 @@ class Loopback:
 
     def run(self, text: str, run: str = "run-00000001", **options: Any) -> dict[str, Any]:
         """Lead the job where it is led."""
-        job = parse_job(text, "the job")
-        site = self.sites[lead_of(job)]
-        make = StarLead if job.split == "features" else GraphLead
-        return make(site, run, text).go(**options)
+        return make_lead(self.sites[lead_name(text)], run, text).go(**options)

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tacit.cli.main import main
-from tacit.cli.train import plan_job
 from tacit.errors import InputError, RunError
 from tacit.federation import consent
 from tacit.federation.budget import BudgetBook, Limit, Standing
@@ -19,6 +18,7 @@ from tacit.federation.consent import Consent, answer_pending, describe, digest_o
 from tacit.federation.spending import events_of
 from tacit.job import Job, read_job
 from tacit.plan import Plan
+from tacit.plan.from_job import plan_job
 from tacit.privacy import accountant
 from tacit.privacy.wording import up
 

@@ -71,7 +71,12 @@ def test_settings_come_from_the_package_not_from_the_kit(kit) -> None:
         (local / name).write_text("{}")
     (startup / "fed_client.json").write_text('{"components": [{"id": "x", "path": "subprocess.Popen"}]}')
     write_settings(shop)
-    assert sorted(path.name for path in local.iterdir()) == ["authorization.json", "log_config.json", "resources.json"]
+    assert sorted(path.name for path in local.iterdir()) == [
+        "authorization.json",
+        "comm_config.json",
+        "log_config.json",
+        "resources.json",
+    ]
     assert sorted(path.name for path in startup.iterdir()) == [
         "client.crt",
         "client.key",
@@ -82,7 +87,7 @@ def test_settings_come_from_the_package_not_from_the_kit(kit) -> None:
     assert resources["class_list_enforcement_mode"] == "enforce"
     assert resources["class_allow_list"] == [
         "tacit.federation.flare.",
-        "tacit.runtime.engines.flare_roll_call.",
+        "tacit.federation.flare_roll_call.",
         "nvflare.collab.runtime.controller.CollabController",
         "nvflare.collab.runtime.executor.CollabExecutor",
     ]
@@ -107,7 +112,7 @@ def test_kit_of_the_environment(made: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_kit(made: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is no kit.*holds the kits 'bank', 'phone', 'server'"):
+    with pytest.raises(InputError, match=r'is no kit.*holds the kits "bank", "phone", "server"'):
         Kit.open(made)
     with pytest.raises(InputError, match="give the directory of a kit"):
         Kit.open(tmp_path / "nowhere")
@@ -134,10 +139,10 @@ def test_damaged_kit(kit, old: str, new: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": "a b"}, "federation 'a b'"),
-        ({"server": ""}, "server organisation ''"),
-        ({"host": "bad_host"}, "host 'bad_host'"),
-        ({"host": "::1"}, "host '::1'"),
+        ({"name": "a b"}, 'federation "a b"'),
+        ({"server": ""}, 'server organisation ""'),
+        ({"host": "bad_host"}, 'host "bad_host"'),
+        ({"host": "::1"}, 'host "::1"'),
         ({"port": 0}, "port 0"),
         ({"port": True}, "port True"),
         ({"parties": ()}, "at least one"),
@@ -192,7 +197,7 @@ def test_add_and_renew(tmp_path: Path) -> None:
     assert fresh.certificate.until >= shop.certificate.until
     with pytest.raises(InputError, match="never overwritten"):
         renew(place)
-    with pytest.raises(InputError, match="'nobody' is not in the federation"):
+    with pytest.raises(InputError, match='"nobody" is not in the federation'):
         renew(place, ["nobody"])
     with pytest.raises(InputError, match="has no authority"):
         add(server.path, "x")
@@ -204,7 +209,7 @@ def test_federation_file(tmp_path: Path) -> None:
     federation.write(file)
     assert Federation.read(file) == federation
     for text, message in [
-        ("nme = 1", "'nme' is not known"),
+        ("nme = 1", '"nme" is not known'),
         ('name = "a"\nserver = "b"', 'write host = "..."'),
         ('name = "a"\nserver = "b"\nhost = "c"\nparties = "d"', "write parties"),
         ("name =", "cannot read"),

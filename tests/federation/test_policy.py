@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 
+from tacit.federation.flare_policy import JobCheck, OnlyJobs
 from tacit.federation.policy import ALLOWED_CLASSES
 from tacit.runtime.engines import flare_policy
-from tacit.runtime.engines.flare_policy import JobCheck, OnlyJobs
 from tests.federation.live import ROLL_CALL, write_job
 
 CHECK = JobCheck(ALLOWED_CLASSES)
@@ -59,8 +59,8 @@ def test_an_empty_folder_for_code_and_a_link(tmp_path: Path) -> None:
         "nvflare.app_common.executors.statistics.statistics_executor.StatisticsExecutor",
         "nvflare.collab.api.module_wrapper.ModuleWrapper",
         "nvflare.collab.runtime.executor.ThreadPoolExecutor",
-        "tacit.runtime.engines.flare_roll_callx.Present",
-        "tacit.runtime.engines.flare_policy.OnlyJobs",
+        "tacit.federation.flare_roll_callx.Present",
+        "tacit.federation.flare_policy.OnlyJobs",
         ROLL_CALL + "collab",
         ROLL_CALL + "os",
         ROLL_CALL + "Any",

@@ -89,3 +89,15 @@ def test_a_broken_alignment_begins_again_and_a_changed_file_is_noticed(tmp_path:
     loop.restart()
     with pytest.raises(RunError, match="shop"):
         loop.run(job_text(files, "flare"))
+
+
+def test_what_is_wrong_with_data_stays_with_its_owner(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    text = files["shop"].read_text().splitlines()
+    files["shop"].write_text("\n".join([*text, text[1].replace("c", "c", 1), "c777,0"]) + "\n")
+    repeated = text[1].split(",")[0]
+    loop = Loopback(files, tmp_path / "sites")
+    with pytest.raises(RunError, match="'shop': it cannot use its own data") as caught:
+        loop.run(job_text(files, "flare"))
+    assert repeated not in str(caught.value)
+    assert repeated in (tmp_path / "sites/shop/run-00000001/problem.txt").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import RunError
+from tacit.federation.budget import BudgetBook
+from tacit.federation.spending import events_of
 from tests.federation.loopback import Loopback
 
 ROWS = 150
@@ -140,13 +143,15 @@ class Counting:
     """A gate that takes down what is released."""
 
     def __init__(self) -> None:
-        self.seen: dict[int, list[str]] = {}
+        self.seen: dict[int, set[str]] = {}
 
     def allow(self, *_: object) -> None:
         pass
 
+    allow_scores = allow
+
     def released(self, run: str, number: int, digest: str) -> None:
-        self.seen.setdefault(number, []).append(digest)
+        self.seen.setdefault(number, set()).add(digest)
 
 
 def test_nothing_is_released_twice_and_answers_are_sent_again_as_they_were(tmp_path: Path) -> None:
@@ -252,3 +257,66 @@ def test_a_message_that_comes_twice_gets_the_same_bytes(tmp_path: Path, parts: s
     assert all(again)
     one = in_process(tmp_path, files, **CASES[parts])
     np.testing.assert_allclose(coef(tmp_path / "sites/party1/run-00000001", "party1"), coef(one, "party1"), atol=1e-12)
+
+
+class Book:
+    """A gate with a real book of releases."""
+
+    def __init__(self, path: Path, party: str) -> None:
+        self.path, self.party = path, party
+        path.parent.mkdir(parents=True)
+
+    def book(self) -> BudgetBook:
+        return BudgetBook(self.path, {}, self.party, allow_not_private=True)
+
+    def allow(self, run: str, job: object, plan: object, party: str) -> None:
+        self.book().reserve(run, events_of(plan, party))
+
+    def allow_scores(self, *_: object) -> None:
+        pass
+
+    def released(self, run: str, number: int, digest: str) -> None:
+        self.book().released(run, number, digest)
+
+
+def test_a_site_that_lost_its_journal_gives_no_second_answer(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", **CASES["private shares"]).replace("noise_seed = 5\n", "")
+    gates = {name: Book(tmp_path / "books" / name / "ledger.json", name) for name in files}
+    loop = Loopback(files, tmp_path / "sites", gates)
+
+    def stop(caller: str, name: str, step: str, payload: dict) -> None:
+        if step == "answer" and payload["message"]["round"] == 1 and name == "party2":
+            raise KilledError
+
+    loop.disturb = stop
+    with pytest.raises(KilledError):
+        loop.run(text)
+    loop.disturb = lambda *_: None
+    first = gates["party1"].book().releases()
+    assert first
+    shutil.rmtree(tmp_path / "sites/party1/run-00000001/journal")  # with it went the key of the noise
+    loop.restart()
+    with pytest.raises(RunError, match="party1"):
+        loop.run(text)
+    assert gates["party1"].book().releases() == first
+
+
+def test_a_release_is_taken_down_also_where_the_site_died_in_between(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    gates = {name: Book(tmp_path / "books" / name / "ledger.json", name) for name in files}
+    loop, calls = Loopback(files, tmp_path / "sites", gates), []
+
+    def die(run: str, number: int, digest: str) -> None:
+        calls.append(number)
+        if len(calls) == 2:
+            raise KilledError("after the journal, before the book")
+        Book.released(gates["party1"], run, number, digest)
+
+    gates["party1"].released = die
+    with pytest.raises(RunError, match="party1"):
+        loop.run(job_text(files, "flare"))
+    loop.restart()
+    loop.run(job_text(files, "flare"))
+    numbers = sorted(number for _, number in gates["party1"].book().releases())
+    assert numbers == list(range(1, len(numbers) + 1))

@@ -154,7 +154,7 @@ class Block:
         matrix = self.matrix
         if matrix.nnz * matrix.nnz / max(self.n, 1) < 4e9:
             gram = np.zeros((self.d, self.d))
-            _add_sparse_gram(matrix.indptr, matrix.indices, matrix.data, weights, gram)
+            add_sparse_gram(matrix.indptr, matrix.indices, matrix.data, weights, gram)
             gram = gram + np.tril(gram, -1).T
         else:  # nearly dense rows: the library's sparse product is no slower
             gram = (matrix.T @ sparse.diags_array(weights) @ matrix).toarray()
@@ -192,7 +192,7 @@ def _canonical_csr(features: Matrix) -> Matrix:
 
 
 @njit(cache=True, nogil=True)  # pragma: no cover - compiled
-def _add_sparse_gram(indptr, indices, data, weights, gram):  # type: ignore[no-untyped-def]
+def add_sparse_gram(indptr, indices, data, weights, gram):  # type: ignore[no-untyped-def]
     """Add the lower triangle of D' diag(weights) D; indices rise within a row."""
     for row in range(indptr.size - 1):
         weight = weights[row]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tacit.algorithms.block import Block
 from tacit.algorithms.streamed import Products, StreamedBlock, products, sums
-from tacit.data.rows_on_disk import Numbers, pieces_of
+from tacit.data.rows_on_disk import ROWS_AT_ONCE, Numbers, pieces_of
 from tacit.errors import InputError
 from tacit.types import Vector
 
@@ -48,7 +48,8 @@ def block_products(
     block: Numbers, residual: Vector | None, weights: Vector, steps: Vector, near: Vector | None
 ) -> Products:
     """`products` of the rows of one block."""
-    return products(pieces_of(block), block.shape[1], residual, weights, steps, near)
+    largest = min(ROWS_AT_ONCE, len(block)), block.shape[1]
+    return products(pieces_of(block), largest, residual, weights, steps, near)
 
 
 def block_sums(block: Numbers, columns: Vector) -> tuple[Vector]:

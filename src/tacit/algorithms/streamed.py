@@ -16,24 +16,14 @@ import numpy.typing as npt
 from numba import njit
 
 from tacit.algorithms.block import Block, Sweep, without_constants
-from tacit.data.cluster_rows import ClusterRows
-from tacit.data.rows_on_disk import ROWS_AT_ONCE, Numbers, StreamedRows
+from tacit.data.rows_on_disk import Numbers
 from tacit.errors import InputError
-from tacit.types import Matrix, Vector
+from tacit.types import Vector
 
 NONE = np.zeros(0)  # for weights that are all 1
 
 Products = tuple[Vector, Vector, Vector, Vector]  # gradient, cross (one row for each step), pull, square
 Pieces = Iterable[tuple[slice, Numbers]]
-
-
-def make_block(features: Matrix) -> Block:
-    """The block of these features, wherever they are."""
-    from tacit.algorithms.cluster import ClusterBlock  # which is made of the block below
-
-    if isinstance(features, ClusterRows):
-        return ClusterBlock(features)
-    return StreamedBlock(features) if isinstance(features, StreamedRows) else Block(features)
 
 
 class StreamedBlock(Block):
@@ -91,7 +81,8 @@ class StreamedBlock(Block):
 
     def _pass(self, residual: Vector | None, weights: Vector, steps: Vector, near: Vector | None) -> Products:
         """The one pass of `sweep`."""
-        return products(self.matrix.pieces(), self.d, residual, weights, steps, near)
+        largest = self.matrix.piece_rows, self.d
+        return products(self.matrix.pieces(), largest, residual, weights, steps, near)
 
     def _near(self, project: bool) -> Vector:
         """A centre about which the products lose no digits."""
@@ -119,12 +110,21 @@ class StreamedBlock(Block):
 
 
 def products(
-    pieces: Pieces, d: int, residual: Vector | None, weights: Vector, steps: Vector, near: Vector | None
+    pieces: Pieces,
+    largest: tuple[int, int],
+    residual: Vector | None,
+    weights: Vector,
+    steps: Vector,
+    near: Vector | None,
 ) -> Products:
-    """D' r, S' diag(w) D and, about the row `near` where it is given, D' w and D' diag(w) D, in one pass."""
+    """D' r, S' diag(w) D and, about the row `near` where it is given, D' w and D' diag(w) D, in one pass.
+
+    `largest` is the shape of the largest piece.
+    """
+    most, d = largest
     gradient, cross = np.zeros((1, d)), np.zeros((steps.shape[1], d))
     pull, square = np.zeros(d), np.zeros((0 if near is None else d, d))
-    room = np.empty((0 if near is None else ROWS_AT_ONCE, d))
+    room = np.empty((0 if near is None else most, d))
     for rows, part in pieces:
         if residual is not None:
             _add_products(part, NONE, residual[rows, None], gradient)

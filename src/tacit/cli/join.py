@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from tacit.errors import InputError
 if TYPE_CHECKING:
     from tacit.federation.kit import Kit
 
+LOOK_EVERY = 1.0
 HELP = "take part in a federation with your data"
 DESCRIPTION = """\
 Connect to the server of a federation and wait for jobs. The data stay here;
@@ -34,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments about data."""
     parser.add_argument("--data", metavar="FILE", help="your file (default: the one of the last time)")
+    parser.add_argument("--predict", metavar="FILE", help="your rows to predict (default: the data you train on)")
     parser.add_argument("--id", metavar="COLUMN", help="the column with the ids, checked now; jobs may name another")
 
 
@@ -57,6 +61,10 @@ def keep_data(kit: Kit, options: argparse.Namespace) -> dict[str, object]:
     column = options.id if options.id is not None else before.get("id")
     if data is not None:
         check_data(one_file(Path(data), before), kit.name, column)
+    new = None if options.predict is None else Path(options.predict).resolve()
+    if new is not None:
+        check_data(new, kit.name, column)
+        kit.keep(predict=str(new))
     if options.data is not None or options.id is not None:
         kit.keep(data=data, id=column)
     return kit.settings()
@@ -99,6 +107,29 @@ def supervise(kit: Kit) -> int:
         sys.stdout.flush()
 
     say(f"federation {kit.federation}, certificate {kit.authority.fingerprint}")
-    Supervisor(kit, say).run()
+    supervisor = Supervisor(kit, say)
+    if kit.role == "party":
+        threading.Thread(target=answer_questions, args=(kit, say), daemon=True).start()
+    supervisor.run()
     say(f"stopped: nothing of {kit.name} runs any more")
     return 0
+
+
+def answer_questions(kit: Kit, say: Callable[[str], None]) -> None:
+    """Show each job that waits for a yes: ask for it at a terminal, else say once how to give it."""
+    from tacit.federation.consent import questions
+
+    told: set[str] = set()
+    while True:
+        time.sleep(LOOK_EVERY)
+        for question in [one for one in questions(kit.path) if one.digest not in told]:
+            told.add(question.digest)
+            say(f"a job asks whether {kit.name} takes part:")
+            for line in question.lines:
+                say(f"  {line}")
+            if sys.stdin.isatty():
+                said = input("take part? [y/N] ").strip().lower()
+                question.answer(said in ("y", "yes"))
+                say("accepted" if said in ("y", "yes") else "refused")
+            else:
+                say(f"answer it with tacit accept {kit.path} --job {question.folder.name}, or the same with --refuse")

@@ -13,6 +13,8 @@ from tacit import __version__
 from tacit.cli import (
     accept,
     align,
+    answer,
+    ask,
     audit,
     demo,
     design,
@@ -25,6 +27,7 @@ from tacit.cli import (
     report,
     reproduce,
     serve,
+    status,
     train,
     verify,
     watch,
@@ -45,12 +48,15 @@ VERBS = {
     "report": report,
     "audit": audit,
     "verify": verify,
+    "answer": answer,
+    "ask": ask,
     "design": design,
     "reproduce": reproduce,
     "federation": federation,
     "serve": serve,
     "join": join,
     "accept": accept,
+    "status": status,
 }
 
 DESCRIPTION = """\
@@ -68,6 +74,10 @@ start here:
                               predict new rows with what was trained
   tacit explain RUN a.csv b.csv --id 7
                               take a prediction apart, party by party
+  tacit answer RUN --party shop --data shop.csv --alone --token-file F
+                              let others ask for scores, over HTTP
+  tacit ask RUN --data bank.csv --from shop=https://shop.example:8443
+                              predict with the parties' services
   tacit report RUN            write a page about what was trained
   tacit randomize people.csv --label L --epsilon 1
                               randomize labels before handing data over
@@ -81,7 +91,8 @@ between organisations:
   tacit federation init       make a kit for every organisation
   tacit serve KIT             run the server
   tacit join KIT --data FILE  take part with your data
-  tacit accept KIT            see a job that waits for your yes
+  tacit accept KIT            answer a job that waits for your yes
+  tacit status KIT            see your runs, budget and certificate
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
 With TACIT_DEBUG=1 in the environment errors come with their traceback."""

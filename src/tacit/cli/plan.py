@@ -137,15 +137,18 @@ def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
 
 
 def _size(job: Job, spec: PartySpec) -> PublicSize:
-    """The size of one party's file; where rows are to stay on disk, by the description that the file carries."""
+    """The size of one party's file; where rows are to stay on disk, without its rows."""
     from tacit.data.sizes import PublicSize, public_size
 
     if job.memory is None:
         return public_size(spec, job.parties, job.folder, job.encode, protected=spec.name in job.protected)
-    from tacit.data.streamed import PartyFile
+    from tacit.data.streamed import open_file
+    from tacit.job.values import bytes_of
+    from tacit.plan.budget import check_reading
 
     label = next(party.label for party in job.parties if party.name == job.holder)
-    file = PartyFile(spec, job.folder, label or "")
+    file = open_file(spec, job.folder, label or "")
+    check_reading(bytes_of(job.memory), file.reading_bytes, file.rows, [len(file.features)] * len(job.parties))
     return PublicSize(file.rows, len(file.features))
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tacit.errors import InputError
 
@@ -29,8 +27,10 @@ EPILOG = """\
 examples:
   tacit predict runs/credit bank.csv shop.csv
   tacit predict runs/credit shop=new/shop.csv bank=new/bank.csv --out scores.csv
-  tacit predict runs/hospitals new-patients.csv"""
-_CHUNK = 4096
+  tacit predict runs/hospitals new-patients.csv
+  tacit predict credit-0123456789ab --kit credit/server
+                          every organisation scores its own rows, and the one
+                          that led the training gets the predictions"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,14 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data",
         metavar="DATA",
-        nargs="+",
+        nargs="*",
         help="one file per party, in the order of the job; or PARTY=FILE in any order (.csv, .parquet, .svm)",
     )
+    parser.add_argument("--kit", metavar="KIT", help="predict between organisations, by the kit of the server")
     parser.add_argument("--out", metavar="FILE", help="write the predictions to FILE instead of the terminal")
 
 
 def run(options: argparse.Namespace) -> int:
     """Predict and write the predictions."""
+    if options.kit is not None:
+        from tacit.cli.together import predict_together
+
+        return predict_together(options.directory, options)
+    if not options.data:
+        raise InputError("DATA is missing: give one file per party; see tacit predict --help")
     from tacit.data.load import load_prediction_data
     from tacit.data.wording import plural
     from tacit.runtime.predict import load_model, predict
@@ -69,14 +76,21 @@ def run(options: argparse.Namespace) -> int:
         )
     for line in model.not_covered:
         print(f"tacit: the certificate does not cover {line}", file=sys.stderr)
-    predictions = predict(model, data)
-    if options.out is None:
+    write_predictions(options.out, predict(model, data))
+    return 0
+
+
+def write_predictions(out: str | None, predictions: Predictions) -> None:
+    """Write the predictions to a file, or to the terminal where `out` is None."""
+    from tacit.data.wording import plural
+    from tacit.runtime.predictions_file import csv_text
+
+    if out is None:
         for text in csv_text(predictions):
             sys.stdout.write(text)
     else:
-        _write(Path(options.out), predictions)
-        print(f"{plural(len(predictions.score), 'prediction')} in {options.out}")
-    return 0
+        _write(Path(out), predictions)
+        print(f"{plural(len(predictions.score), 'prediction')} in {out}")
 
 
 def match_paths(arguments: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -110,33 +124,10 @@ def _is_pair(argument: str, names: Sequence[str]) -> bool:
     return "=" in argument and (argument.split("=", 1)[0] in names or not os.path.exists(argument))
 
 
-def csv_text(predictions: Predictions) -> Iterator[str]:
-    """The predictions as CSV, in pieces."""
-    key = "row" if predictions.ids is None else "id"
-    n = len(predictions.score)
-    keys = range(1, n + 1) if predictions.ids is None else predictions.ids.tolist()
-    columns: list[Sequence[Any]] = [keys, predictions.score.tolist(), predictions.prediction]
-    header = [key, "score", "prediction"]
-    if predictions.probability is not None:
-        columns.append(predictions.probability.tolist())
-        header.append("probability")
-    for start in range(0, n, _CHUNK):
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        if start == 0:
-            writer.writerow(header)
-        parts = [column[start : start + _CHUNK] for column in columns]
-        writer.writerows([_cell(value) for value in row] for row in zip(*parts, strict=True))
-        yield buffer.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
-
-
 def _write(path: Path, predictions: Predictions) -> None:
-    from tacit.runtime.files import show_path, write_atomically
+    from tacit.runtime.files import show_path
+    from tacit.runtime.predictions_file import write_csv
 
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
-    write_atomically(path, lambda file: [file.write(text.encode()) for text in csv_text(predictions)])
+    write_csv(path, predictions)

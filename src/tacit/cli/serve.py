@@ -10,8 +10,8 @@ from tacit.errors import InputError
 HELP = "run the server of a federation"
 DESCRIPTION = """\
 Run the server that the parties of a federation connect to. The organisation
-that holds the labels does so, and submits jobs. It stays in the foreground until
-you press Ctrl-C, and ends everything it started."""
+that holds the labels does so, and submits jobs. It stays in the foreground
+until you press Ctrl-C, and ends everything it started."""
 EPILOG = """\
 examples:
   tacit serve credit/server

@@ -37,6 +37,8 @@ def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
     import numpy as np
 
     from tacit.data.streamed import open_files, stream_training_data
+    from tacit.job.values import bytes_of
+    from tacit.plan.budget import check_reading
     from tacit.plan.from_job import plan_job
     from tacit.runtime.labels import encode_labels
     from tacit.runtime.store import Begun
@@ -45,12 +47,15 @@ def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
     columns = tuple(len(file.features) for file in files)
     least = min(file.rows for file in files)
     plan_job(job, least, columns, 0)  # what cannot be run is refused before anything is read
-    wanted = sum(least * len(file.features) * file.dtype.itemsize for file in files)
+    for file in files:
+        check_reading(bytes_of(job.memory or ""), file.reading_bytes, file.rows, columns)
+    scale = job.encode.scale_of(False)
+    wanted = sum(file.scratch_bytes(least, scaled=scale != "none") for file in files)
     tell(f"tacit: keeping up to {size(wanted)} of rows in {tempfile.gettempdir()} while it trains")
-    data = stream_training_data(files)
+    data = stream_training_data(files, scale)
     positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
     labels = encode_labels(data.labels, loss, job.holder, positive)
     data = replace(data, labels=np.zeros(0))  # a number for each row: kept once
     plan = plan_job(job, len(labels.values), columns, 0)
     plan.problem.loss.check_labels(labels.values)
-    return data, Begun(job, plan, data.shards, labels)
+    return data, Begun(job, plan, data.shards, labels, encodings=data.encodings)

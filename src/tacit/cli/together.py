@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tacit.cli.wording import tell
+from tacit.data.wording import listing
 from tacit.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -21,18 +22,13 @@ if TYPE_CHECKING:
 def train_together(job: Job, options: argparse.Namespace) -> int:
     """Hand the job in, or go on with its last run, and say how it ended."""
     from tacit.federation.driver import Driver
-    from tacit.federation.kit import SERVER, Kit
-    from tacit.federation.project import require_flare
     from tacit.federation.site import lead_of, read_text
     from tacit.runtime.files import write_text
     from tacit.runtime.store import JOB
 
     if options.kit is None:
         raise InputError('engine = "flare" needs the kit of the federation\'s server: give --kit KIT')
-    require_flare()
-    kit = Kit.open(options.kit)
-    if kit.role != SERVER:
-        raise InputError(f"{options.kit} is the kit of party {kit.name}: jobs are handed in with the server's kit")
+    kit = server_kit(options.kit)
     strangers = [name for name in job.names if name not in kit.parties]
     if strangers:
         members = ", ".join(kit.parties)
@@ -56,6 +52,56 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
         print(f"every party has its own part in jobs/{run}/model of its kit; {lead_of(job)} also has model/joint.json,")
         print("the trace and the certificate")
     return 0
+
+
+def predict_together(run: str, options: argparse.Namespace) -> int:
+    """Let the organisations score their own rows by the model of a run."""
+    from tacit.federation.driver import Driver
+    from tacit.federation.score_work import Request
+    from tacit.federation.site import lead_of, read_text
+    from tacit.runtime.store import JOB
+
+    if options.data or options.out:
+        raise InputError("with --kit every party has its own rows, and who led gets the file: leave out DATA and --out")
+    kit = server_kit(options.kit)
+    run = named_run(kit, run)
+    job = read_text((kit.jobs / run / JOB).read_text(encoding="utf-8"))
+    if job.split != "features":
+        raise InputError('every party of split = "samples" has the whole model: predict with it at home')
+    lead = lead_of(job)
+    request = Request(run, (lead, *(name for name in job.names if name != lead)))
+    own = new_run(f"predict-{run}")
+    with shown(True) as show:
+        outcome = Driver(kit, own, request.to_toml(), request.parties, tell, show).go()
+    if "refused" in outcome:
+        raise RunError(f"{outcome['refused']} (run {own})")
+    print(f"{lead} has the predictions in jobs/{own}/predictions.csv of its kit")
+    return 0
+
+
+def named_run(kit: Kit, name: str) -> str:
+    """The run of this name, or the last one of the job of this name."""
+    from tacit.federation.outcome import read_outcome
+    from tacit.runtime.store import JOB
+
+    runs = sorted(kit.jobs.glob(f"*/{JOB}"), key=lambda path: path.stat().st_mtime)
+    ended = [path.parent.name for path in runs if "rounds" in (read_outcome(path.parent) or {})]
+    of_job = [run for run in ended if run == name or run.rpartition("-")[0] == name]
+    if not of_job:
+        raise InputError(f"the federation has no finished run {name!r}: it has {listing(ended) if ended else 'none'}")
+    return of_job[-1]
+
+
+def server_kit(path: str) -> Kit:
+    """The kit with which jobs are handed in."""
+    from tacit.federation.kit import SERVER, Kit
+    from tacit.federation.project import require_flare
+
+    require_flare()
+    kit = Kit.open(path)
+    if kit.role != SERVER:
+        raise InputError(f"{path} is the kit of party {kit.name}: jobs are handed in with the server's kit")
+    return kit
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="keep the process below so much, such as 2GB: rows of Parquet files are then left on disk",
+        help="keep the process below so much, such as 2GB: rows of Parquet and LIBSVM files are then left on disk",
     )
     cluster.add_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")

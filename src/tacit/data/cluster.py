@@ -32,6 +32,10 @@ class ClusterGoneError(RunError):
     """The cluster does not answer, or has no workers any more."""
 
 
+class ClusterDataError(InputError):
+    """A worker cannot use the rows that it was to read."""
+
+
 @dataclass(frozen=True)
 class ClusterAddress:
     """Where a party's cluster is.

@@ -19,14 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tacit.data.align import Rows
-from tacit.data.cluster import Cluster
+from tacit.data.cluster import Cluster, ClusterDataError
 from tacit.data.load import PartySpec
 from tacit.data.read import DAMAGED, arrow_table
 from tacit.data.rows_on_disk import Numbers, multiply
-from tacit.data.streamed import PartyFile, floats
+from tacit.data.streamed_parquet import ParquetParty, floats
 from tacit.data.table import Table
 from tacit.data.wording import show
-from tacit.errors import InputError, RunError
+from tacit.errors import InputError
 from tacit.types import Vector
 
 BLOCK_ROWS, BLOCK_BYTES = 1 << 16, 64 << 20  # of one block, at most
@@ -41,7 +41,7 @@ class Piece:
     `groups` row groups are read for it.
     """
 
-    file: PartyFile
+    file: ParquetParty
     dtype: str
     size: int
     group: int
@@ -52,6 +52,13 @@ class Piece:
 
     def read(self, kept: npt.NDArray[np.bool_] | None) -> Numbers:
         """The features of these rows; of all, or of those that are kept."""
+        try:
+            block = self._block()
+        except InputError as error:
+            raise ClusterDataError(str(error)) from error
+        return block if kept is None else block[kept]
+
+    def _block(self) -> Numbers:
         self._check_unchanged()
         block, done = np.empty((self.count, len(self.file.features)), self.dtype), 0
         for batch in self._batches():
@@ -59,10 +66,10 @@ class Piece:
                 block[done : done + batch.num_rows, position] = floats(column)
             done += batch.num_rows
         if done < self.count:
-            raise RunError(f"party {show(self.file.spec.name)}: {show(str(self.file.path))} ends early: train again")
+            raise InputError(f"party {show(self.file.spec.name)}: {show(str(self.file.path))} ends early: train again")
         if not np.isfinite(block).all():
             raise self.file.not_finite(block, self.start)
-        return block if kept is None else block[kept]
+        return block
 
     def _check_unchanged(self) -> None:
         """A worker that was lost has its rows read again, and they must be the same."""
@@ -101,8 +108,13 @@ class ClusterFile:
         paths = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
         if not paths:
             raise InputError(f"party {show(spec.name)}: the folder {show(str(place))} has no file *.parquet")
+        if not paths[0].name.lower().endswith(".parquet"):
+            raise InputError(
+                f"party {show(spec.name)}: {OPTION} reads Parquet files, not {show(str(place))}: "
+                f"save it as .parquet, or train without {OPTION}"
+            )
         self.spec = spec
-        self.files = [PartyFile(replace(spec, data=str(path)), ".", label, OPTION) for path in paths]
+        self.files = [ParquetParty(replace(spec, data=str(path)), ".", label, OPTION) for path in paths]
         for file in self.files:
             if file.features != self.files[0].features:
                 raise InputError(

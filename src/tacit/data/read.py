@@ -154,25 +154,30 @@ def _read_libsvm(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     from sklearn.datasets import load_svmlight_file  # here: it is slow to import and rarely needed
 
     content = unzipped(path)
-    _refuse_underscores(content)
+    refuse_underscores(content)
     features, label = load_svmlight_file(io.BytesIO(content), zero_based=False)
     n_rows, width = features.shape
-    if n_rows == 0:
+    names = libsvm_names(path, party, n_rows, width)
+    return SparseTable(party=party, columns=names, n_rows=n_rows, data=sp.csr_array(features), label=label)
+
+
+def libsvm_names(path: Path, party: str, rows: int, width: int) -> tuple[str, ...]:
+    """The names of the columns of a LIBSVM file; refuses one without rows, or with far too many columns."""
+    if rows == 0:
         raise _no_rows(path, party)
     if width > MOST_COLUMNS:
         raise InputError(
             f"party {show(party)}: {show(str(path))} uses column number {width}, "
             f"above the largest allowed ({MOST_COLUMNS}): number its columns from 1 without gaps"
         )
-    names = (*(str(number) for number in range(1, width + 1)), "label")
-    return SparseTable(party=party, columns=names, n_rows=n_rows, data=sp.csr_array(features), label=label)
+    return (*(str(number) for number in range(1, width + 1)), "label")
 
 
-def _refuse_underscores(content: bytes) -> None:
-    """Refuse 1_000 and 1_0:5, which Python takes for numbers and the format does not."""
+def refuse_underscores(content: bytes, before: int = 0) -> None:
+    """Refuse 1_000 and 1_0:5, which Python takes for numbers and the format does not; `before` lines came before."""
     if b"_" not in content:
         return
-    for number, line in enumerate(content.split(b"\n"), start=1):
+    for number, line in enumerate(content.split(b"\n"), start=before + 1):
         if b"_" in line.split(b"#", 1)[0]:
             raise ValueError(f"line {number} has an underscore")
 

@@ -10,7 +10,7 @@ import hashlib
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
@@ -29,8 +29,8 @@ SPARE_BYTES = 64 << 20  # left free on the disk
 Numbers = npt.NDArray[Any]
 
 
-class StreamedRows:
-    """A dense n x d matrix on disk, float32 or float64, of which only some rows are ever in memory.
+class RowsOnDisk:
+    """An n x d matrix in a scratch file, of which only some rows are ever in memory.
 
     Attributes
     ----------
@@ -47,29 +47,59 @@ class StreamedRows:
         self._file = file
         weakref.finalize(self, file.close)  # whoever forgets the rows gives their room back
 
+    def close(self) -> None:
+        """Give the room on the disk back."""
+        self._file.close()
+
+    def _read_ahead(self, sizes: Sequence[int]) -> Iterator[Numbers]:
+        """The bytes of the file in order, so many at a time; each is valid until the next."""
+        buffers = [np.empty(max(sizes), np.uint8) for _ in range(2)]
+        self._file.seek(0)
+        with ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(self._fill, buffers[0][: sizes[0]])
+            for number in range(1, len(sizes) + 1):
+                read = coming.result()
+                if number < len(sizes):
+                    coming = reader.submit(self._fill, buffers[number % 2][: sizes[number]])
+                yield read
+
+    def _fill(self, buffer: Numbers) -> Numbers:
+        view = buffer.data
+        done = 0
+        while done < len(view):
+            got = self._file.readinto(view[done:])  # type: ignore[attr-defined]
+            if not got:
+                raise RunError("the scratch file of rows ends too early: train again")
+            done += got
+        return buffer
+
+
+class StreamedRows(RowsOnDisk):
+    """A dense matrix on disk, float32 or float64, as `RowsOnDisk`."""
+
     @property
     def nbytes(self) -> int:
         """Size on disk."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
-    def close(self) -> None:
-        """Give the room on the disk back."""
-        self._file.close()
+    @property
+    def piece_rows(self) -> int:
+        """Most rows of a piece."""
+        return min(ROWS_AT_ONCE, self._block_rows)
+
+    @property
+    def _block_rows(self) -> int:
+        n, d = self.shape
+        return max(1, min(n, BLOCK_BYTES // (d * self.dtype.itemsize)))
 
     def blocks(self) -> Iterator[tuple[int, Numbers]]:
         """The rows in order, a block at a time with the number of its first row; valid until the next block."""
         n, d = self.shape
-        rows = max(1, min(n, BLOCK_BYTES // (d * self.dtype.itemsize)))
-        buffers = [np.empty((rows, d), self.dtype) for _ in range(2)]
-        self._file.seek(0)
-        with ThreadPoolExecutor(1) as reader:
-            coming = reader.submit(self._fill, buffers[0][: min(rows, n)])
-            for number, start in enumerate(range(0, n, rows)):
-                block = coming.result()
-                after = min(rows, n - start - len(block))
-                if after:
-                    coming = reader.submit(self._fill, buffers[(number + 1) % 2][:after])
-                yield start, block
+        starts = range(0, n, self._block_rows)
+        counts = [min(self._block_rows, n - start) for start in starts]
+        read = self._read_ahead([count * d * self.dtype.itemsize for count in counts])
+        for start, count, buffer in zip(starts, counts, read, strict=True):
+            yield start, buffer.view(self.dtype).reshape(count, d)
 
     def pieces(self) -> Iterator[tuple[slice, Numbers]]:
         """The rows in order, few enough at a time for the cache; valid until the next ones."""
@@ -82,16 +112,6 @@ class StreamedRows:
         for first, block in self.blocks():
             multiply(block, x, product[first : first + len(block)])
         return product
-
-    def _fill(self, block: Numbers) -> Numbers:
-        view = block.data.cast("B")
-        done = 0
-        while done < len(view):
-            got = self._file.readinto(view[done:])  # type: ignore[attr-defined]
-            if not got:
-                raise RunError("the scratch file of rows ends too early: train again")
-            done += got
-        return block
 
 
 def pieces_of(block: Numbers, first: int = 0) -> Iterator[tuple[slice, Numbers]]:

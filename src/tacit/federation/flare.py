@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import io
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -22,12 +23,12 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.data.wording import one_line
 from tacit.errors import InputError, RunError
-from tacit.federation.graph_lead import GraphLead
 from tacit.federation.kit import COORDINATOR, Kit
-from tacit.federation.lead import StarLead
 from tacit.federation.outcome import write_outcome, write_progress
 from tacit.federation.own_site import own_site
-from tacit.federation.site import Site, lead_of, read_text
+from tacit.federation.site import Site
+from tacit.federation.step_log import log_step
+from tacit.federation.works import lead_name, make_lead
 from tacit.runtime.files import write_json
 from tacit.types import TraceRow
 
@@ -50,7 +51,7 @@ class Meeting:
         """Let the lead run the job; what becomes of it stands in the server's kit."""
         folder = Kit.from_environment().jobs / self.run
         folder.mkdir(parents=True, exist_ok=True)
-        leading = collab.get_clients([lead_of(read_text(self.job))])[0]
+        leading = collab.get_clients([lead_name(self.job)])[0]
         write_outcome(folder, leading(timeout=LEADING, secure=True).lead(run=self.run, job=self.job))
 
     @collab.publish
@@ -78,8 +79,10 @@ class Member:
     @collab.publish
     def take(self, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Do a step for the site that asks."""
-        caller = collab.caller
-        return self._own().handle(step, payload, caller)
+        caller, began = collab.caller, time.perf_counter()
+        reply = self._own().handle(step, payload, caller)
+        log_step(Kit.from_environment(), step, caller, payload, reply, time.perf_counter() - began)
+        return reply
 
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:
@@ -88,11 +91,10 @@ class Member:
         if collab.caller != "server":
             return {"refused": "only the server starts a run"}
         beat = _Beat(server, run)
-        make = StarLead if read_text(job).split == "features" else GraphLead
         try:
-            return {"done": make(site, run, job).go(observe=beat)}
+            return {"done": make_lead(site, run, job).go(observe=beat)}
         except (InputError, RunError) as error:
-            return {"refused": one_line(error)}
+            return {"refused": site.told(error)}
 
     def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Ask sites at once, each until it answers."""
@@ -160,7 +162,8 @@ class Desk:
 
     def __init__(self, kit: Kit, seconds: float = 10.0) -> None:
         try:
-            self.session = new_secure_session(COORDINATOR, str(kit.admin), timeout=seconds, auto_login_max_tries=1)
+            with contextlib.redirect_stdout(io.StringIO()):  # it says that it connects
+                self.session = new_secure_session(COORDINATOR, str(kit.admin), timeout=seconds, auto_login_max_tries=1)
         except Exception as error:  # the library raises all sorts, down to OSError
             raise RunError(f"cannot reach the server at {kit.host}:{kit.port} ({one_line(error)})") from error
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tacit.errors import RunError
 from tacit.federation.budget import BudgetBook, read_limits
 from tacit.federation.consent import Consent, describe, digest_of, read_policy
@@ -36,6 +38,18 @@ class SiteGate:
         consent = Consent(self.kit.jobs / run, party, read_policy(self.settings))
         consent.obtain(digest, lines, self.book.standings(events, run))
         self.book.reserve(run, events)
+
+    def allow_scores(self, run: str, party: str, lines: Sequence[str]) -> None:
+        """Show what is asked and wait for a yes: scores are covered by no budget, so none lets them pass unasked.
+
+        Raises
+        ------
+        RunError
+            Where the organisation does not take part.
+        """
+        policy = read_policy(self.settings)
+        consent = Consent(self.kit.jobs / run, party, "ask" if policy == "within-budget" else policy)
+        consent.obtain(digest_of("\n".join(lines), {"run": run}), lines, ())
 
     def released(self, run: str, number: int, digest: str) -> None:
         """Take down that a release is about to leave: once, whatever happens afterwards."""

@@ -122,7 +122,7 @@ class Kit:
         if record["role"] == PARTY:
             check_name(record["name"], "party")
         check_host(record["host"])
-        return cls(place, *(record[key] for key in _TEXTS), port=port, parties=tuple(parties))
+        return cls(path=place, port=port, parties=tuple(parties), **{key: record[key] for key in _TEXTS})
 
     @classmethod
     def from_environment(cls) -> Kit:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import tacit
-from tacit.algorithms.streamed import make_block
+from tacit.algorithms.make_block import make_block
 from tacit.alignment import align
 from tacit.errors import RunError
 from tacit.federation.parts import part_to_plain
@@ -55,6 +55,18 @@ def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, A
         if said:
             raise RunError(f"party {name!r}: {said}")
     return replies
+
+
+def align_sites(site: Site, names: Sequence[str], opened: Replies) -> None:
+    """Let sites find their common rows by private alignment, where they have not all done so in this run before."""
+    runs = {opened[name].get("aligned") for name in names}
+    if len(runs) == 1 and runs != {""}:
+        return
+
+    def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
+        return ask_all(site, [name], "align", {"step": step, "payload": payload})[name]["reply"]
+
+    align(names, ask, at_once=True)
 
 
 class Sites:
@@ -105,17 +117,8 @@ class StarLead:
             return
         if not all(by_id.values()):
             name = next(name for name, known in by_id.items() if not known)
-            raise RunError(
-                f"party {name!r} has no id column in the job, others have: give each one, or none"
-            )
-        runs = {opened[name].get("aligned") for name in names}
-        if len(runs) == 1 and runs != {""}:
-            return
-
-        def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
-            return self._ask([name], "align", {"step": step, "payload": payload})[name]["reply"]
-
-        align(names, ask, at_once=True)
+            raise RunError(f"party {name!r} has no id column in the job, others have: give each one, or none")
+        align_sites(self.site, names, opened)
 
     def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
         return ask_all(self.site, names, step, payload)

@@ -15,7 +15,7 @@ from tacit.errors import RunError
 from tacit.federation.journal import Journal, Record
 from tacit.federation.own_data import OwnRows, open_node
 from tacit.federation.parts import write_certificate, write_part
-from tacit.federation.site import Ask, Payload, Task
+from tacit.federation.site import Ask, Payload, Task, own_data
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import GraphPlan
 from tacit.plan.from_job import plan_nodes
@@ -63,7 +63,8 @@ class NodeWork:
 
     def open(self, payload: Payload) -> dict[str, Any]:
         """Read the site's file."""
-        self.own = open_node(self.task.job, self.task.name, self.task.data)
+        with own_data():
+            self.own = open_node(self.task.job, self.task.name, self.task.data)
         shard = self.own.shard
         names = hashlib.sha256("\n".join(shard.columns).encode()).hexdigest()
         rows, columns = shard.features.shape
@@ -117,6 +118,7 @@ class NodeWork:
         record = self.journal.find(round_, f"round {round_}")
         if record is None:
             record = self._play(round_, self._inbox(round_ - 1))
+        self.task.gate.released(self.task.run, round_, sent_digest(record.states["node"]))  # once, whatever died before
         sent = self._send(round_, self._outbox(record))
         with self.lock:
             for old in [number for number in self.inboxes if number < round_ - 1]:
@@ -133,7 +135,6 @@ class NodeWork:
             self.outboxes[round_] = node.answer(round_, inbox)
         record = Record(round_, f"round {round_}", {}, {"node": node.state()})
         self.journal.write(record)
-        self.task.gate.released(self.task.run, round_, sent_digest(record.states["node"]))
         return record
 
     def _outbox(self, record: Record) -> Outbox:

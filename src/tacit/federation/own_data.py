@@ -20,7 +20,6 @@ from tacit.data.table import Table
 from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.job import Job
-from tacit.job.memory import check_as_they_are
 from tacit.problem.losses import get_loss
 from tacit.runtime.labels import Labels, encode_labels
 from tacit.types import Matrix, Shard
@@ -106,7 +105,6 @@ def open_file(job: Job, name: str, data: Path, dask: ClusterAddress | None = Non
     spec = own_spec(job, name, data)
     label = next(party.label for party in job.parties if party.label is not None)
     if dask is not None:
-        check_as_they_are(job, "a site with dask")
         source = ClusterFile(spec, ".", label or "")
         return FileOnCluster(job, spec, source.table, source.features, connect(dask), source)
     table = read_training_table(spec, ".")

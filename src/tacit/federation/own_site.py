@@ -20,7 +20,9 @@ def own_site(kit: Kit, ask: Ask) -> Site:
     data = settings.get("data")
     if not isinstance(data, str):
         raise InputError(f"{show(kit.name)} has no data file: start it with tacit join KIT --data FILE")
-    return Site(kit.name, Path(data), kit.jobs, SiteGate(kit), ask, own_cluster(settings))
+    new = settings.get("predict")
+    gate, rows = SiteGate(kit), None if new is None else Path(new)
+    return Site(kit.name, Path(data), kit.jobs, gate, ask, rows, own_cluster(settings))
 
 
 def own_cluster(settings: Mapping[str, Any]) -> ClusterAddress | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from tacit.data.encode.saved import to_record
 from tacit.errors import RunError
 from tacit.privacy.certificate import Certificate
 from tacit.runtime.encoded import with_encoding
-from tacit.runtime.files import write_json, write_text
+from tacit.runtime.files import read_json, write_json, write_text
 from tacit.runtime.model import PartyModel
 from tacit.runtime.saved import MODEL, party_record
 from tacit.runtime.store import CERTIFICATE, CERTIFICATE_TEXT
 from tacit.runtime.versions import versions
 from tacit.types import Shard
+
+ABOUT = "about.json"
 
 
 def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encoding | None) -> None:
@@ -28,6 +30,27 @@ def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encod
     (folder / MODEL).mkdir(exist_ok=True)
     schema = None if encoding is None else to_record(encoding.encoder)
     write_json(folder / MODEL / f"{model.name}.json", {**party_record(model, id_), "schema": schema})
+
+
+def write_about(folder: Path, lead: str, parties: Sequence[str]) -> None:
+    """Keep who led a run and who took part: who may ask for predictions by its model."""
+    write_json(folder / ABOUT, {"lead": lead, "parties": list(parties)})
+
+
+def check_about(folder: Path, lead: str, parties: Sequence[str]) -> None:
+    """Refuse predictions for anybody but who led the training, or among other parties.
+
+    Raises
+    ------
+    RunError
+    """
+    if not (folder / ABOUT).is_file():
+        raise RunError(f"there is no finished run {folder.name!r} at this site")
+    about = read_json(folder / ABOUT)
+    if about.get("lead") != lead or sorted(about.get("parties", [])) != sorted(parties):
+        raise RunError(
+            f"the run {folder.name!r} was led by another party, or had other parties: no scores for {lead!r}"
+        )
 
 
 def write_certificate(

@@ -8,13 +8,14 @@ import numpy as np
 
 import tacit
 from tacit.algorithms.base import Algorithm
-from tacit.alignment import Aligner, Alignment
 from tacit.errors import RunError
 from tacit.federation.journal import Journal, Record
+from tacit.federation.matching import Matching
 from tacit.federation.own_data import OwnFile, OwnRows, matrix_bytes, open_file
-from tacit.federation.parts import part_of, write_certificate, write_part
-from tacit.federation.site import Payload, Task
+from tacit.federation.parts import part_of, write_about, write_certificate, write_part
+from tacit.federation.site import Payload, Task, own_data
 from tacit.federation.wire import from_plain, to_plain
+from tacit.job.memory import check_as_they_are
 from tacit.plan import Plan
 from tacit.plan.budget import check_on_cluster
 from tacit.plan.from_job import plan_job
@@ -26,7 +27,6 @@ from tacit.runtime.result import QUIET
 from tacit.runtime.threads import fitting_threads
 from tacit.types import Arrays, Message
 
-ALIGNMENT = "alignment.npz"
 UNASKED = ("keys", "agree")  # about masks, which are never saved
 
 
@@ -36,8 +36,7 @@ class PartyWork:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.file: OwnFile | None = None
-        self.aligner: Aligner | None = None
-        self.alignment: Alignment | None = None
+        self.matching: Matching | None = None
         self.own: OwnRows | None = None
         self.plan: Plan | None = None
         self.party: Party | None = None  # None where the coordinator itself has this site's columns
@@ -64,44 +63,30 @@ class PartyWork:
 
     def open(self, payload: Payload) -> dict[str, Any]:
         """Read the site's file."""
-        self.file = open_file(self.task.job, self.task.name, self.task.data, self.task.dask)
-        self.alignment = self._kept_alignment()
-        aligned = "" if self.alignment is None else self.alignment.run
-        return {"rows": self.file.rows, "version": tacit.__version__, "aligned": aligned}
-
-    def _kept_alignment(self) -> Alignment | None:
-        """What was aligned before in this run, where the file is still the same."""
-        assert self.file is not None
-        path = self.task.folder / ALIGNMENT
-        if self.file.spec.id is None or not path.exists():
-            return None
-        found = Alignment.read(path)
-        found.check(self.file.ids, column=self.file.spec.id)
-        return found
+        task = self.task
+        if task.dask is not None:
+            check_as_they_are(task.job, "a site with dask")
+        with own_data():
+            file = self.file = open_file(task.job, task.name, task.data, task.dask)
+            if file.spec.id is not None:
+                self.matching = Matching(task.folder, task.name, task.job.names, file.ids, file.spec.id)
+        aligned = "" if self.matching is None else self.matching.run
+        return {"rows": file.rows, "version": tacit.__version__, "aligned": aligned}
 
     def align(self, payload: Payload) -> dict[str, Any]:
-        """One question of a private alignment; the first one begins it anew."""
-        file, task, step = self.file, self.task, str(payload["step"])
-        assert file is not None
-        if file.spec.id is None:
-            raise RunError(f"{task.name!r} has no ids in this job to align by")
-        if step == "size":
-            self.aligner = Aligner(task.name, file.ids, task.job.names, column=file.spec.id)
-        if self.aligner is None:
-            raise RunError("an alignment was not begun")
-        reply = self.aligner.answer(step, payload["payload"])
-        if self.aligner.alignment is not None:
-            self.alignment = self.aligner.alignment
-            self.alignment.write(task.folder / ALIGNMENT)
-            self.aligner = None
-        return {"reply": reply}
+        """One question of a private alignment."""
+        if self.matching is None:
+            raise RunError(f"{self.task.name!r} has no ids in this job to align by")
+        return self.matching.answer(payload)
 
     def shape(self, payload: Payload) -> dict[str, Any]:
         """Pick the common rows and encode the columns."""
         assert self.file is not None
-        if (self.alignment is None) != (self.file.spec.id is None):
+        found = None if self.matching is None else self.matching.found
+        if self.matching is not None and found is None:
             raise RunError(f"the rows of {self.task.name!r} were not aligned")
-        self.own = self.file.take(None if self.alignment is None else self.alignment.rows)
+        with own_data():
+            self.own = self.file.take(None if found is None else found.rows)
         features = self.own.shard.features
         return {"rows": features.shape[0], "columns": features.shape[1], "bytes": matrix_bytes(features)}
 
@@ -152,6 +137,7 @@ class PartyWork:
         record = self.journal.find(message.round, asked)
         if record is None:
             record = self._answer(message, asked)
+        self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
         if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
             self.sent = self.party.release(message, record.answer)
         return {"message": to_plain(self.sent)}
@@ -163,7 +149,6 @@ class PartyWork:
             answer: Arrays = dict(self.party.work(message))  # type: ignore[arg-type]
         record = Record(message.round, asked, answer, self._states())
         self.journal.write(record)
-        self.task.gate.released(self.task.run, message.round, arrays_digest(answer))
         return record
 
     def end(self, payload: Payload) -> dict[str, Any]:
@@ -179,6 +164,7 @@ class PartyWork:
             model = PartyModel(party.name, party.columns, party.coef, party.offset, party.clip)
         folder, encoding = self.task.folder, self.own.encoding
         write_part(folder, model, self.file.spec.id, encoding)
+        write_about(folder, self.task.lead, self.task.job.names)
         write_certificate(folder, self.plan.certificate(), self.task.name, encoding, shared=False)
         return {}
 

@@ -17,7 +17,7 @@ KEYS = ("server.crt", "server.key", "client.crt", "client.key", "rootCA.pem")
 # A job may name these classes and no others; a name that ends in a dot stands for the classes of that module.
 ALLOWED_CLASSES = (
     "tacit.federation.flare.",
-    "tacit.runtime.engines.flare_roll_call.",
+    "tacit.federation.flare_roll_call.",
     "nvflare.collab.runtime.controller.CollabController",
     "nvflare.collab.runtime.executor.CollabExecutor",
 )
@@ -38,6 +38,7 @@ def write_settings(kit: Kit) -> None:
     write_json(local / "resources.json", _server_resources(kit) if server else _client_resources())
     write_json(local / "authorization.json", _rights())
     write_json(local / "log_config.json", _logging())
+    write_json(local / "comm_config.json", {"allow_adhoc_conns": False})  # everything goes through the server
     if server and kit.admin.is_dir():
         (kit.admin / "local").mkdir(exist_ok=True)
         write_json(kit.admin / "startup" / "fed_admin.json", _admin(kit))
@@ -66,7 +67,7 @@ def _guards() -> dict[str, Any]:
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": list(ALLOWED_CLASSES),
         "app_validator": {
-            "path": "tacit.runtime.engines.flare_policy.JobCheck",
+            "path": "tacit.federation.flare_policy.JobCheck",
             "args": {"allowed": list(ALLOWED_CLASSES)},
         },
     }
@@ -80,7 +81,7 @@ def _client_resources() -> dict[str, Any]:
         "allow_log_streaming": False,
         "client": {"retry_timeout": 30, "compression": "Gzip"},
         "components": [
-            _component("orders", "tacit.runtime.engines.flare_policy.OnlyJobs"),
+            _component("orders", "tacit.federation.flare_policy.OnlyJobs"),
             _component("resource_manager", managers, num_of_gpus=0, mem_per_gpu_in_GiB=0, expiration_period=300),
             _component("resource_consumer", consumer),
             _component("process_launcher", _COMMON + "job_launcher.client_process_launcher.ClientProcessJobLauncher"),

@@ -56,6 +56,8 @@ class Supervisor:
         self.token = secrets.token_hex(16)
         self.log = kit.logs / f"{kit.role}.log"
         self._stop = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._from = 0  # where in the log the next look begins
 
     def stop(self) -> None:
         """End `run` soon; may be called from anywhere."""
@@ -78,7 +80,7 @@ class Supervisor:
             try:
                 self._keep_going()
             finally:
-                end_processes(self.token)
+                self._end()
                 _pid_file(self.kit).unlink(missing_ok=True)
 
     def _check_certificate(self) -> None:
@@ -99,7 +101,7 @@ class Supervisor:
             code = self._watch(self._start())
             if self._stop.is_set():
                 return
-            end_processes(self.token)  # jobs of a dead site cannot go on
+            self._end()  # jobs of a dead site cannot go on
             deaths = 1 if time.monotonic() - began > LIVED else deaths + 1
             pause = min(2.0 ** (deaths - 1), LONGEST_PAUSE)
             self.say(f"{self.kit.name} died (exit code {code}): starting it again in {pause:.0f} s; see {self.log}")
@@ -131,7 +133,15 @@ class Supervisor:
         write_json(
             _pid_file(self.kit), {"supervisor": os.getpid(), "site": process.pid, "token": self.token}, secret=True
         )
+        self._process = process
         return process
+
+    def _end(self) -> None:
+        """End all processes of this start, and take note of the end of our own child."""
+        end_processes(self.token)
+        if self._process is not None:
+            self._process.wait(PATIENCE)
+            self._process = None
 
     def _watch(self, process: subprocess.Popen[bytes]) -> int | None:
         """Wait for the end of the process, or of everything; say once when it is ready."""
@@ -147,9 +157,12 @@ class Supervisor:
         return process.poll()
 
     def _new_output(self) -> str:
+        """What came since the last look, and a little before, where a line may have been cut."""
         with open(self.log, "rb") as log:
             log.seek(self._from)
-            return log.read().decode("utf-8", "replace")
+            new = log.read()
+            self._from = max(self._from, log.tell() - 100)
+        return new.decode("utf-8", "replace")
 
     def _ready_line(self) -> str:
         kit = self.kit

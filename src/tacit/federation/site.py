@@ -21,19 +21,22 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import tacit
-from tacit.data.cluster import ClusterAddress
+from tacit.data.cluster import ClusterAddress, ClusterDataError, ClusterGoneError
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError, RunError
 from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import GraphPlan, Plan
+from tacit.runtime.files import write_text
 
+PROBLEM = "problem.txt"
 Payload = Mapping[str, Any]
 Ask = Callable[[Sequence[str], str, Payload], dict[str, dict[str, Any]]]
 
@@ -44,6 +47,9 @@ class Gate(Protocol):
     def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str) -> None:
         """Return where the site takes part in the run; raise `RunError` where it does not."""
 
+    def allow_scores(self, run: str, party: str, lines: Sequence[str]) -> None:
+        """Return where the site lets its scores leave; raise `RunError` where it does not."""
+
     def released(self, run: str, number: int, digest: str) -> None:
         """Take down that a release is about to leave."""
 
@@ -52,6 +58,9 @@ class OpenGate:
     """Takes part in everything: for tests, and for parties of one process."""
 
     def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str) -> None:
+        """Yes."""
+
+    def allow_scores(self, run: str, party: str, lines: Sequence[str]) -> None:
         """Yes."""
 
     def released(self, run: str, number: int, digest: str) -> None:
@@ -98,6 +107,22 @@ class Task:
             )
 
 
+class OwnDataError(InputError):
+    """Something is wrong with a site's own data; the line may quote them, so it does not travel."""
+
+
+STAYS = (OwnDataError, ClusterDataError, ClusterGoneError)  # what is said of a cluster names machines and files
+
+
+@contextmanager
+def own_data() -> Iterator[None]:
+    """What goes wrong inside is about the site's own data."""
+    try:
+        yield
+    except InputError as error:
+        raise OwnDataError(str(error)) from error
+
+
 class Work(Protocol):
     """A site's part in one run, by the split of the job."""
 
@@ -129,15 +154,25 @@ class Site:
     gate : Gate
     ask : callable
         Asks other sites: names, step, payload -> their replies.
-    dask : ClusterAddress, optional
+    new : Path or None
+        Its own file of rows to predict; None for the file it trains on.
+    dask : ClusterAddress or None
         Its own cluster, where its rows outgrow the machine.
     """
 
     def __init__(
-        self, name: str, data: Path, folder: Path, gate: Gate, ask: Ask, dask: ClusterAddress | None = None
+        self,
+        name: str,
+        data: Path,
+        folder: Path,
+        gate: Gate,
+        ask: Ask,
+        new: Path | None = None,
+        dask: ClusterAddress | None = None,
     ) -> None:
         self.name, self.data, self.folder, self.gate, self.ask, self.dask = name, data, folder, gate, ask, dask
-        self.task: Task | None = None
+        self.new = data if new is None else new
+        self.open_run = ""
         self.work: Work | None = None
         self.busy = threading.RLock()
 
@@ -153,10 +188,18 @@ class Site:
             with self.busy:
                 return self._step(step, payload, caller)
         except (InputError, RunError) as error:
-            return {"error": one_line(error)}
+            return {"error": self.told(error)}
         except Exception as error:  # the text of any other error may quote data: its type does not
             logging.getLogger(__name__).exception("step %r failed", step[:40])
             return {"error": f"{type(error).__name__} in step {step[:40]!r}: see the log of {self.name!r}"}
+
+    def told(self, error: InputError | RunError) -> str:
+        """What others are told of an error; one that may quote own data is written down for this organisation alone."""
+        if not isinstance(error, STAYS):
+            return one_line(error)
+        if self.open_run:
+            write_text(self.folder / self.open_run / PROBLEM, one_line(error) + "\n", secret=True)
+        return "it cannot use its own data; why is told there, by tacit status"
 
     def _step(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
         if step == "open":
@@ -166,27 +209,18 @@ class Site:
         return self.work.handle(step, payload, caller)
 
     def _open(self, payload: Payload, caller: str) -> dict[str, Any]:
-        job, run = read_text(payload.get("job")), check_run(payload.get("run"))
-        if caller != lead_of(job):
-            raise RunError(f"{caller!r} does not lead this job, {lead_of(job)!r} does: refused")
+        from tacit.federation.works import make_work  # it knows all kinds of work, which know this file
+
         if payload.get("version") != tacit.__version__:
             raise RunError(
                 f"{caller!r} runs tacit {show(payload.get('version'))}, {self.name!r} runs {tacit.__version__}: "
                 "install the same version everywhere"
             )
-        folder = self.folder / run
-        folder.mkdir(parents=True, exist_ok=True)
-        self.task = Task(run, job, self.name, self.data, folder, caller, self.gate, self.dask)
-        self.work = make_work(self.task, self.ask)
+        run, text = check_run(payload.get("run")), payload.get("job")
+        (self.folder / run).mkdir(parents=True, exist_ok=True)
+        self.open_run = run
+        self.work = make_work(self, run, text, caller)
         return self.work.handle("open", payload, caller)
-
-
-def make_work(task: Task, ask: Ask) -> Work:
-    """The work of a site, by the split of the job."""
-    from tacit.federation.node_work import NodeWork
-    from tacit.federation.party_work import PartyWork
-
-    return PartyWork(task) if task.job.split == "features" else NodeWork(task, ask)
 
 
 def read_text(text: object) -> Job:

@@ -95,8 +95,8 @@ class Job:
     secure_aggregation : bool
         Whether the parties' numbers travel under masks, so that only their sum can be read.
     memory : str or None
-        How much the process may take, such as "2GB": rows of Parquet files are then left on disk, and their numbers
-        are used as they are (`scale = "none"`). None reads all rows into memory.
+        How much the process may take, such as "2GB": rows of Parquet and LIBSVM files are then left on disk. None
+        reads all rows into memory.
     holdout : float
         Part of the rows that is not trained on, so that the model can be tried on them; chosen by id, whatever the
         order of rows. 0 trains on all.

@@ -143,6 +143,7 @@ def make_plan(
     reason = unbounded_reason(the_loss, regularizer, float(alpha))
     if reason:
         raise InputError(reason)
+    widths = columns or (0,) * len(party_names)
     problem = Problem(
         loss=the_loss,
         regularizer=regularizer,
@@ -152,7 +153,7 @@ def make_plan(
         rows=rows,
         tol=float(tol),
         rho=_check_rho(rho, the_loss, len(party_names), rows, row_weights),
-        max_window=_window(rows, input_bytes) if memory is None else fitting_window(memory, rows, len(party_names)),
+        max_window=_window(rows, input_bytes) if memory is None else fitting_window(memory, rows, widths),
         row_weights=row_weights,
         seed=seed,
         sums_only=bool(secure_aggregation),
@@ -161,8 +162,7 @@ def make_plan(
     chosen = _choose_method(method, problem, columns)
     if memory is not None:
         check_lean(chosen, private=privacy is not None, secure=bool(secure_aggregation))
-    widths, masked = columns or (0,) * len(party_names), bool(secure_aggregation)
-    sizes = Sizes(party_names, holder or party_names[0], rows, widths, int(max_rounds), masked)
+    sizes = Sizes(party_names, holder or party_names[0], rows, widths, int(max_rounds), bool(secure_aggregation))
     private = _check_unused(plan_privacy(privacy, problem, sizes), method, rho, int(max_rounds))
     _check_secure(secure_aggregation, party_names, private)
     return Plan(problem, chosen, party_names, int(max_rounds), private, bool(secure_aggregation))

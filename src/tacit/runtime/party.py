@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from tacit.algorithms.base import Algorithm, PartySide
+from tacit.algorithms.make_block import make_block
 from tacit.algorithms.rows import RowClip
-from tacit.algorithms.streamed import make_block
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,8 @@ class SavedModel:
         What the certificate of a private run says about predictions that it does not cover.
     encoders : tuple of Encoder or None
         How each party's columns become the model's; None where they are the same.
+    names : tuple of str
+        All parties of the job, those too whose part was not read.
     """
 
     loss: str
@@ -61,6 +63,7 @@ class SavedModel:
     predictions_for: str | None = None
     not_covered: tuple[str, ...] = ()
     encoders: tuple[Encoder | None, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def specs(self) -> tuple[PartySpec, ...]:
@@ -90,22 +93,28 @@ def predict(model: SavedModel, data: PredictionData) -> Predictions:
     """Predict new rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         score = model.score(data.shards)
+    return predictions_of(model, data.ids, score)
+
+
+def predictions_of(model: SavedModel, ids: npt.NDArray[Any] | None, score: Vector) -> Predictions:
+    """Predictions from the scores of all parties together."""
+    with np.errstate(over="ignore", invalid="ignore"):
         values = np.exp(score) if model.task == "counts" else score
     if not np.all(np.isfinite(score)):
         row = int(np.flatnonzero(~np.isfinite(score))[0])
         raise InputError(f"the score of row {row + 1} is not finite: its values are too large for the model")
     if model.task != "classification":
-        return Predictions(data.ids, score, values.tolist(), None)
+        return Predictions(ids, score, values.tolist(), None)
     negative, positive = model.classes
     labels = [positive if above else negative for above in (score > 0).tolist()]
-    return Predictions(data.ids, score, labels, expit(score) if LOSSES[model.loss].log_odds else None)
+    return Predictions(ids, score, labels, expit(score) if LOSSES[model.loss].log_odds else None)
 
 
 # --- reading -----------------------------------------------------------------------------------------
 
 
-def load_model(path: str | Path) -> SavedModel:
-    """Read the model of a finished run.
+def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedModel:
+    """Read the model of a finished run; with `own`, the parts of these parties alone, where columns are split.
 
     Raises
     ------
@@ -121,7 +130,8 @@ def load_model(path: str | Path) -> SavedModel:
         raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
     names = _texts(file, record, "parties")
     whole = _is_whole(file, record)
-    pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in names]
+    read = [name for name in names if own is None or name in own]
+    pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in read]
     return SavedModel(
         loss=loss,
         task=task,
@@ -132,7 +142,13 @@ def load_model(path: str | Path) -> SavedModel:
         predictions_for=_predictions_for(file, record, names),
         not_covered=_not_covered(run / CERTIFICATE),
         encoders=tuple(encoder for _, _, encoder in pairs),
+        names=names,
     )
+
+
+def load_part(file: Path) -> Part:
+    """Read one party's part of a model by itself: the part, its id column, and how its columns are encoded."""
+    return _party(file.parent, _text(file, _read(file), "party"), file)
 
 
 def _is_whole(file: Path, record: dict[str, Any]) -> bool:
@@ -145,10 +161,10 @@ def _is_whole(file: Path, record: dict[str, Any]) -> bool:
     return split == SAMPLES
 
 
-_Part = tuple[PartyModel, str | None, Encoder | None]
+Part = tuple[PartyModel, str | None, Encoder | None]
 
 
-def _consensus(file: Path, record: dict[str, Any]) -> _Part:
+def _consensus(file: Path, record: dict[str, Any]) -> Part:
     """The model of whole rows: one file is enough to predict, and it needs no ids."""
     columns, coef = _coefficients(file, record)
     model = PartyModel(ROWS, columns, coef, 0.0, _clip(file, record.get("clip"), len(columns)))
@@ -199,7 +215,7 @@ def _check_finished(run: Path) -> None:
     _read(run / RESULT)
 
 
-def _party(folder: Path, name: str, joint: Path) -> _Part:
+def _party(folder: Path, name: str, joint: Path) -> Part:
     if Path(name).name != name or "\0" in name:
         raise damaged(joint, f"{show(name)} is no name of a party")
     file = folder / f"{name}.json"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms.base import Algorithm
+from tacit.algorithms.make_block import make_block
 from tacit.algorithms.memory.lean import WindowView
-from tacit.algorithms.streamed import make_block
 from tacit.errors import InputError, RunError
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate

@@ -38,7 +38,7 @@ from tacit.data.cluster import ClusterGoneError
 from tacit.data.cluster_rows import ClusterRows
 from tacit.data.encode.fit import Encoding
 from tacit.data.holdout import HeldOut
-from tacit.data.rows_on_disk import StreamedRows
+from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.job import Job, read_job
@@ -375,7 +375,7 @@ def _section(record: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _digest(matrix: Any) -> str:
-    return matrix.sha256 if isinstance(matrix, (StreamedRows, ClusterRows)) else _sha256(_arrays_of(matrix))
+    return matrix.sha256 if isinstance(matrix, (RowsOnDisk, ClusterRows)) else _sha256(_arrays_of(matrix))
 
 
 def _arrays_of(matrix: Any) -> list[npt.NDArray[Any]]:

@@ -23,6 +23,7 @@ from tacit.data.encode.cells import (
 )
 from tacit.data.encode.columns import JOB, ROWS, BucketColumn, CategoryColumn, Column, NumberColumn
 from tacit.data.encode.encoder import Encoder
+from tacit.data.encode.moments import RunningMoments, moments
 from tacit.data.encode.spec import CATEGORY, DATE, MISSING, NUMBER, OTHER, ColumnSpec, EncodeRules
 from tacit.data.encode.stated import (
     known_specs,
@@ -207,30 +208,32 @@ def _fit_number(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -> 
         public = stated_column(spec)
         assert isinstance(public, NumberColumn)
         return replace(public, missing=missing, source=_source(spec)), fact
-    mean, deviation = moments(values)
+    bounds = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    scale = rules.scale_of(False)
+    return scaled_column(spec.name, bounds, *moments(values), scale, missing=missing, days=days), fact
+
+
+def scaled_column(
+    name: str, bounds: tuple[float, float], mean: float, deviation: float, scale: str, **more: bool
+) -> NumberColumn:
+    """A column of numbers with constants from rows: of their range, mean and deviation."""
     centre, divisor = 0.0, 1.0
-    if rules.scale_of(False) == "standard":
+    if scale == "standard":
         centre, divisor = mean, deviation
-    elif rules.scale_of(False) == "range" and values.size:
-        low, high = float(values.min()), float(values.max())
+    elif scale == "range":
+        low, high = bounds
         centre, divisor = low / 2 + high / 2, high / 2 - low / 2
-    return NumberColumn(spec.name, centre, divisor or 1.0, mean, None, None, missing, days, ROWS), fact
+    return NumberColumn(name, centre, divisor or 1.0, mean, source=ROWS, **more)
 
 
-def moments(values: Vector) -> tuple[float, float]:
-    """Mean and deviation, without overflow, and the same in whatever order the values stand (up to rounding)."""
-    if values.size == 0:
-        return 0.0, 0.0
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        return low, 0.0
-    exponent = int(np.frexp(max(abs(low), abs(high)))[1])
-    scaled = np.ldexp(values, -exponent)  # within -1 .. 1; a power of 2 costs no digit
-    start = np.ldexp(low, -exponent)
-    shifted = scaled - start  # so that no digit is lost where the values are large and near each other
-    mean = float(shifted.mean())
-    deviation = float(np.sqrt(np.mean((shifted - mean) ** 2)))
-    return float(np.ldexp(start + mean, exponent)), float(np.ldexp(deviation, exponent))
+def encoding_of_moments(names: Sequence[str], unused: Sequence[str], seen: RunningMoments, scale: str) -> Encoding:
+    """The encoding of columns of numbers without blanks, of which all rows were seen."""
+    constants = zip(names, seen.low.tolist(), seen.high.tolist(), *(m.tolist() for m in seen.found()), strict=True)
+    columns = [
+        scaled_column(name, (low, high), mean, deviation, scale) for name, low, high, mean, deviation in constants
+    ]
+    facts = {name: Fact(constant=bool(alike)) for name, alike in zip(names, seen.low == seen.high, strict=True)}
+    return Encoding(Encoder(tuple(columns), tuple(unused)), facts)
 
 
 def _fit_category(

@@ -15,7 +15,7 @@ __all__ = ["Caller", "Present"]
 class Caller:
     """Asks every site, at the server."""
 
-    @collab.main  # type: ignore[untyped-decorator]
+    @collab.main
     def run(self) -> dict[str, Any]:
         """Ask, and return the answers by site."""
         answers = dict(collab.clients(timeout=30).present())
@@ -26,7 +26,7 @@ class Caller:
 class Present:
     """Answers, at a party."""
 
-    @collab.publish  # type: ignore[untyped-decorator]
+    @collab.publish
     def present(self) -> str:
         """Return the version, and whether the site's kit is known."""
         return f"{__version__} {'with' if os.environ.get('TACIT_KIT') else 'without'} kit"

@@ -26,7 +26,7 @@ SIGNATURES = (NVFLARE_SIG_FILE, NVFLARE_SUBMITTER_CRT_FILE)  # FLARE puts them i
 SECTIONS = {"format_version", "workflows", "executors", "components", "task_data_filters", "task_result_filters"}
 NAMES_A_CLASS = ("path", "class_path", "name")
 MOST_BYTES = 64 * 1024 * 1024
-# Orders of the server that a job needs; without the others it cannot change logging, run shell commands, or stop a site.
+# The server's orders that a job needs; without the others it cannot change logging, show files or stop a site.
 ORDERS = {
     "ClientStatusProcessor",
     "AbortAppProcessor",
@@ -94,7 +94,7 @@ class JobCheck(AppValidator):  # type: ignore[misc]
         if not isinstance(path, str) or "name" in component or "class_path" in component:
             raise ValueError(f"{name} names a class by something else than path")
         module, _, wanted = path.rpartition(".")
-        if path in self.allowed:
+        if path in self.allowed and wanted:
             return
         if f"{module}." not in self.allowed:
             raise ValueError(f"it names the class {path!r}, which is not allowed here")
@@ -106,8 +106,8 @@ class JobCheck(AppValidator):  # type: ignore[misc]
 class OnlyJobs(FLComponent):  # type: ignore[misc]
     """A site that takes only the orders that jobs need.
 
-    FLARE's server may tell a site to change its logging, which can run code, to show files, or to stop, and
-    the site believes what the server says about who asked. Made at the start of a site, before it connects.
+    FLARE's server may tell a site to show its files, to change its logging, or to stop, and the site believes
+    what the server says about who asked. Made at the start of a site, before it connects.
     """
 
     def __init__(self) -> None:

@@ -1,0 +1,160 @@
+"""What an organisation sees of its own part in a federation: its process, certificate, budget and runs. No values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tacit.errors import InputError
+from tacit.federation.budget import BudgetBook, read_limits
+from tacit.federation.consent import PENDING
+from tacit.federation.journal import Journal
+from tacit.federation.kit import PARTY, Kit
+from tacit.federation.outcome import read_outcome, read_progress
+from tacit.federation.processes import running
+from tacit.federation.site import PROBLEM
+from tacit.privacy.events import UNITS
+from tacit.privacy.wording import up
+from tacit.runtime.saved import MODEL
+from tacit.runtime.store import RESULT, TRACE
+from tacit.runtime.trace_file import read_trace
+
+WAITING, GOING, ENDED, FAILED, REFUSED = "waits for your yes", "going on", "ended", "failed", "refused"
+STATES = (WAITING, GOING, ENDED, FAILED, REFUSED)
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One run, as this site knows it.
+
+    Attributes
+    ----------
+    run : str
+    state : str
+        One of `STATES`.
+    step : int
+        The last exchange or round that is on this site's disk.
+    seconds, bytes : float, int
+        Time and payload so far, where this site leads the run; 0 elsewhere.
+    note : str
+        What is wrong, for this organisation alone.
+    """
+
+    run: str
+    state: str
+    step: int = 0
+    seconds: float = 0.0
+    bytes: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Status:
+    """A kit at one moment."""
+
+    kit: Kit
+    running: bool
+    days: float
+    runs: tuple[RunStatus, ...] = ()
+    spent: tuple[tuple[str, float, float, float], ...] = field(default=())  # unit, epsilon, delta, spent
+    releases: int = 0
+
+    def lines(self) -> list[str]:
+        """For people."""
+        kit = self.kit
+        verb = "join" if kit.role == PARTY else "serve"
+        state = "running" if self.running else f"not running: tacit {verb} {kit.path}"
+        lines = [f"{kit.name} of federation {kit.federation}: {state}"]
+        lines.append(f"certificate: valid for {self.days:.0f} days" if self.days > 0 else "certificate: EXPIRED")
+        if kit.role == PARTY:
+            lines.append(f"data: {kit.settings().get('data', 'none: tacit join KIT --data FILE')}")
+            for unit, epsilon, delta, spent in self.spent:
+                lines.append(f"budget for each {unit}: epsilon {up(spent)} of {epsilon:g} spent, at delta {delta:g}")
+            if not self.spent:
+                lines.append("budget: none set ([budget] in site.toml)")
+            lines.append(f"releases so far: {self.releases}")
+        lines += [f"run {one.run}: {_words(one)}" for one in self.runs] or ["no runs yet"]
+        return lines
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        runs = [
+            {"run": one.run, "state": one.state, "step": one.step, "seconds": one.seconds, "bytes": one.bytes}
+            for one in self.runs
+        ]
+        budget = [
+            {"unit": unit, "epsilon": epsilon, "delta": delta, "spent": spent}
+            for unit, epsilon, delta, spent in self.spent
+        ]
+        return {
+            "site": self.kit.name,
+            "federation": self.kit.federation,
+            "running": self.running,
+            "certificate_days": self.days,
+            "budget": budget,
+            "releases": self.releases,
+            "runs": runs,
+        }
+
+
+def status_of(kit: Kit) -> Status:
+    """Look at a kit."""
+    spent, releases = _spent(kit) if kit.role == PARTY else ((), 0)
+    return Status(kit, running(kit), kit.certificate.days, tuple(_runs(kit)), spent, releases)
+
+
+def _spent(kit: Kit) -> tuple[tuple[tuple[str, float, float, float], ...], int]:
+    limits, allow = read_limits(kit.settings())
+    book = BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow)
+    spent = tuple(
+        (one.unit, one.limit.epsilon, one.limit.delta, one.before) for one in book.standings(dict.fromkeys(UNITS, ()))
+    )
+    return spent, len(book.releases())
+
+
+def _runs(kit: Kit) -> Iterator[RunStatus]:
+    folders = [path for path in kit.jobs.iterdir() if path.is_dir()] if kit.jobs.is_dir() else []
+    for folder in sorted(folders, key=lambda path: path.stat().st_mtime):
+        yield _at_party(folder) if kit.role == PARTY else _at_server(folder)
+
+
+def _at_server(folder: Path) -> RunStatus:
+    outcome, progress = read_outcome(folder), read_progress(folder) or {}
+    step, seconds = int(progress.get("round", 0)), float(progress.get("seconds", 0.0))
+    if outcome is None:
+        return RunStatus(folder.name, GOING, step, seconds)
+    if "refused" in outcome:
+        return RunStatus(folder.name, REFUSED, step, seconds, note=str(outcome["refused"]))
+    return RunStatus(folder.name, ENDED, int(outcome.get("rounds") or step), seconds)
+
+
+def _at_party(folder: Path) -> RunStatus:
+    rounds, seconds, sent = _trace(folder / TRACE)
+    if (folder / PENDING).exists():
+        return RunStatus(folder.name, WAITING)
+    if (folder / RESULT).exists() or (folder / MODEL).is_dir():
+        return RunStatus(folder.name, ENDED, rounds, seconds, sent)
+    if (folder / PROBLEM).exists():
+        return RunStatus(folder.name, FAILED, note=(folder / PROBLEM).read_text(encoding="utf-8").strip())
+    numbers = Journal(folder / "journal").numbers() if (folder / "journal").is_dir() else []
+    return RunStatus(folder.name, GOING, numbers[-1] if numbers else 0, seconds, sent)
+
+
+def _trace(path: Path) -> tuple[int, float, int]:
+    """Rounds, seconds and bytes of a run that this site leads."""
+    try:
+        trace = read_trace(path)
+    except InputError:
+        return 0, 0.0, 0
+    if not trace:
+        return 0, 0.0, 0
+    return len(trace), trace[-1].seconds, sum(row.bytes_down + row.bytes_up for row in trace)
+
+
+def _words(one: RunStatus) -> str:
+    words = one.state if one.state in (WAITING, FAILED, REFUSED) else f"{one.state}, step {one.step}"
+    if one.state == WAITING:
+        words += " (tacit accept KIT)"
+    return words + (f": {one.note}" if one.note else "")

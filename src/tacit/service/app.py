@@ -1,0 +1,148 @@
+"""The HTTP side of a party's service: paths, who may call them, and how refusals look."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, Path, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from prometheus_client import generate_latest
+
+from tacit import __version__
+from tacit.service.access import Door
+from tacit.service.answering import Answerer
+from tacit.service.guard import Guard, Metrics
+from tacit.service.refusals import RefusedError
+from tacit.service.wire import (
+    SESSION,
+    Agreed,
+    AskScores,
+    Health,
+    ModelCard,
+    OpenSession,
+    PassKeys,
+    Problem,
+    Scores,
+    SessionKey,
+)
+
+REASONS = {
+    400: "not a request",
+    401: "no token, or a wrong one",
+    403: "the party does not answer with these parties or keys",
+    404: "no such session",
+    408: "the request took too long to arrive",
+    409: "in conflict with an earlier request",
+    413: "too large",
+    422: "not as described",
+    429: "enough for now: see Retry-After",
+}
+router = APIRouter(prefix="/v1")
+bearer = HTTPBearer(auto_error=False)
+
+
+def _may_refuse(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": Problem, "description": REASONS[status]} for status in (*statuses, 408, 413)}
+
+
+_SCHEMA = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+IN_JSON: dict[int | str, dict[str, Any]] = {  # for the one path whose answers are plain text
+    status: {"content": _SCHEMA, "description": REASONS[status]} for status in (401, 408, 413)
+}
+
+
+def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> str:
+    """The name of the caller; refused without one."""
+    door: Door = request.app.state.door
+    caller = door.everybody
+    if door.tokens is not None:
+        caller = door.tokens.caller(None if given is None else given.credentials)
+    if caller is None:
+        raise RefusedError(401, "no token, or a wrong one: send Authorization: Bearer TOKEN")
+    request.state.caller = caller
+    return caller
+
+
+Caller = Annotated[str, Depends(who)]
+
+
+@router.get("/health", responses=_may_refuse())
+async def health() -> Health:
+    """Whether the service runs; open to everybody."""
+    return Health(status="ok")
+
+
+@router.get("/model", responses=_may_refuse(401))
+async def model(request: Request, caller: Caller) -> ModelCard:
+    """What may be known of the party's part of the model."""
+    return _answerer(request).card
+
+
+@router.get("/metrics", responses=IN_JSON, response_class=PlainTextResponse)
+async def metrics(request: Request, caller: Caller) -> PlainTextResponse:
+    """Counts for Prometheus: requests, times, and how many ids were answered."""
+    return PlainTextResponse(generate_latest(request.app.state.metrics.registry))
+
+
+@router.post("/sessions", responses=_may_refuse(400, 401, 403, 409, 422, 429))
+def open_session(request: Request, caller: Caller, body: OpenSession) -> SessionKey:
+    """Begin a session with other parties: the answer is this party's key for it."""
+    return _answerer(request).open(caller, body.session, body.parties)
+
+
+@router.post("/sessions/{session}/keys", responses=_may_refuse(400, 401, 403, 404, 409, 422))
+def pass_keys(
+    request: Request, caller: Caller, session: Annotated[str, Path(pattern=SESSION)], body: PassKeys
+) -> Agreed:
+    """Pass the keys of all parties on; the answer is their fingerprint."""
+    return Agreed(fingerprint=_answerer(request).agree(caller, session, body.keys))
+
+
+@router.post("/scores", responses=_may_refuse(400, 401, 403, 404, 409, 422, 429), response_model_exclude_none=True)
+def scores(request: Request, caller: Caller, body: AskScores) -> Scores:
+    """Scores of some ids, under masks; an unknown id counts as an average one, and nothing says so."""
+    answer, unknown = _answerer(request).answer(caller, body.session, body.number, body.ids)
+    request.state.ids, request.state.unknown = len(body.ids), unknown
+    request.app.state.metrics.ids.inc(len(body.ids))
+    return answer
+
+
+def make_app(answerer: Answerer, door: Door) -> FastAPI:
+    """The service of one party."""
+    app = FastAPI(
+        title="Tacit scores",
+        version=__version__,
+        summary="Scores of one party, under masks that cancel in the sum of all parties",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # they would load scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.answerer, app.state.door, app.state.metrics = answerer, door, Metrics()
+    app.include_router(router)
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(RequestValidationError, _not_as_described)
+    app.add_middleware(Guard, metrics=app.state.metrics)
+    return app
+
+
+def _answerer(request: Request) -> Answerer:
+    answerer: Answerer = request.app.state.answerer
+    return answerer
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse({"detail": str(error)}, error.status, headers)
+
+
+async def _not_as_described(request: Request, error: Exception) -> Response:
+    """One line that says where and why, without the value."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return JSONResponse({"detail": f"{where}: {first['msg']}"}, 422)

@@ -1,0 +1,206 @@
+"""The asking side: open a session between the parties, ask each for its masked scores, and add them up."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from pydantic import BaseModel
+
+from tacit.data.wording import listing, plural
+from tacit.errors import RunError
+from tacit.privacy.aggregation import unmask_sum
+from tacit.privacy.fixed_point import SHARE
+from tacit.runtime.own_scores import ABSENT
+from tacit.service.calling import AwayError, Line
+from tacit.service.wire import VERSION, Agreed, ModelCard, Scores, SessionKey, words_from_text
+from tacit.types import Vector, Words
+
+RENEW = 300.0  # seconds after which a new session is opened, well before the parties end the old one
+Reply_ = TypeVar("Reply_", bound=BaseModel)
+
+
+@dataclass(frozen=True, eq=False)
+class Reply:
+    """The sum of the parties' scores.
+
+    Attributes
+    ----------
+    total : Vector
+        One number for each id.
+    replaced : tuple of str
+        Parties that were away; each counts as `ABSENT`, the part of an average row.
+    fingerprint : str
+        Of the keys of the last session; empty where nothing was masked.
+    """
+
+    total: Vector
+    replaced: tuple[str, ...]
+    fingerprint: str
+
+
+class Asker:
+    """Somebody who asks.
+
+    Parameters
+    ----------
+    lines : mapping of str to Line
+        How each party is reached.
+    degrade : bool
+        Whether to go on without parties that are away; their peers must allow it.
+    """
+
+    def __init__(self, lines: Mapping[str, Line], *, degrade: bool = False) -> None:
+        self._lines, self._degrade = dict(lines), degrade
+        self._pool = ThreadPoolExecutor(max_workers=max(1, len(lines)))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._pool.shutdown()
+        for line in self._lines.values():
+            line.close()
+
+    def ask(self, ids: Sequence[str]) -> Reply:
+        """The sum of all parties' scores of each id.
+
+        Raises
+        ------
+        RunError
+            Where a party is away or refuses; the message names it.
+        """
+        cards, away = self._each(list(self._lines), lambda line: line.get("/v1/model", ModelCard))
+        self._check(cards)
+        self._accept(away)
+        meeting = self._meet(cards, away)
+        size = min((card.most_ids for card in cards.values()), default=1)
+        total = np.full(len(ids), ABSENT * len(away))
+        for start in range(0, len(ids), size):
+            if meeting.is_old:
+                meeting = self._renew(meeting, cards, start)
+            part = ids[start : start + size]
+            total[start : start + len(part)] += self._sum(meeting, part, start)
+        replaced = tuple(name for name in self._lines if name not in meeting.parties)
+        return Reply(total, replaced, meeting.fingerprint)
+
+    def _meet(self, cards: Mapping[str, ModelCard], away: Sequence[str]) -> _Meeting:
+        """Agree on keys; whoever goes away meanwhile is left out, as nothing was asked yet."""
+        alone = [name for name, card in cards.items() if card.least == 1]
+        masked = sorted(set(cards) - set(alone))
+        while True:
+            meeting = _Meeting(secrets.token_urlsafe(24), tuple(alone), tuple(masked), time.monotonic())
+            if not masked:
+                return meeting
+            gone = self._agree(meeting)
+            if not gone:
+                return meeting
+            away = [*away, *gone]
+            self._accept(away)
+            masked = [name for name in masked if name not in gone]
+
+    def _renew(self, old: _Meeting, cards: Mapping[str, ModelCard], done: int) -> _Meeting:
+        """A new session of the same parties, so that all rows are sums over the same ones."""
+        new = self._meet({name: cards[name] for name in old.parties}, [])
+        if new.parties != old.parties:
+            gone = set(old.parties) - set(new.parties)
+            raise RunError(f"{listing(sorted(gone))} went away after {plural(done, 'id')}: ask again for the rest")
+        return new
+
+    def _agree(self, meeting: _Meeting) -> list[str]:
+        """Let the parties of a meeting agree on keys; return who is gone."""
+        names, path = list(meeting.masked), "/v1/sessions"
+        body: dict[str, Any] = {"session": meeting.session, "parties": names}
+        keys, gone = self._each(names, lambda line: line.post(path, body, SessionKey))
+        if gone:
+            return gone
+        told = {"keys": [key.model_dump() for key in keys.values()]}
+        agreed, gone = self._each(names, lambda line: line.post(f"{path}/{meeting.session}/keys", told, Agreed))
+        prints = {one.fingerprint for one in agreed.values()}
+        if len(prints) > 1:
+            raise RunError("the parties agreed on different keys: somebody changed them on the way")
+        meeting.fingerprint = "" if gone else prints.pop()
+        return gone
+
+    def _sum(self, meeting: _Meeting, ids: Sequence[str], done: int) -> Vector:
+        """The sum for some ids, which is asked once: with fewer parties it would tell the score of who is missing."""
+        body: dict[str, Any] = {"number": meeting.number, "ids": list(ids)}
+        masked = body | {"session": meeting.session}
+        meeting.number += 1
+
+        def post(line: Line) -> Scores:
+            return line.post("/v1/scores", masked if line.name in meeting.masked else body, Scores, tries=2)
+
+        answers, gone = self._each(meeting.parties, post)
+        if gone:
+            raise RunError(
+                f"{listing(gone)} went away after {plural(done, 'id')}: ask again when it is back, since the others do "
+                "not answer for these ids without it"
+            )
+        total = np.zeros(len(ids))
+        for name in meeting.alone:
+            total += _plain(answers[name], len(ids))
+        if meeting.masked:
+            words = {name: _masked(answers[name], len(ids)) for name in meeting.masked}
+            total += unmask_sum(words, meeting.masked, SHARE)
+        return total
+
+    def _each(self, names: Sequence[str], call: Callable[[Line], Reply_]) -> tuple[dict[str, Reply_], list[str]]:
+        """Call several parties at once: their answers, and who is away."""
+        waiting = {name: self._pool.submit(call, self._lines[name]) for name in names}
+        found, away = {}, []
+        for name, answer in waiting.items():
+            try:
+                found[name] = answer.result()
+            except AwayError:
+                away.append(name)
+        return found, away
+
+    def _accept(self, away: Sequence[str]) -> None:
+        if len(away) == len(self._lines):
+            raise RunError(f"{listing(away)}: nobody is there; ask again later")
+        if away and not self._degrade:
+            raise RunError(f"{listing(away)} is away: ask again later, or count its part as average with --degrade")
+
+    def _check(self, cards: Mapping[str, ModelCard]) -> None:
+        for name, card in cards.items():
+            if card.party != name:
+                raise RunError(f"{self._lines[name].url} is {card.party}, not {name}: mend the address")
+            if card.version != VERSION:
+                raise RunError(f"{name} speaks version {card.version}, this is version {VERSION}: update one of them")
+
+
+@dataclass
+class _Meeting:
+    """Who answers in a session, and the number of the next request."""
+
+    session: str
+    alone: tuple[str, ...]
+    masked: tuple[str, ...]
+    opened: float
+    fingerprint: str = ""
+    number: int = 0
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        return (*self.alone, *self.masked)
+
+    @property
+    def is_old(self) -> bool:
+        return time.monotonic() - self.opened > RENEW
+
+
+def _plain(answer: Scores, count: int) -> Vector:
+    if answer.scores is None or len(answer.scores) != count or not np.all(np.isfinite(answer.scores)):
+        raise RunError(f"{answer.party} did not answer with {plural(count, 'score')}")
+    return np.array(answer.scores)
+
+
+def _masked(answer: Scores, count: int) -> Words:
+    try:
+        return words_from_text(answer.masked or "", count, SHARE.words)
+    except ValueError as error:
+        raise RunError(f"{answer.party} did not answer with {plural(count, 'masked score')}") from error
