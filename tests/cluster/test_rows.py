@@ -15,7 +15,7 @@ from tacit.algorithms.block import Block
 from tacit.algorithms.cluster import ClusterBlock
 from tacit.algorithms.make_block import make_block
 from tacit.data import cluster_rows
-from tacit.data.cluster import Cluster, ClusterAddress, connect
+from tacit.data.cluster import Cluster, ClusterAddress, ClusterDataError, connect
 from tacit.data.cluster_rows import ClusterFile, ClusterRows
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
@@ -143,10 +143,10 @@ def test_a_file_that_changed_is_not_read(cluster: Cluster, tmp_path: Path) -> No
     file = file_of(write(tmp_path / "a.parquet", matrix()))
     pieces = list(file.pieces())
     write(tmp_path / "a.parquet", matrix()[:-1])
-    with pytest.raises(InputError, match="not as it was"):
+    with pytest.raises(ClusterDataError, match="not as it was"):
         cluster.result(cluster.submit(cluster_rows.Piece.read, pieces[0], None))
     (tmp_path / "a.parquet").unlink()
-    with pytest.raises(InputError, match="a worker of the Dask cluster has no file"):
+    with pytest.raises(ClusterDataError, match="a worker of the Dask cluster has no file"):
         cluster.result(cluster.submit(cluster_rows.Piece.read, pieces[0], None))
 
 

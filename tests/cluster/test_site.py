@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.data import cluster_rows
-from tacit.data.cluster import ClusterAddress, connect
+from tacit.data import cluster, cluster_rows
+from tacit.data.cluster import ClusterAddress, ClusterDataError, ClusterGoneError, connect
 from tacit.errors import RunError
 from tests.cluster.local import Pair
 from tests.federation.loopback import Loopback
@@ -78,3 +78,25 @@ def test_what_does_not_go_with_a_cluster_is_refused(
     loop.sites["shop"].dask = ClusterAddress(address)
     with connect(ClusterAddress(address)), pytest.raises(RunError, match=expected):
         loop.run(job)
+
+
+def test_a_cluster_that_is_gone_is_told_at_home_alone(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
+    loop, problem = Loopback(files, tmp_path), tmp_path / "shop" / "run-00000001" / "problem.txt"
+    loop.sites["shop"].dask = ClusterAddress("tcp://127.0.0.1:9")
+    with pytest.raises(RunError, match="cannot use its own data"):
+        loop.run(text())
+    assert "127.0.0.1" not in str(loop.carried)
+    assert "cannot reach the Dask scheduler at tcp://127.0.0.1:9" in problem.read_text()
+    loop.sites["shop"].dask = None
+    loop.run(text())
+    assert not problem.exists()
+
+
+@pytest.mark.parametrize("kind", [ClusterDataError, ClusterGoneError])
+def test_what_a_worker_says_of_rows_stays_at_home(files: dict[str, Path], tmp_path: Path, kind: Any) -> None:
+    site = Loopback(files, tmp_path).sites["bank"]
+    assert "row 3" not in site.told(kind("column is infinite in row 3"))
+    assert site.told(RunError("the job has no row 3")) == "the job has no row 3"

@@ -48,7 +48,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_model_is_that_of_a_run_in_memory(pair: Pair, address: str, name: str, capfd: Any) -> None:
-    job, held, there = pair.write("rounds = 15", MODELS[name]), pair.folder / "held", pair.folder / "there"
+    job, held, there = pair.write("rounds = 8", MODELS[name]), pair.folder / "held", pair.folder / "there"
     assert train(job, held) == 0
     capfd.readouterr()
     assert train(job, there, "--dask", address) == 0
@@ -125,7 +125,13 @@ def test_cluster_that_is_gone_is_one_line_and_the_run_goes_on(
     assert train(job, whole, "--dask", address, "--quiet") == 0
     began = time.monotonic()
     with local_cluster() as own, monkeypatch.context() as patched:
-        kill_in_round(patched, 3, own.close)
+
+        def end() -> None:
+            here = cluster._OPEN[cluster.ClusterAddress(own.scheduler_address)]
+            here._client._timeout = 1.0  # that it looks for a scheduler which is gone
+            own.close()
+
+        kill_in_round(patched, 3, end)
         capfd.readouterr()
         assert train(job, broken, "--dask", own.scheduler_address, "--quiet", "--checkpoint-every", "0") == 1
     said = capfd.readouterr().err.splitlines()

@@ -219,6 +219,7 @@ class Site:
         run, text = check_run(payload.get("run")), payload.get("job")
         (self.folder / run).mkdir(parents=True, exist_ok=True)
         self.open_run = run
+        (self.folder / run / PROBLEM).unlink(missing_ok=True)  # it may have been mended since
         self.work = make_work(self, run, text, caller)
         return self.work.handle("open", payload, caller)
 
