@@ -14,15 +14,18 @@ import tacit
 from tacit.errors import RunError
 from tacit.federation.journal import Journal, Record
 from tacit.federation.own_data import OwnRows, open_node
-from tacit.federation.parts import write_certificate, write_part
+from tacit.federation.parts import write_about, write_certificate, write_part, write_whole
 from tacit.federation.site import Ask, Payload, Task, own_data
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import GraphPlan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest
+from tacit.runtime.files import write_json
 from tacit.runtime.graph.node import TO_ALL, TO_ONE, Node, Outbox
 from tacit.runtime.model import PartyModel
 from tacit.runtime.result import QUIET
+from tacit.runtime.saved import FORMAT
+from tacit.runtime.store import RESULT
 from tacit.runtime.threads import fitting_threads
 from tacit.types import Arrays, Message
 
@@ -183,8 +186,14 @@ class NodeWork:
         assert own is not None
         assert plan is not None
         folder = self.task.folder
-        write_part(folder, PartyModel(node.name, node.columns, node.coef, -node.intercept), None, own.encoding)
+        model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
+        assert own.labels is not None
+        write_part(folder, model, None, own.encoding)
+        write_whole(folder, plan, model, own.labels.classes, own.encoding)
+        write_about(folder, self.task.lead, self.task.job.names)
         write_certificate(folder, plan.certificate(), node.name, own.encoding, shared=True)
+        if self.task.name != self.task.lead:  # who writes it last, when all have ended
+            write_json(folder / RESULT, {"format": FORMAT, "rounds": self.journal.at})
         return {}
 
     def forget(self, payload: Payload) -> dict[str, Any]:
