@@ -13,7 +13,7 @@ from tacit.cli.main import main
 from tacit.errors import RunError
 from tacit.federation.budget import BudgetBook
 from tacit.federation.spending import events_of
-from tests.federation.loopback import Loopback
+from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 
 ROWS = 150
 
