@@ -8,6 +8,7 @@ from bench import (
     align,
     baselines,
     dense,
+    faults,
     fit_time,
     graph,
     graph_methods,
@@ -38,4 +39,5 @@ PARTS: dict[str, ModuleType] = {
     "graph-methods": graph_methods,
     "streamed": streamed,
     "align": align,
+    "faults": faults,
 }

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.errors import RunError
 from tacit.federation.kit import Kit
-from tacit.federation.outcome import OUTCOME, read_outcome, read_progress
+from tacit.federation.outcome import OUTCOME, read_outcome, read_progress, take_fault
 
 if TYPE_CHECKING:
     from tacit.federation.flare import Desk
@@ -112,13 +112,26 @@ class Driver:
         from tacit.federation.flare import write_job
 
         started = desk.system()[0]
-        with tempfile.TemporaryDirectory() as folder:
-            number = desk.submit(write_job(Path(folder), self.run, self.job, self.parties))
+        take_fault(self.folder)
+        number = self._running(desk)
+        if not number:
+            with tempfile.TemporaryDirectory() as folder:
+                number = desk.submit(write_job(Path(folder), self.run, self.job, self.parties))
         try:
             return self._look_on(desk, number, started)
         finally:
             if read_outcome(self.folder) is None:
                 desk.abort(number)
+
+    def _running(self, desk: Desk) -> str:
+        """The job of this run that runs everywhere, as another driver may have left it; others of it are ended."""
+        found = ""
+        for number in desk.unfinished(self.run):
+            if not found and desk.status(number) == "RUNNING" and not desk.without(number, self.parties):
+                found = number
+            else:
+                desk.abort(number)
+        return found
 
     def _look_on(self, desk: Desk, number: str, started: float) -> str:
         missing, seen = 0, False
@@ -127,6 +140,9 @@ class Driver:
             self._note_progress()
             if read_outcome(self.folder) is not None:
                 return "ended"
+            fault = take_fault(self.folder)
+            if fault:
+                return fault
             status = desk.status(number)
             if status.startswith("FINISHED"):
                 refused = [line for line in desk.refusals(number) if not line.endswith(": OK")]

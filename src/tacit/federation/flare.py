@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,19 +22,21 @@ from nvflare.collab.api.exceptions import CollabCallError
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.data.wording import one_line
-from tacit.errors import InputError, RunError
+from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.graph_lead import GraphLead
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.lead import StarLead
-from tacit.federation.outcome import write_outcome, write_progress
+from tacit.federation.once import Once
+from tacit.federation.outcome import write_fault, write_outcome, write_progress
 from tacit.federation.own_site import own_site
 from tacit.federation.site import Site, lead_of, read_text
 from tacit.runtime.files import write_json
 from tacit.types import TraceRow
 
-PATIENCE = {"begin": 86_400.0, "open": 3_600.0, "shape": 3_600.0, "align": 3_600.0}  # people decide; files are read
-ANSWER_SECONDS = 60.0  # then the step is asked for again: a step that was done is not done twice
-TRIES = 10
+PATIENCE = {"begin": 86_400.0}  # seconds for all tries of a step: people decide
+USUAL_PATIENCE = 3_600.0
+FIRST_WAIT, LONGEST_WAIT = 15.0, 600.0  # for an answer; then the step is asked for again, and is not done twice
+PAUSE = 0.5  # before that
 LEADING = 10 * 86_400.0
 CONTROLLER = "nvflare.collab.runtime.controller.CollabController"
 EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
@@ -51,7 +54,11 @@ class Meeting:
         folder = Kit.from_environment().jobs / self.run
         folder.mkdir(parents=True, exist_ok=True)
         leading = collab.get_clients([lead_of(read_text(self.job))])[0]
-        write_outcome(folder, leading(timeout=LEADING, secure=True).lead(run=self.run, job=self.job))
+        told = leading(timeout=LEADING, secure=True).lead(run=self.run, job=self.job)
+        if "fault" in told:
+            write_fault(folder, str(told["fault"]))
+        else:
+            write_outcome(folder, told)
 
     @collab.publish
     def progress(self, run: str, round_: int, seconds: float) -> None:
@@ -67,6 +74,7 @@ class Member:
         self._site: Site | None = None
         self._proxies: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._once, self._numbers = Once(), itertools.count(1)
 
     def _own(self) -> Site:
         with self._lock:
@@ -76,10 +84,10 @@ class Member:
             return self._site
 
     @collab.publish
-    def take(self, step: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """Do a step for the site that asks."""
-        caller = collab.caller
-        return self._own().handle(step, payload, caller)
+    def take(self, number: int, step: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Do a step for the site that asks, once for each of its numbers."""
+        site, caller = self._own(), collab.caller
+        return self._once.do(caller, int(number), lambda: site.handle(step, payload, caller))
 
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:
@@ -91,6 +99,8 @@ class Member:
         make = StarLead if read_text(job).split == "features" else GraphLead
         try:
             return {"done": make(site, run, job).go(observe=beat)}
+        except (FaultError, OSError) as error:  # nobody refused: the driver hands the job in again
+            return {"fault": one_line(error)}
         except (InputError, RunError) as error:
             return {"refused": one_line(error)}
 
@@ -102,16 +112,17 @@ class Member:
     def _ask_one(self, name: str, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         if name not in self._proxies:
             return {"error": f"{name!r} does not take part in this job"}
-        seconds = PATIENCE.get(step, ANSWER_SECONDS)
-        for left in reversed(range(TRIES)):
+        number, wait = next(self._numbers), FIRST_WAIT
+        until = time.monotonic() + PATIENCE.get(step, USUAL_PATIENCE)
+        while True:
             try:
-                reply = self._proxies[name](timeout=seconds, secure=True).take(step=step, payload=payload)
+                reply = self._proxies[name](timeout=wait, secure=True).take(number=number, step=step, payload=payload)
                 return reply if isinstance(reply, dict) else {"error": f"{name!r} sent something that is no answer"}
             except CollabCallError:
-                if not left:
-                    raise
-                time.sleep(min(1.0, 0.1 * (TRIES - left)))
-        raise AssertionError("not reached")
+                if time.monotonic() > until:
+                    return {"fault": f"{name!r} does not answer"}
+                time.sleep(PAUSE)
+                wait = min(2 * wait, LONGEST_WAIT)
 
 
 class _Beat:
@@ -176,6 +187,12 @@ class Desk:
         """What sites said when the job came to them."""
         return [str(line) for line in self._do(lambda: self.session.get_job_meta(number)).get("job_deploy_detail", [])]
 
+    def unfinished(self, run: str) -> list[str]:
+        """Numbers of the jobs of a run that the server does not take for ended, the newest first."""
+        found = self._do(lambda: self.session.list_jobs(name_prefix=run, reverse=True)) or []
+        open_ = [one for one in found if not str(one.get("status", "")).startswith("FINISHED")]
+        return [str(one["job_id"]) for one in open_ if one.get("job_name") == run]
+
     def system(self) -> tuple[float, dict[str, float]]:
         """When the server started, and the parties that are connected, with the time since when."""
         info = self._do(self.session.get_system_info)
@@ -184,7 +201,7 @@ class Desk:
     def without(self, number: str, names: Sequence[str]) -> list[str]:
         """The sites of these at which a job does not run now."""
         told = self._do(lambda: self.session.get_client_job_status(list(names)))
-        running = {one.get("client_name") for one in told if one.get("job_id") == number}
+        running = {one.get("client_name") for one in told or [] if one.get("job_id") == number}
         return [name for name in names if name not in running]
 
     def abort(self, number: str) -> None:

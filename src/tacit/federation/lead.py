@@ -16,7 +16,7 @@ import numpy as np
 import tacit
 from tacit.algorithms.streamed import make_block
 from tacit.alignment import align
-from tacit.errors import RunError
+from tacit.errors import FaultError, RunError
 from tacit.federation.parts import part_to_plain
 from tacit.federation.party_work import PartyWork
 from tacit.federation.site import Site, plan_print, read_text
@@ -38,11 +38,14 @@ Replies = dict[str, dict[str, Any]]
 
 
 def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
-    """Ask this site and others at once; raise where one of them refuses, with its name.
+    """Ask this site and others at once; raise where one of them does not answer as asked, with its name.
 
     Raises
     ------
     RunError
+        Where one refuses.
+    FaultError
+        Where one was interrupted, and none refuses.
     """
     others = [name for name in names if name != site.name]
     with ThreadPoolExecutor(1) as pool:
@@ -50,10 +53,10 @@ def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, A
         replies = {site.name: site.handle(step, payload, site.name)} if site.name in names else {}
         if coming is not None:
             replies |= coming.result()
-    for name in names:
-        said = replies[name].get("error")
-        if said:
-            raise RunError(f"party {name!r}: {said}")
+    for key, kind in (("error", RunError), ("fault", FaultError)):
+        for name in names:
+            if replies[name].get(key):
+                raise kind(f"party {name!r}: {replies[name][key]}")
     return replies
 
 
@@ -105,9 +108,7 @@ class StarLead:
             return
         if not all(by_id.values()):
             name = next(name for name, known in by_id.items() if not known)
-            raise RunError(
-                f"party {name!r} has no id column in the job, others have: give each one, or none"
-            )
+            raise RunError(f"party {name!r} has no id column in the job, others have: give each one, or none")
         runs = {opened[name].get("aligned") for name in names}
         if len(runs) == 1 and runs != {""}:
             return

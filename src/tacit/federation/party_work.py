@@ -150,6 +150,7 @@ class PartyWork:
         if record is None:
             record = self._answer(message, asked)
         if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
+            self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
             self.sent = self.party.release(message, record.answer)
         return {"message": to_plain(self.sent)}
 
@@ -160,7 +161,6 @@ class PartyWork:
             answer: Arrays = dict(self.party.work(message))  # type: ignore[arg-type]
         record = Record(message.round, asked, answer, self._states())
         self.journal.write(record)
-        self.task.gate.released(self.task.run, message.round, arrays_digest(answer))
         return record
 
     def end(self, payload: Payload) -> dict[str, Any]:
