@@ -123,7 +123,7 @@ class Running:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's, so that children import the same package."""
+    """What children get, so that they import the same package."""
     return {**os.environ, "PYTHONPATH": str(Path(tacit.__file__).parent.parent), "OMP_NUM_THREADS": "1", **more}
 
 

@@ -48,7 +48,7 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
     if not options.quiet:
         print(f"run {run}: {len(job.parties)} parties, led by {lead_of(job)}")
     with shown(not options.quiet) as show:
-        outcome = Driver(kit, run, text, job.names, tell, show).go()
+        outcome = Driver(kit, run, text, job.names, lead_of(job), tell, show).go()
     if "refused" in outcome:
         raise RunError(f"{outcome['refused']} (run {run})")
     if not options.quiet:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tacit.federation.flare import Desk
 
 LOOK_EVERY = 0.5
-ASK_SITES = 4  # sites are asked whether they run the job at every so many looks
+ASK_SITES = 2  # sites are asked whether they run the job at every so many looks
 MISSING_LOOKS = 2  # so many times in a row a site that ran the job does not: it died there
 LONGEST_PAUSE = 30.0
 
@@ -44,6 +44,8 @@ class Driver:
     job : str
         The text of the job.
     parties : sequence of str
+    lead : str
+        The party that leads.
     say, show : callable
         Take a line for people, and the round and seconds of the run.
     patience : float
@@ -54,6 +56,7 @@ class Driver:
     run: str
     job: str
     parties: Sequence[str]
+    lead: str
     say: Say
     show: Show
     patience: float = 3600.0
@@ -116,7 +119,7 @@ class Driver:
         number = self._running(desk)
         if not number:
             with tempfile.TemporaryDirectory() as folder:
-                number = desk.submit(write_job(Path(folder), self.run, self.job, self.parties))
+                number = desk.submit(write_job(Path(folder), self.run, self.job, self.parties, self.lead))
         try:
             return self._look_on(desk, number, started)
         finally:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError
@@ -23,15 +23,14 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.data.wording import one_line
 from tacit.errors import FaultError, InputError, RunError
-from tacit.federation.graph_lead import GraphLead
 from tacit.federation.kit import COORDINATOR, Kit
-from tacit.federation.lead import StarLead
 from tacit.federation.once import Once
 from tacit.federation.outcome import write_fault, write_outcome, write_progress
-from tacit.federation.own_site import own_site
-from tacit.federation.site import Site, lead_of, read_text
 from tacit.runtime.files import write_json
-from tacit.types import TraceRow
+
+if TYPE_CHECKING:  # the server and who hands jobs in need nothing of these, which take seconds to import
+    from tacit.federation.site import Site
+    from tacit.types import TraceRow
 
 PATIENCE = {"begin": 86_400.0}  # seconds for all tries of a step: people decide
 USUAL_PATIENCE = 3_600.0
@@ -45,15 +44,15 @@ EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
 class Meeting:
     """The server's object: starts the lead, and keeps what it says about the run's progress and end."""
 
-    def __init__(self, run: str, job: str) -> None:
-        self.run, self.job = run, base64.b64decode(job).decode()
+    def __init__(self, run: str, job: str, lead: str) -> None:
+        self.run, self.job, self.lead = run, base64.b64decode(job).decode(), lead
 
     @collab.main
     def start(self) -> None:
         """Let the lead run the job; what becomes of it stands in the server's kit."""
         folder = Kit.from_environment().jobs / self.run
         folder.mkdir(parents=True, exist_ok=True)
-        leading = collab.get_clients([lead_of(read_text(self.job))])[0]
+        leading = collab.get_clients([self.lead])[0]  # which refuses where the job names another
         told = leading(timeout=LEADING, secure=True).lead(run=self.run, job=self.job)
         if "fault" in told:
             write_fault(folder, str(told["fault"]))
@@ -75,8 +74,13 @@ class Member:
         self._proxies: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._once, self._numbers = Once(), itertools.count(1)
+        self._importing = threading.Thread(target=_import_early, daemon=True)
+        self._importing.start()
 
     def _own(self) -> Site:
+        self._importing.join()  # two threads must not import the same modules at once
+        from tacit.federation.own_site import own_site
+
         with self._lock:
             if self._site is None:
                 self._proxies = {proxy.name: proxy for proxy in collab.context.clients}
@@ -93,6 +97,10 @@ class Member:
     def lead(self, run: str, job: str) -> dict[str, Any]:
         """Lead a run: for the server alone, and only where the job says so."""
         site, server = self._own(), collab.server
+        from tacit.federation.graph_lead import GraphLead
+        from tacit.federation.lead import StarLead
+        from tacit.federation.site import read_text
+
         if collab.caller != "server":
             return {"refused": "only the server starts a run"}
         beat = _Beat(server, run)
@@ -125,6 +133,13 @@ class Member:
                 wait = min(2 * wait, LONGEST_WAIT)
 
 
+def _import_early() -> None:
+    """Import what a site needs while its process still finds the others."""
+    import tacit.federation.graph_lead
+    import tacit.federation.lead
+    import tacit.federation.own_site  # noqa: F401
+
+
 class _Beat:
     """Tells the server how far the run is, at most once a second."""
 
@@ -138,12 +153,12 @@ class _Beat:
             self.server(expect_result=False).progress(run=self.run, round_=row.round, seconds=row.seconds)
 
 
-def write_job(folder: Path, run: str, job: str, parties: Sequence[str]) -> Path:
+def write_job(folder: Path, run: str, job: str, parties: Sequence[str], lead: str) -> Path:
     """Write the folder of a FLARE job: names of our classes and the text of the job, no code."""
     app = folder / run / "app" / "config"
     app.mkdir(parents=True)
     packed = base64.b64encode(job.encode()).decode()  # FLARE would replace what stands in braces
-    server = {"id": "meeting", "path": f"{__name__}.Meeting", "args": {"run": run, "job": packed}}
+    server = {"id": "meeting", "path": f"{__name__}.Meeting", "args": {"run": run, "job": packed, "lead": lead}}
     controller = {"id": "controller", "path": CONTROLLER, "args": {"server_obj_id": "meeting", "sync_task_timeout": 60}}
     write_json(app / "config_fed_server.json", {"format_version": 2, "workflows": [controller], "components": [server]})
     member = {"id": "member", "path": f"{__name__}.Member", "args": {}}
