@@ -91,6 +91,10 @@ class Running:
             extra = ["--resume"] if resume else []
             self.driver = subprocess.Popen([*command, *extra], env=environment(), stdout=out, stderr=out)
 
+    def ended(self) -> bool:
+        """Whether no driver runs."""
+        return self.driver is None or self.driver.poll() is not None
+
     def said(self) -> str:
         """What drivers said."""
         return (self.place / "driver.txt").read_text()
@@ -137,6 +141,7 @@ def federation(place: Path, files: Mapping[str, Path]) -> Iterator[Running]:
     lines = {name: Line(port) for name in files}
     kits = {kit.name: replace(kit, port=lines[kit.name].port) if kit.role == "party" else kit for kit in made}
     running = Running(place, kits, lines)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is stopped then, too
     (place / "hook").mkdir()
     try:
         running.disk = small_disk(kits[running.parties[-1]])
@@ -153,6 +158,7 @@ def federation(place: Path, files: Mapping[str, Path]) -> Iterator[Running]:
         yield running
     finally:
         stop(running)
+        signal.signal(signal.SIGTERM, before)
 
 
 def start(running: Running, name: str, files: Mapping[str, Path]) -> None:

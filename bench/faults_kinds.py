@@ -30,6 +30,12 @@ def kill(running: Running, name: str, *, job: bool) -> str:
     for process in found:
         with contextlib.suppress(psutil.Error):
             process.kill()
+    killed = {process.pid for process in found}
+    until = time.monotonic() + VICTIM_WITHIN
+    while not running.ended() and time.monotonic() < until:  # what was killed is only missed after a while
+        if any(process.pid not in killed for process in running.processes(name, job=job)):
+            break
+        time.sleep(0.2)
     return name
 
 

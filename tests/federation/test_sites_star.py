@@ -61,6 +61,7 @@ def trace(folder: Path) -> list[dict]:
 
 CASES = {
     "plain": {},
+    "sgd": {"model": 'method = "sgd"', "top": "rounds = 3\ntol = 1e-14"},
     "masks": {"top": "secure_aggregation = true"},
     "l1": {"model": 'penalty = "l1"\nalpha = 0.01'},
     "hinge": {"model": 'loss = "hinge"\nalpha = 0.01'},
@@ -120,7 +121,7 @@ def run_to_the_end(loop: Loopback, text: str, kill_at: int, before: bool, who: s
 
 
 @pytest.mark.parametrize("who", [None, "party0", "party1"])
-@pytest.mark.parametrize("parts", ["plain", "masks", "private", "private shares", "l1"])
+@pytest.mark.parametrize("parts", ["plain", "masks", "private", "private shares", "l1", "sgd"])
 def test_a_run_that_was_killed_anywhere_ends_with_the_same_model(tmp_path: Path, parts: str, who: str | None) -> None:
     files = write_files(tmp_path)
     text = job_text(files, "flare", **CASES[parts])
@@ -140,13 +141,13 @@ class Counting:
     """A gate that takes down what is released."""
 
     def __init__(self) -> None:
-        self.seen: dict[int, list[str]] = {}
+        self.seen: dict[int, set[str]] = {}
 
     def allow(self, *_: object) -> None:
         pass
 
     def released(self, run: str, number: int, digest: str) -> None:
-        self.seen.setdefault(number, []).append(digest)
+        self.seen.setdefault(number, set()).add(digest)
 
 
 def test_nothing_is_released_twice_and_answers_are_sent_again_as_they_were(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOOK_EVERY = 0.5
 ASK_SITES = 2  # sites are asked whether they run the job at every so many looks
 MISSING_LOOKS = 2  # so many times in a row a site that ran the job does not: it died there
-LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 10.0
 
 Say = Callable[[str], None]
 Show = Callable[[int, float], None]
@@ -76,6 +76,7 @@ class Driver:
         """
         (self.folder / OUTCOME).unlink(missing_ok=True)
         self.moved, self.round, failures = time.monotonic(), 0, 0
+        self.adopts = True  # at first: another driver may have left a job that runs
         while True:
             before = self.round
             try:
@@ -130,10 +131,11 @@ class Driver:
         """The job of this run that runs everywhere, as another driver may have left it; others of it are ended."""
         found = ""
         for number in desk.unfinished(self.run):
-            if not found and desk.status(number) == "RUNNING" and not desk.without(number, self.parties):
-                found = number
+            if self.adopts and desk.status(number) == "RUNNING" and not desk.without(number, self.parties):
+                found, self.adopts = number, False
             else:
                 desk.abort(number)
+        self.adopts = False
         return found
 
     def _look_on(self, desk: Desk, number: str, started: float) -> str:

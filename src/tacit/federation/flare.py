@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -185,6 +186,7 @@ class Desk:
     """
 
     def __init__(self, kit: Kit, seconds: float = 10.0) -> None:
+        logging.getLogger("nvflare").addHandler(logging.NullHandler())  # it says each try; the driver says it once
         try:
             self.session = new_secure_session(COORDINATOR, str(kit.admin), timeout=seconds, auto_login_max_tries=1)
         except Exception as error:  # the library raises all sorts, down to OSError

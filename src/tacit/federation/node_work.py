@@ -142,7 +142,7 @@ class NodeWork:
         return self.outboxes[record.number]
 
     def _send(self, record: Record) -> int:
-        """Hand each neighbour its message, at once; bytes that were sent. It is taken down before, each time it is sent."""
+        """Hand each neighbour its message, at once, taken down before; bytes that were sent."""
         self.task.gate.released(self.task.run, record.number, sent_digest(record.states["node"]))
         outbox = self._outbox(record)
         with ThreadPoolExecutor(max(1, len(outbox))) as pool:
