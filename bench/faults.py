@@ -30,7 +30,7 @@ PARTIES = ("bank", "shop", "phone")
 PRIVATE = "[privacy]\nepsilon = 100000\nnoise_seed = 5\nmechanism = 'shares'\n[encode]\nscale = 'none'\n"
 JOBS = {  # name: settings, and seconds that each exchange is slowed down by
     "private": ("rounds = 30\n[model]\n" + PRIVATE, 0.4),  # 30 noisy exchanges
-    "sgd": ("rounds = 12\ntol = 1e-14\n[model]\nmethod = 'sgd'\n", 0.0),  # 13 exchanges a round
+    "sgd": ("rounds = 20\ntol = 1e-14\n[model]\nmethod = 'sgd'\n", 0.1),  # 13 exchanges a round
 }
 
 

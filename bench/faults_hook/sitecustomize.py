@@ -82,7 +82,10 @@ class Disturber:
 
 
 def take(member: Any, name: str, number: int, payload: dict[str, Any]) -> Any:
-    return member._proxies[name](timeout=60.0, secure=True).take(number=number, step="answer", payload=payload)
+    from tacit.federation.packing import pack, unpack
+
+    call = member._proxies[name](timeout=60.0, secure=True)
+    return unpack(call.take(number=number, step="answer", payload=pack(payload)))
 
 
 def plain(reply: dict[str, Any]) -> Any:

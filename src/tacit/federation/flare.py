@@ -27,6 +27,7 @@ from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.once import Once
 from tacit.federation.outcome import write_fault, write_outcome, write_progress
+from tacit.federation.packing import pack, unpack
 from tacit.runtime.files import write_json
 
 if TYPE_CHECKING:  # the server and who hands jobs in need nothing of these, which take seconds to import
@@ -92,7 +93,7 @@ class Member:
     def take(self, number: int, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Do a step for the site that asks, once for each of its numbers."""
         site, caller = self._own(), collab.caller
-        return self._once.do(caller, int(number), lambda: site.handle(step, payload, caller))
+        return self._once.do(caller, int(number), lambda: pack(site.handle(step, unpack(payload), caller)))
 
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:
@@ -121,17 +122,26 @@ class Member:
     def _ask_one(self, name: str, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         if name not in self._proxies:
             return {"error": f"{name!r} does not take part in this job"}
-        number, wait = next(self._numbers), FIRST_WAIT
+        number, wait, packed = next(self._numbers), FIRST_WAIT, pack(payload)
         until = time.monotonic() + PATIENCE.get(step, USUAL_PATIENCE)
         while True:
             try:
-                reply = self._proxies[name](timeout=wait, secure=True).take(number=number, step=step, payload=payload)
-                return reply if isinstance(reply, dict) else {"error": f"{name!r} sent something that is no answer"}
+                reply = self._proxies[name](timeout=wait, secure=True).take(number=number, step=step, payload=packed)
+                return _answer(name, reply)
             except CollabCallError:
                 if time.monotonic() > until:
                     return {"fault": f"{name!r} does not answer"}
                 time.sleep(PAUSE)
                 wait = min(2 * wait, LONGEST_WAIT)
+
+
+def _answer(name: str, reply: Any) -> dict[str, Any]:
+    """What came back, if it is an answer."""
+    try:
+        answer = unpack(reply)
+    except RunError as error:
+        return {"error": f"{name!r}: {error}"}
+    return answer if isinstance(answer, dict) else {"error": f"{name!r} sent something that is no answer"}
 
 
 def _import_early() -> None:

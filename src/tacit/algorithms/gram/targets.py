@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 
 from tacit.algorithms.gram.settings import Response
 from tacit.problem.losses.base import Loss
