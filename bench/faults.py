@@ -256,4 +256,5 @@ def job_text(name: str, files: dict[str, Path], settings: str, engine: str) -> s
     lines = [f'[job]\nname = "{name}"\nengine = "{engine}"\n{settings}']
     for k, party in enumerate(files):
         lines.append(f'[[party]]\nname = "{party}"\n' + ('label = "y"\n' if k == 0 else ""))
+        lines.append("" if engine == "flare" else f'data = "{files[party]}"\n')
     return "".join(lines)

@@ -132,8 +132,8 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def federation(place: Path, files: Mapping[str, Path]) -> Iterator[Running]:
-    """Start a server and parties; stop everything, whatever happens."""
+def federation(place: Path, files: Mapping[str, Path], *, disk: bool = True) -> Iterator[Running]:
+    """Start a server and parties, the last one on a small disk of its own; stop everything, whatever happens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = int(taken.getsockname()[1])
@@ -144,7 +144,7 @@ def federation(place: Path, files: Mapping[str, Path]) -> Iterator[Running]:
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is stopped then, too
     (place / "hook").mkdir()
     try:
-        running.disk = small_disk(kits[running.parties[-1]])
+        running.disk = small_disk(kits[running.parties[-1]]) if disk else None
         for name, kit in kits.items():
             if kit.role == "party":
                 kit.write()
