@@ -59,13 +59,17 @@ def run(kit: Callable[[str], Kit], monkeypatch: pytest.MonkeyPatch) -> Callable[
     monkeypatch.setattr(driver_module, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(driver_module, "LONGEST_PAUSE", 0.01)
 
-    def go(*plot: Callable[[Path], None], left: tuple[str, ...] = (), patience: float = 60.0) -> Any:
+    def go(
+        *plot: Callable[[Path], None], left: tuple[str, ...] = (), patience: float = 60.0, status: Any = None
+    ) -> Any:
         server, said = kit("server"), []
         folder = server.jobs / "run-00000001"
         folder.mkdir(parents=True)
         desk = FakeDesk(folder, list(plot), left)
         driver = Driver(server, "run-00000001", "", PARTIES, "bank", said.append, lambda *_: None, patience)
         monkeypatch.setattr(driver, "_desk", lambda: nullcontext(desk))
+        if status is not None:
+            desk.status = lambda number: status(folder)  # type: ignore[method-assign]
         if left and not plot:
             desk.status = lambda number: write_outcome(folder, {"done": {"rounds": 3}}) or "RUNNING"  # type: ignore
         return driver.go(), desk, said
@@ -100,6 +104,21 @@ def test_a_job_that_still_runs_is_looked_after_and_not_handed_in_again(run: Call
 def test_of_jobs_that_were_left_one_goes_on_at_most(run: Callable[..., Any]) -> None:
     _, desk, _ = run(left=("old", "older"))
     assert (desk.submitted, desk.aborted) == (0, ["older"])
+
+
+def test_a_job_goes_on_while_the_server_does_not_answer_for_a_while(run: Callable[..., Any]) -> None:
+    answers = iter([RunError("the server does not answer"), None, None])
+
+    def status(folder: Path) -> str:
+        answer = next(answers)
+        if answer is not None:
+            raise answer
+        ends(folder)
+        return "RUNNING"
+
+    outcome, desk, said = run(lambda folder: None, status=status)
+    assert (outcome["rounds"], desk.submitted, desk.aborted) == (7, 1, [])
+    assert said == ["the server does not answer: going on in 0 s"]
 
 
 def test_it_gives_up_after_its_patience(run: Callable[..., Any]) -> None:

@@ -76,6 +76,7 @@ class Driver:
         """
         (self.folder / OUTCOME).unlink(missing_ok=True)
         self.moved, self.round, failures = time.monotonic(), 0, 0
+        self.started: float | None = None  # of the server, when the job was handed in
         self.adopts = True  # at first: another driver may have left a job that runs
         while True:
             before = self.round
@@ -83,8 +84,8 @@ class Driver:
                 with self._desk() as desk:
                     self._wait_for_parties(desk)
                     reason = self._attempt(desk)
-            except RunError as error:
-                reason = str(error)
+            except RunError as error:  # the server does not answer: the job may go on meanwhile
+                reason, self.adopts = str(error), True
             outcome = read_outcome(self.folder)
             if outcome is not None:
                 return outcome
@@ -104,7 +105,7 @@ class Driver:
         told: list[str] = []
         while True:
             missing = [name for name in self.parties if name not in desk.system()[1]]
-            if not missing:
+            if not missing or time.monotonic() - self.moved > self.patience:
                 return
             if missing != told:
                 self.say(f"waiting for {', '.join(missing)} to join")
@@ -117,22 +118,28 @@ class Driver:
 
         started = desk.system()[0]
         take_fault(self.folder)
-        number = self._running(desk)
+        number = self._running(desk, started)
+        self.started = started
         if not number:
             with tempfile.TemporaryDirectory() as folder:
                 number = desk.submit(write_job(Path(folder), self.run, self.job, self.parties, self.lead))
         try:
-            return self._look_on(desk, number, started)
-        finally:
-            if read_outcome(self.folder) is None:
-                desk.abort(number)
+            reason = self._look_on(desk, number, started)
+        except RunError:
+            raise
+        except BaseException:  # whoever looked on was stopped
+            desk.abort(number)
+            raise
+        if read_outcome(self.folder) is None:
+            desk.abort(number)
+        return reason
 
-    def _running(self, desk: Desk) -> str:
+    def _running(self, desk: Desk, started: float) -> str:
         """The job of this run that runs everywhere, as another driver may have left it; others of it are ended."""
-        found = ""
+        found, adopts = "", self.adopts and self.started in (None, started)  # one that died with its server is none
         for number in desk.unfinished(self.run):
-            if self.adopts and desk.status(number) == "RUNNING" and not desk.without(number, self.parties):
-                found, self.adopts = number, False
+            if adopts and desk.status(number) == "RUNNING" and not desk.without(number, self.parties):
+                found, adopts = number, False
             else:
                 desk.abort(number)
         self.adopts = False

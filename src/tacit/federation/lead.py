@@ -25,7 +25,7 @@ from tacit.plan import Plan
 from tacit.plan.from_job import plan_job
 from tacit.runtime.checkpoint import read_checkpoint, write_checkpoint
 from tacit.runtime.coordinator import Coordinator
-from tacit.runtime.files import write_json, write_text
+from tacit.runtime.files import read_json, write_json, write_text
 from tacit.runtime.loop import LoopState, Observer, agree, run_loop, traffic
 from tacit.runtime.result import QUIET
 from tacit.runtime.saved import FORMAT, JOINT, MODEL
@@ -89,7 +89,7 @@ class StarLead:
         opened = self._ask(names, "open", opening)
         if (self.site.folder / self.run / RESULT).is_file():
             self._ask(names, "forget", {})
-            return {"already": True}
+            return {"rounds": int(read_json(self.site.folder / self.run / RESULT)["rounds"])}
         work = self.site.work
         assert isinstance(work, PartyWork)
         self.work, self.task = work, work.task
