@@ -60,7 +60,7 @@ class Disturber:
 
     def _twice(self, member: Any, name: str, payload: dict[str, Any]) -> Any:
         """The same message twice at once, and once more as a new question."""
-        number = next(member._numbers)
+        number = next(member._numbers[name])
         with ThreadPoolExecutor(2) as pool:
             first, second = pool.map(lambda _: take(member, name, number, payload), range(2))
         third = self.original(member, name, "answer", payload)
@@ -68,7 +68,7 @@ class Disturber:
         return first
 
     def _remember(self, member: Any, name: str, payload: dict[str, Any]) -> Any:
-        number = next(member._numbers)
+        number = next(member._numbers[name])
         reply = take(member, name, number, payload)
         self.old = (name, number, payload, reply)
         return reply

@@ -13,7 +13,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,8 @@ class Member:
         self._site: Site | None = None
         self._proxies: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._once, self._numbers = Once(), itertools.count(1)
+        self._once = Once()
+        self._numbers: dict[str, Iterator[int]] = {}  # of the questions to each site
         self._importing = threading.Thread(target=_import_early, daemon=True)
         self._importing.start()
 
@@ -86,6 +87,7 @@ class Member:
         with self._lock:
             if self._site is None:
                 self._proxies = {proxy.name: proxy for proxy in collab.context.clients}
+                self._numbers = {name: itertools.count(1) for name in self._proxies}
                 self._site = own_site(Kit.from_environment(), self._ask)
             return self._site
 
@@ -93,7 +95,7 @@ class Member:
     def take(self, number: int, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Do a step for the site that asks, once for each of its numbers."""
         site, caller = self._own(), collab.caller
-        return self._once.do(caller, int(number), lambda: pack(site.handle(step, unpack(payload), caller)))
+        return self._once.do(caller, int(number), lambda: _handled(site, step, payload, caller))
 
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:
@@ -106,8 +108,8 @@ class Member:
         if collab.caller != "server":
             return {"refused": "only the server starts a run"}
         beat = _Beat(server, run)
-        make = StarLead if read_text(job).split == "features" else GraphLead
         try:
+            make = StarLead if read_text(job).split == "features" else GraphLead
             return {"done": make(site, run, job).go(observe=beat)}
         except (FaultError, OSError) as error:  # nobody refused: the driver hands the job in again
             return {"fault": one_line(error)}
@@ -122,7 +124,7 @@ class Member:
     def _ask_one(self, name: str, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         if name not in self._proxies:
             return {"error": f"{name!r} does not take part in this job"}
-        number, wait, packed = next(self._numbers), FIRST_WAIT, pack(payload)
+        number, wait, packed = next(self._numbers[name]), FIRST_WAIT, pack(payload)
         until = time.monotonic() + PATIENCE.get(step, USUAL_PATIENCE)
         while True:
             try:
@@ -133,6 +135,16 @@ class Member:
                     return {"fault": f"{name!r} does not answer"}
                 time.sleep(PAUSE)
                 wait = min(2 * wait, LONGEST_WAIT)
+
+
+def _handled(site: Site, step: str, payload: Any, caller: str) -> dict[str, Any]:
+    """What a site does with a message, which anybody may have made."""
+    try:
+        plain = unpack(payload)
+    except RunError as error:
+        return {"error": str(error)}
+    reply: dict[str, Any] = pack(site.handle(step, plain, caller))
+    return reply
 
 
 def _answer(name: str, reply: Any) -> dict[str, Any]:
