@@ -8,6 +8,7 @@ from bench import (
     align,
     baselines,
     dense,
+    faults,
     fit_time,
     graph,
     graph_methods,
@@ -40,4 +41,5 @@ PARTS: dict[str, ModuleType] = {
     "streamed": streamed,
     "align": align,
     "service": service,
+    "faults": faults,
 }

@@ -44,7 +44,7 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
     if not options.quiet:
         print(f"run {run}: {len(job.parties)} parties, led by {lead_of(job)}")
     with shown(not options.quiet) as show:
-        outcome = Driver(kit, run, text, job.names, tell, show).go()
+        outcome = Driver(kit, run, text, job.names, lead_of(job), tell, show).go()
     if "refused" in outcome:
         raise RunError(f"{outcome['refused']} (run {run})")
     if not options.quiet:
@@ -72,7 +72,7 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
     request = Request(run, (lead, *(name for name in job.names if name != lead)))
     own = new_run(f"predict-{run}")
     with shown(True) as show:
-        outcome = Driver(kit, own, request.to_toml(), request.parties, tell, show).go()
+        outcome = Driver(kit, own, request.to_toml(), request.parties, lead, tell, show).go()
     if "refused" in outcome:
         raise RunError(f"{outcome['refused']} (run {own})")
     print(f"{lead} has the predictions in jobs/{own}/predictions.csv of its kit")

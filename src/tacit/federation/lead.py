@@ -16,7 +16,7 @@ import numpy as np
 import tacit
 from tacit.algorithms.make_block import make_block
 from tacit.alignment import align
-from tacit.errors import RunError
+from tacit.errors import FaultError, RunError
 from tacit.federation.parts import part_to_plain
 from tacit.federation.party_work import PartyWork
 from tacit.federation.site import Site, plan_print, read_text
@@ -25,7 +25,7 @@ from tacit.plan import Plan
 from tacit.plan.from_job import plan_job
 from tacit.runtime.checkpoint import read_checkpoint, write_checkpoint
 from tacit.runtime.coordinator import Coordinator
-from tacit.runtime.files import write_json, write_text
+from tacit.runtime.files import read_json, write_json, write_text
 from tacit.runtime.loop import LoopState, Observer, agree, run_loop, traffic
 from tacit.runtime.result import QUIET
 from tacit.runtime.saved import FORMAT, JOINT, MODEL
@@ -38,11 +38,14 @@ Replies = dict[str, dict[str, Any]]
 
 
 def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
-    """Ask this site and others at once; raise where one of them refuses, with its name.
+    """Ask this site and others at once; raise where one of them does not answer as asked, with its name.
 
     Raises
     ------
     RunError
+        Where one refuses.
+    FaultError
+        Where one was interrupted, and none refuses.
     """
     others = [name for name in names if name != site.name]
     with ThreadPoolExecutor(1) as pool:
@@ -50,10 +53,10 @@ def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, A
         replies = {site.name: site.handle(step, payload, site.name)} if site.name in names else {}
         if coming is not None:
             replies |= coming.result()
-    for name in names:
-        said = replies[name].get("error")
-        if said:
-            raise RunError(f"party {name!r}: {said}")
+    for key, kind in (("error", RunError), ("fault", FaultError)):
+        for name in names:
+            if replies[name].get(key):
+                raise kind(f"party {name!r}: {replies[name][key]}")
     return replies
 
 
@@ -98,7 +101,7 @@ class StarLead:
         opened = self._ask(names, "open", opening)
         if (self.site.folder / self.run / RESULT).is_file():
             self._ask(names, "forget", {})
-            return {"already": True}
+            return {"rounds": int(read_json(self.site.folder / self.run / RESULT)["rounds"])}
         work = self.site.work
         assert isinstance(work, PartyWork)
         self.work, self.task = work, work.task

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from tacit.data.wording import one_line, show
-from tacit.errors import InputError, RunError
+from tacit.errors import FaultError, InputError, RunError
 from tacit.runtime.files import show_path
 
 
@@ -92,7 +92,7 @@ class ReleaseJournal:
                 os.fsync(file.fileno())
             sync_folder(self.path.parent)
         except OSError as error:
-            raise RunError(f"cannot write {show_path(self.path)}: {one_line(error)}") from error
+            raise FaultError(f"cannot write {show_path(self.path)}: {one_line(error)}") from error
 
     def _parse(self, line: bytes, number: int) -> tuple[str, int, str]:
         try:

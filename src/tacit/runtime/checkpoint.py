@@ -81,6 +81,8 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Arrays], LoopState]:
         converged=bool(loop["converged"]),
         note=str(loop["note"]),
         seconds=float(loop["seconds"]),
+        down=int(loop.get("down", 0)),
+        up=int(loop.get("up", 0)),
         trace=trace,
     )
     if len(trace) != state.rounds:
