@@ -9,6 +9,7 @@ from bench import (
     baselines,
     dense,
     fit_time,
+    flare,
     graph,
     graph_methods,
     graph_private,
@@ -38,4 +39,5 @@ PARTS: dict[str, ModuleType] = {
     "graph-methods": graph_methods,
     "streamed": streamed,
     "align": align,
+    "flare": flare,
 }

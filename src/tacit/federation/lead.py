@@ -105,9 +105,7 @@ class StarLead:
             return
         if not all(by_id.values()):
             name = next(name for name, known in by_id.items() if not known)
-            raise RunError(
-                f"party {name!r} has no id column in the job, others have: give each one, or none"
-            )
+            raise RunError(f"party {name!r} has no id column in the job, others have: give each one, or none")
         runs = {opened[name].get("aligned") for name in names}
         if len(runs) == 1 and runs != {""}:
             return
