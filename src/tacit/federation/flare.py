@@ -28,6 +28,7 @@ from tacit.federation.lead import StarLead
 from tacit.federation.outcome import write_outcome, write_progress
 from tacit.federation.own_site import own_site
 from tacit.federation.site import Site, lead_of, read_text
+from tacit.federation.wire import pack, unpack
 from tacit.runtime.files import write_json
 from tacit.types import TraceRow
 
@@ -79,7 +80,11 @@ class Member:
     def take(self, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         """Do a step for the site that asks."""
         caller = collab.caller
-        return self._own().handle(step, payload, caller)
+        try:
+            reply: dict[str, Any] = pack(self._own().handle(step, unpack(payload), caller))
+        except RunError as error:  # of what came
+            return {"error": one_line(error)}
+        return reply
 
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:
@@ -96,6 +101,7 @@ class Member:
 
     def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Ask sites at once, each until it answers."""
+        payload = pack(payload)
         with ThreadPoolExecutor(max(1, len(names))) as pool:
             return dict(zip(names, pool.map(lambda name: self._ask_one(name, step, dict(payload)), names), strict=True))
 
@@ -106,7 +112,7 @@ class Member:
         for left in reversed(range(TRIES)):
             try:
                 reply = self._proxies[name](timeout=seconds, secure=True).take(step=step, payload=payload)
-                return reply if isinstance(reply, dict) else {"error": f"{name!r} sent something that is no answer"}
+                return unpack(reply) if isinstance(reply, dict) else {"error": f"{name!r} sent no answer"}
             except CollabCallError:
                 if not left:
                     raise

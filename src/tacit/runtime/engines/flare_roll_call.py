@@ -1,4 +1,4 @@
-"""Jobs that train nothing: every site says that it is there, or carries numbers to and fro to see how long that takes."""
+"""Jobs that train nothing: every site says that it is there, or carries numbers to see how long that takes."""
 
 from __future__ import annotations
 
