@@ -107,12 +107,12 @@ def test_of_two_jobs_at_once_the_one_that_fits_is_taken_and_no_other_after_a_res
 ) -> None:
     written = test_sites_star.write_files(tmp_path)
     files = dict(zip(NAMES, written.values(), strict=True))
-    set_up(joint, files, budget={"epsilon": 1.5, "delta": 1e-5})
+    set_up(joint, files, budget={"epsilon": 1.2, "delta": 1e-5})
     text, shop = test_sites_star.job_text(files, "flare", extra=PRIVATE), joint.kits["shop"]
     outcomes = [ended(one) for one in [start(joint, tmp_path, text, f"{k}.toml") for k in range(2)]]
     assert sorted(code for code, *_ in outcomes) == [0, 1], outcomes
     refused = next(said for code, said, _ in outcomes if code)
-    assert "'shop': shop: the job does not fit the budget of epsilon 1.5" in refused
+    assert "'shop': shop: the job does not fit the budget of epsilon 1.2" in refused
     taken = next(run for code, _, run in outcomes if not code)
     assert list(json.loads(shop.ledger.read_text())["jobs"])[-1] == taken
     assert joint.processes["shop"].stop() == 0
@@ -120,5 +120,5 @@ def test_of_two_jobs_at_once_the_one_that_fits_is_taken_and_no_other_after_a_res
     assert joint.processes["shop"].wait_for("ready:")
     code, said, _ = ended(start(joint, tmp_path, text))
     assert code == 1
-    assert "does not fit the budget of epsilon 1.5" in said
+    assert "does not fit the budget of epsilon 1.2" in said
     assert list(json.loads(shop.ledger.read_text())["jobs"])[-1] == taken

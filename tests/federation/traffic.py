@@ -21,7 +21,8 @@ class Proxy:
     """Passes connections on to a port of this machine, and keeps every byte of both directions in order."""
 
     def __init__(self, target: int) -> None:
-        self.target, self.captured = target, []
+        self.target = target
+        self.captured: list[bytearray] = []
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = int(self.listening.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
@@ -29,17 +30,18 @@ class Proxy:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                near = self.listening.accept()[0]
-                try:
-                    far = socket.create_connection(("127.0.0.1", self.target), timeout=10)
-                except OSError:  # the server is not there yet: whoever called calls again
-                    near.close()
-                    continue
-                far.settimeout(None)
-                for source, sink in ((near, far), (far, near)):
-                    stream = bytearray()
-                    self.captured.append(stream)
-                    threading.Thread(target=self._pass, args=(source, sink, stream), daemon=True).start()
+                threading.Thread(target=self._connect, args=(self.listening.accept()[0],), daemon=True).start()
+
+    def _connect(self, near: socket.socket) -> None:
+        """Pass one connection on until it ends; where the server is not there yet, whoever called calls again."""
+        with near, contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.target), 10) as far:
+            far.settimeout(None)
+            there, back = bytearray(), bytearray()
+            self.captured += [there, back]
+            answering = threading.Thread(target=self._pass, args=(far, near, back), daemon=True)
+            answering.start()
+            self._pass(near, far, there)
+            answering.join()
 
     @staticmethod
     def _pass(source: socket.socket, sink: socket.socket, stream: bytearray) -> None:
@@ -56,6 +58,9 @@ class Proxy:
         return b"".join(bytes(stream) for stream in self.captured)
 
     def close(self) -> None:
+        """Take no more connections."""
+        with contextlib.suppress(OSError):
+            self.listening.shutdown(socket.SHUT_RDWR)  # else the thread that waits on it would wait on
         self.listening.close()
 
 
