@@ -28,7 +28,7 @@ from tacit.federation.lead import StarLead
 from tacit.federation.outcome import write_outcome, write_progress
 from tacit.federation.own_site import own_site
 from tacit.federation.site import Site, lead_of, read_text
-from tacit.federation.wire import pack, unpack
+from tacit.federation.wire import pack, unpack, unpack_reply
 from tacit.runtime.files import write_json
 from tacit.types import TraceRow
 
@@ -112,7 +112,7 @@ class Member:
         for left in reversed(range(TRIES)):
             try:
                 reply = self._proxies[name](timeout=seconds, secure=True).take(step=step, payload=payload)
-                return unpack(reply) if isinstance(reply, dict) else {"error": f"{name!r} sent no answer"}
+                return unpack_reply(reply, name)
             except CollabCallError:
                 if not left:
                     raise

@@ -1,7 +1,7 @@
 """What a site has answered so far, on its own disk: an answer is made once, kept, and sent again as it was.
 
-A record holds the number of a step, a fingerprint of what was asked, the plain answer and the state after it, in one
-version of a shelf that is written whole, and on the disk, before the answer leaves. Whoever asks the same thing again gets the same
+A record holds the number of a step, a fingerprint of what was asked, the plain answer and the state after it. It is
+written whole, and on the disk (`shelf.py`), before the answer leaves. Whoever asks the same thing again gets the same
 answer again; whoever asks another thing under the same number is refused, for a second answer would be a second
 release. The last two records are kept: a neighbour that died may need the answer before the last.
 

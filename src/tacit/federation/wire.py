@@ -21,6 +21,7 @@ KINDS = frozenset({"keys", "agree", "start", "step", "finish"})
 LARGEST = 1e100  # beyond what columns of moderate size can lead to; sums of such numbers overflow
 _FIELDS = {"sender", "round", "kind", "arrays"}
 _TYPES = (np.dtype(np.float64), np.dtype(np.uint64))
+MOST_SIDES = 8  # of an array
 _PACKED = {"array", "shape", "bytes"}
 _NUMBERS = frozenset(f"{kind}{size}" for kind in "iuf" for size in (1, 2, 4, 8)) - {"f1"} | {"b1"}
 
@@ -38,6 +39,14 @@ def pack(value: Any) -> Any:
     return [pack(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+def unpack_reply(reply: Any, sender: str) -> dict[str, Any]:
+    """A reply with its arrays; where it is none, the line that says so."""
+    try:
+        return unpack(reply) if isinstance(reply, dict) else {"error": f"{sender!r} sent something that is no answer"}
+    except RunError as error:
+        return {"error": str(error)}
+
+
 def unpack(value: Any) -> Any:
     """The payload that `pack` made, its arrays new ones that may be written to.
 
@@ -53,8 +62,10 @@ def unpack(value: Any) -> Any:
 
 def _array(packed: Mapping[Any, Any]) -> npt.NDArray[Any]:
     kind, shape, content = packed["array"], packed["shape"], packed["bytes"]
-    whole = isinstance(shape, list) and all(type(side) is int and side >= 0 for side in shape)
-    if kind not in _NUMBERS or not whole or not isinstance(content, bytes):
+    whole = (
+        isinstance(shape, list) and len(shape) <= MOST_SIDES and all(type(side) is int and side >= 0 for side in shape)
+    )
+    if not isinstance(kind, str) or kind not in _NUMBERS or not whole or not isinstance(content, bytes):
         raise RunError("an array came that is none")
     if math.prod(shape) * np.dtype(kind).itemsize != len(content):
         raise RunError(f"an array came with {len(content)} bytes, which are not those of its shape")

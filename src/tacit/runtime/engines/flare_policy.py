@@ -26,7 +26,7 @@ SIGNATURES = (NVFLARE_SIG_FILE, NVFLARE_SUBMITTER_CRT_FILE)  # FLARE puts them i
 SECTIONS = {"format_version", "workflows", "executors", "components", "task_data_filters", "task_result_filters"}
 NAMES_A_CLASS = ("path", "class_path", "name")
 MOST_BYTES = 64 * 1024 * 1024
-# Orders of the server that a job needs; without the others it cannot change logging, run shell commands, or stop a site.
+# Orders of the server that a job needs; without the others it cannot change logging, run commands, or stop a site.
 ORDERS = {
     "ClientStatusProcessor",
     "AbortAppProcessor",

@@ -23,7 +23,7 @@ TIMES = "times.json"
 class Caller:
     """Asks every site, at the server."""
 
-    @collab.main  # type: ignore[untyped-decorator]
+    @collab.main
     def run(self) -> dict[str, Any]:
         """Ask, and return the answers by site."""
         answers = dict(collab.clients(timeout=30).present())
@@ -34,7 +34,7 @@ class Caller:
 class Present:
     """Answers, at a party."""
 
-    @collab.publish  # type: ignore[untyped-decorator]
+    @collab.publish
     def present(self) -> str:
         """Return the version, and whether the site's kit is known."""
         return f"{__version__} {'with' if os.environ.get('TACIT_KIT') else 'without'} kit"
@@ -68,7 +68,7 @@ class Stopwatch:
         self.run, self.lead = run, lead
         self.plan = {"others": others, "rounds": rounds, "edges": edges}
 
-    @collab.main  # type: ignore[untyped-decorator]
+    @collab.main
     def start(self) -> None:
         """Let the lead exchange, and write the times."""
         leading = collab.get_clients([self.lead])[0]
@@ -85,23 +85,23 @@ class Echo:
         self.noise = np.random.default_rng(0)
         self.kept: dict[int, np.ndarray] = {}
 
-    @collab.publish  # type: ignore[untyped-decorator]
+    @collab.publish
     def echo(self, arrays: list[Any], sizes: list[int]) -> list[Any]:
         """Answer with as many numbers as wanted."""
         return self._fresh(sizes)
 
-    @collab.publish  # type: ignore[untyped-decorator]
+    @collab.publish
     def play(self, sizes: list[int], neighbours: list[str]) -> bool:
         """Hand every neighbour arrays."""
         replies = collab.get_clients(neighbours)(timeout=SECONDS, secure=True).put(arrays=self._fresh(sizes))
         return len(list(replies)) == len(neighbours)
 
-    @collab.publish  # type: ignore[untyped-decorator]
+    @collab.publish
     def put(self, arrays: list[Any]) -> bool:
         """Take a neighbour's arrays."""
         return True
 
-    @collab.publish  # type: ignore[untyped-decorator]
+    @collab.publish
     def lead(
         self,
         others: list[str],
