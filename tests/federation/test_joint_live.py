@@ -34,7 +34,7 @@ def joint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 def set_up(live: Live, files: Mapping[str, Path], **settings: object) -> None:
     """Give every party its file; settings are of shop, the others take every job."""
     for name, path in files.items():
-        others: dict[str, object] = {"accept": "always", "budget": None}
+        others: dict[str, object] = {"accept": "always", "budget": None, "id": None}
         live.kits[name].keep(data=str(path), **{**others, **(settings if name == "shop" else {})})
 
 
