@@ -33,16 +33,15 @@ ROUNDS, QUICK_ROUNDS, QUICK_ROWS = 60, 4, 500
 
 @dataclass
 class Exchanges:
-    """Numbers in the arrays of each exchange of a run in one process: down and up, or between neighbours."""
+    """Numbers in the arrays of each exchange of a run in one process: down and up, or from whom to whom."""
 
     star: list[list[list[int]]] = field(default_factory=list)
-    ring: list[list[list[int]]] = field(default_factory=list)
-    edges: list[list[str]] = field(default_factory=list)
+    ring: list[list[Any]] = field(default_factory=list)
 
-    def rounds(self, trace: Sequence[Mapping[str, Any]], parties: int) -> list[list[list[list[int]]]]:
-        """The exchanges of each round: as many as have the bytes that the trace says."""
-        if self.edges:
-            return [[one] for one in self.ring]
+    def rounds(self, trace: Sequence[Mapping[str, Any]], parties: int) -> list[list[Any]]:
+        """What is exchanged in each round: where there are no neighbours, as much as has the bytes of the trace."""
+        if self.ring:
+            return self.ring
         left, rounds = iter(self.star), []
         for row in trace:
             bytes_, exchanges = 0, []
@@ -136,7 +135,7 @@ def _part(
     here = parties.folder / f"{name}-here"
     exchanges = train_here(jobs[0], here)
     rounds = exchanges.rounds(_trace(here), len(names))
-    plan = {"lead": names[0], "others": names[1:], "rounds": rounds, "edges": exchanges.edges}
+    plan = {"lead": names[0], "others": names[1:], "rounds": rounds, "neighbours": bool(exchanges.ring)}
     say(f"{what}: the bare exchange of {len(rounds)} rounds")
     before = bare(parties, f"{name}-bare-before", names, plan)
     say(f"{what}: training over FLARE")
@@ -184,8 +183,7 @@ def watched() -> Iterator[Exchanges]:
 
     def deliver(engine: Neighbours, outboxes: Any) -> Any:
         carried = ring(engine, outboxes)
-        seen.edges = [list(edge) for edge in engine.bytes_by_edge]
-        seen.ring.append([[], _lengths(next(iter(next(iter(outboxes.values())).values())))])
+        seen.ring.append([[a, b, _lengths(message)] for a, out in outboxes.items() for b, message in out.items()])
         return carried
 
     with patch.object(InProcess, "exchange", exchange), patch.object(Neighbours, "_deliver", deliver):

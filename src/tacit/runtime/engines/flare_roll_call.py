@@ -52,9 +52,10 @@ class Stopwatch:
     others : sequence of str
         The sites that it asks.
     rounds : sequence
-        For each round its exchanges: the sizes of the arrays that go to each site, and of those that come back.
-    edges : sequence of pairs of str
-        Where there are any, neighbours hand each other the arrays that would come back, kept in step by the lead.
+        For each round its exchanges: the sizes of the arrays that go to each site, and of those that come back; or,
+        between neighbours, who hands whom arrays of which sizes.
+    neighbours : bool, default False
+        Whether sites hand each other arrays, kept in step by the lead.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class Stopwatch:
         run: str,
         lead: str,
         others: Sequence[str],
-        rounds: Sequence[Sequence[Sequence[Sequence[int]]]],
-        edges: Sequence[Sequence[str]] = (),
+        rounds: Sequence[Sequence[Sequence[Any]]],
+        neighbours: bool = False,
     ) -> None:
         self.run, self.lead = run, lead
-        self.plan = {"others": others, "rounds": rounds, "edges": edges}
+        self.plan = {"others": others, "rounds": rounds, "neighbours": neighbours}
 
     @collab.main
     def start(self) -> None:
@@ -91,10 +92,13 @@ class Echo:
         return self._fresh(sizes)
 
     @collab.publish
-    def play(self, sizes: list[int], neighbours: list[str]) -> bool:
-        """Hand every neighbour arrays."""
-        replies = collab.get_clients(neighbours)(timeout=SECONDS, secure=True).put(arrays=self._fresh(sizes))
-        return len(list(replies)) == len(neighbours)
+    def play(self, handing: list[Any]) -> bool:
+        """Hand each neighbour arrays of the sizes that are for it, at once."""
+        coming = []
+        for neighbour, sizes in handing:
+            asked = collab.get_clients([neighbour])(timeout=SECONDS, secure=True, blocking=False)
+            coming.append(asked.put(arrays=self._fresh(sizes)))
+        return all([done for _, done in queue] == [True] for queue in coming)
 
     @collab.publish
     def put(self, arrays: list[Any]) -> bool:
@@ -105,34 +109,33 @@ class Echo:
     def lead(
         self,
         others: list[str],
-        rounds: list[list[list[list[int]]]],
-        edges: list[list[str]],
+        rounds: list[list[Any]],
+        neighbours: bool,
     ) -> list[float]:
         """Exchange round after round; the seconds of each."""
         site, times = collab.site_name, []
         for exchanges in rounds:
             began = time.perf_counter()
-            for sent, wanted in exchanges:
-                if edges:
-                    self._in_step(site, others, wanted, edges)
-                else:
-                    asked = collab.get_clients(others)(timeout=SECONDS, secure=True)
-                    replies = asked.echo(arrays=self._fresh(sent), sizes=wanted)
-                    if len(list(replies)) != len(others):
-                        raise RuntimeError(f"not every site answered: {sorted(replies.failures)}")
+            if neighbours:
+                self._in_step(site, others, exchanges)
+            for sent, wanted in () if neighbours else exchanges:
+                asked = collab.get_clients(others)(timeout=SECONDS, secure=True)
+                replies = asked.echo(arrays=self._fresh(sent), sizes=wanted)
+                if len(list(replies)) != len(others):
+                    raise RuntimeError(f"not every site answered: {sorted(replies.failures)}")
             times.append(time.perf_counter() - began)
         return times
 
-    def _in_step(self, site: str, others: list[str], sizes: list[int], edges: list[list[str]]) -> None:
+    def _in_step(self, site: str, others: list[str], messages: list[Any]) -> None:
         """Let every site hand its neighbours arrays, at once."""
+        handing = {name: [[to, sizes] for sender, to, sizes in messages if sender == name] for name in (site, *others)}
         coming = []
         for name in others:
             asked = collab.get_clients([name])(timeout=SECONDS, secure=True, blocking=False)
-            coming.append(asked.play(sizes=sizes, neighbours=_neighbours(name, edges)))
-        self.play(sizes, _neighbours(site, edges))
-        for queue in coming:
-            if [done for _, done in queue] != [True]:
-                raise RuntimeError("not every site handed its arrays over")
+            coming.append(asked.play(handing=handing[name]))
+        done = [self.play(handing[site]), *(answer for queue in coming for _, answer in queue)]
+        if done != [True] * (1 + len(others)):
+            raise RuntimeError("not every site handed its arrays over")
 
     def _fresh(self, sizes: Sequence[int]) -> list[Any]:
         """Arrays that were never sent before: FLARE sends one and the same array once."""
@@ -140,7 +143,3 @@ class Echo:
             if size not in self.kept:
                 self.kept[size] = self.noise.normal(size=size)
         return [self.kept[size].copy() for size in sizes]
-
-
-def _neighbours(name: str, edges: Sequence[Sequence[str]]) -> list[str]:
-    return [b if a == name else a for a, b in edges if name in (a, b)]
