@@ -10,6 +10,7 @@ from bench import (
     dense,
     faults,
     fit_time,
+    flare,
     graph,
     graph_methods,
     graph_private,
@@ -42,4 +43,5 @@ PARTS: dict[str, ModuleType] = {
     "align": align,
     "service": service,
     "faults": faults,
+    "flare": flare,
 }

@@ -82,7 +82,7 @@ class Disturber:
 
 
 def take(member: Any, name: str, number: int, payload: dict[str, Any]) -> Any:
-    from tacit.federation.packing import pack, unpack
+    from tacit.federation.wire import pack, unpack
 
     call = member._proxies[name](timeout=60.0, secure=True)
     return unpack(call.take(number=number, step="answer", payload=pack(payload)))

@@ -28,8 +28,8 @@ from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.once import Once
 from tacit.federation.outcome import write_fault, write_outcome, write_progress
-from tacit.federation.packing import pack, unpack
 from tacit.federation.step_log import log_step
+from tacit.federation.wire import pack, unpack, unpack_reply
 from tacit.runtime.files import write_json
 
 if TYPE_CHECKING:  # the server and who hands jobs in need nothing of these, which take seconds to import
@@ -117,18 +117,19 @@ class Member:
 
     def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Ask sites at once, each until it answers."""
+        payload = pack(payload)
         with ThreadPoolExecutor(max(1, len(names))) as pool:
             return dict(zip(names, pool.map(lambda name: self._ask_one(name, step, dict(payload)), names), strict=True))
 
     def _ask_one(self, name: str, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         if name not in self._proxies:
             return {"error": f"{name!r} does not take part in this job"}
-        number, wait, packed = next(self._numbers[name]), FIRST_WAIT, pack(payload)
+        number, wait = next(self._numbers[name]), FIRST_WAIT
         until = time.monotonic() + PATIENCE.get(step, USUAL_PATIENCE)
         while True:
             try:
-                reply = self._proxies[name](timeout=wait, secure=True).take(number=number, step=step, payload=packed)
-                return _answer(name, reply)
+                reply = self._proxies[name](timeout=wait, secure=True).take(number=number, step=step, payload=payload)
+                return unpack_reply(reply, name)
             except CollabCallError:
                 if time.monotonic() > until:
                     return {"fault": f"{name!r} does not answer"}
@@ -147,15 +148,6 @@ def _handled(site: Site, step: str, payload: Any, caller: str) -> dict[str, Any]
     log_step(Kit.from_environment(), step, caller, plain, reply, time.perf_counter() - began)
     packed: dict[str, Any] = pack(reply)
     return packed
-
-
-def _answer(name: str, reply: Any) -> dict[str, Any]:
-    """What came back, if it is an answer."""
-    try:
-        answer = unpack(reply)
-    except RunError as error:
-        return {"error": f"{name!r}: {error}"}
-    return answer if isinstance(answer, dict) else {"error": f"{name!r} sent something that is no answer"}
 
 
 def _import_early() -> None:

@@ -19,22 +19,24 @@ from tacit.alignment import align
 from tacit.errors import FaultError, RunError
 from tacit.federation.parts import part_to_plain
 from tacit.federation.party_work import PartyWork
+from tacit.federation.shelf import Shelf
 from tacit.federation.site import Site, plan_print, read_text
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_job
-from tacit.runtime.checkpoint import read_checkpoint, write_checkpoint
+from tacit.runtime.checkpoint import checkpoint_arrays, from_arrays
 from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.files import read_json, write_json, write_text
 from tacit.runtime.loop import LoopState, Observer, agree, run_loop, traffic
 from tacit.runtime.result import QUIET
 from tacit.runtime.saved import FORMAT, JOINT, MODEL
-from tacit.runtime.store import CHECKPOINT, JOB, RESULT, TRACE
+from tacit.runtime.store import JOB, RESULT, TRACE
 from tacit.runtime.threads import fitting_threads
 from tacit.runtime.trace_file import growing_trace, write_trace
 from tacit.types import Arrays, Message
 
 Replies = dict[str, dict[str, Any]]
+LEAD = "lead"  # the folder of the coordinator's states
 
 
 def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
@@ -147,13 +149,13 @@ class StarLead:
         block = None if self.task.name in plan.asked_parties else make_block(own.shard.features)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             self.coordinator = Coordinator(plan, own.labels.values, block)
-        checkpoint = self.task.folder / CHECKPOINT
-        if checkpoint.exists():
-            states, self.state = read_checkpoint(checkpoint)
+        self.shelf = Shelf(self.task.folder / LEAD, 1)
+        if self.shelf.numbers():
+            states, self.state = from_arrays(self.shelf.get(self.shelf.numbers()[-1])[0])
             self.coordinator.restore(states["coordinator"])
         else:
             write_text(self.task.folder / JOB, self.text)
-            write_checkpoint(checkpoint, self)  # type: ignore[arg-type]
+            self._keep()
         for name, at in self.standing.items():
             if at not in (self.state.exchange, self.state.exchange + 1):
                 raise RunError(
@@ -161,6 +163,10 @@ class StarLead:
                     "one of them lost what it had written; run the job again from the beginning"
                 )
         return self.coordinator
+
+    def _keep(self) -> None:
+        """Have the coordinator's state on the disk before the next exchange begins."""
+        self.shelf.put(self.state.exchange, checkpoint_arrays(self), {})  # type: ignore[arg-type]
 
     def snapshot(self) -> dict[str, Arrays]:
         """The coordinator's state, for its checkpoint."""
@@ -183,7 +189,7 @@ class StarLead:
                 if observe:
                     observe(row)
 
-            run_loop(plan, coordinator, engine, state, after, lambda _: write_checkpoint(folder / CHECKPOINT, self))  # type: ignore[arg-type]
+            run_loop(plan, coordinator, engine, state, after, lambda _: self._keep())
         last = state.trace[-1]
         return {"rounds": state.rounds, "converged": state.converged, "note": state.note, "objective": last.objective}
 
@@ -218,4 +224,4 @@ class StarLead:
                 "traffic": traffic(state.trace),
             },
         )
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        self.shelf.forget()

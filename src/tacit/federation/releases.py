@@ -83,6 +83,7 @@ class ReleaseJournal:
 
     def _append(self, line: str) -> None:
         try:
+            new = not self.path.exists()
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "r+b") as file:
                 file.truncate(self._end)  # of a line that a crash cut off
@@ -90,7 +91,8 @@ class ReleaseJournal:
                 file.write(line.encode())
                 file.flush()
                 os.fsync(file.fileno())
-            sync_folder(self.path.parent)
+            if new:
+                sync_folder(self.path.parent)
         except OSError as error:
             raise FaultError(f"cannot write {show_path(self.path)}: {one_line(error)}") from error
 
