@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -126,7 +125,7 @@ class Captured:
 
 
 @pytest.fixture(scope="module")
-def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
     """The same job between sites of this process, and over FLARE with a proxy before the server."""
     place = tmp_path_factory.mktemp("traffic")
     files, data = write_files(place)
@@ -154,13 +153,12 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Captured]:
         command = [sys.executable, "-m", "tacit.cli.main", "train", str(place / "job.toml"), "--kit", str(server.path)]
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        time.sleep(0.5)
-        run = done.stdout.split("run ", 1)[1].split(":")[0]
-        yield Captured(secrets, proxy.capture(), relay, place, run, handed_over(loop))
     finally:
         for process in reversed(processes):
             process.stop()
         proxy.close()
+    run = done.stdout.split("run ", 1)[1].split(":")[0]
+    return Captured(secrets, proxy.capture(), relay, place, run, handed_over(loop))
 
 
 def test_the_search_finds_what_is_there() -> None:

@@ -27,6 +27,7 @@ class ReleaseJournal:
         self.path = path
         self._found: dict[tuple[str, int], str] = {}
         self._lines, self._end = 0, 0  # how far the file was read before
+        self._named = False  # whether this process has seen to it that the file's name is on the disk
 
     def read(self) -> dict[tuple[str, int], str]:
         """Digest of every release, by job and number, in order.
@@ -83,7 +84,6 @@ class ReleaseJournal:
 
     def _append(self, line: str) -> None:
         try:
-            new = not self.path.exists()
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             with os.fdopen(descriptor, "r+b") as file:
                 file.truncate(self._end)  # of a line that a crash cut off
@@ -91,8 +91,9 @@ class ReleaseJournal:
                 file.write(line.encode())
                 file.flush()
                 os.fsync(file.fileno())
-            if new:
+            if not self._named:  # a process that died may have made the file without
                 sync_folder(self.path.parent)
+                self._named = True
         except OSError as error:
             raise FaultError(f"cannot write {show_path(self.path)}: {one_line(error)}") from error
 
