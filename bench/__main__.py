@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         diffprivlib_peer.use(options.diffprivlib)
     out, outcomes = console(), []
     out.print(_machine())
-    for name in options.only or PARTS:
+    for name in options.only or _usual():
         outcome = _run(name, options.quick)
         print_part(out, outcome)
         outcomes.append(outcome)
@@ -33,6 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.plots:
         _draw(options.plots, outcomes)
     return 0
+
+
+def _usual() -> list[str]:
+    """The parts that run where none is named: those that take very long do not."""
+    return [name for name, part in PARTS.items() if not getattr(part, "ONLY_WHEN_NAMED", False)]
 
 
 def _run(name: str, quick: bool) -> Outcome:

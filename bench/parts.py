@@ -8,7 +8,9 @@ from bench import (
     align,
     baselines,
     dense,
+    faults,
     fit_time,
+    flare,
     graph,
     graph_methods,
     graph_private,
@@ -41,5 +43,7 @@ PARTS: dict[str, ModuleType] = {
     "streamed": streamed,
     "align": align,
     "service": service,
+    "faults": faults,
+    "flare": flare,
     "dask": on_dask,
 }

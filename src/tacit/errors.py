@@ -13,5 +13,9 @@ class RunError(TacitError, RuntimeError):
     """A run that could not go on, though its input was right (exit code 1 on the command line)."""
 
 
+class FaultError(RunError):
+    """A run that was interrupted and may go on as it was: a full disk, a lost connection; nobody refused anything."""
+
+
 class UnsolvedError(RunError):
     """A node's own problem could not be solved as exactly as its proof needs."""

@@ -12,7 +12,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,12 +48,13 @@ class Process:
     popen: subprocess.Popen[bytes]
 
     @classmethod
-    def start(cls, kit: Kit, *arguments: str) -> Process:
+    def start(cls, kit: Kit, *arguments: str, variables: Mapping[str, str] | None = None) -> Process:
         verb = "serve" if kit.role == "server" else "join"
         said = kit.path.parent / f"said-{kit.name}-{time.monotonic_ns()}.txt"
         with open(said, "wb") as out:
             command = [sys.executable, "-m", "tacit.cli.main", verb, str(kit.path), *arguments]
-            return cls(kit, said, subprocess.Popen(command, env=environment(), stdout=out, stderr=out))
+            everything = {**environment(), **(variables or {})}
+            return cls(kit, said, subprocess.Popen(command, env=everything, stdout=out, stderr=out))
 
     def text(self) -> str:
         return self.said.read_text()

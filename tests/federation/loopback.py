@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tacit.federation.site import Gate, OpenGate, Site
 from tacit.federation.works import lead_name, make_lead
@@ -46,3 +49,9 @@ class Loopback:
     def run(self, text: str, run: str = "run-00000001", **options: Any) -> dict[str, Any]:
         """Lead the job where it is led."""
         return make_lead(self.sites[lead_name(text)], run, text).go(**options)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes die in these tests, machines do not: what was written need not be on the disk."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)

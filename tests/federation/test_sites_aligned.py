@@ -9,7 +9,7 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import RunError
-from tests.federation.loopback import Loopback
+from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_star import coef
 
 pytest.importorskip("private_set_intersection", reason="needs tacit[align]")

@@ -12,7 +12,7 @@ import tacit
 from tacit.cli.main import main
 from tacit.errors import InputError, RunError
 from tacit.federation.score_work import Request, read_request
-from tests.federation.loopback import Loopback
+from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_aligned import job_text, write_files
 
 pytest.importorskip("private_set_intersection", reason="needs tacit[align]")

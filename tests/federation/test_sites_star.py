@@ -13,7 +13,7 @@ from tacit.cli.main import main
 from tacit.errors import RunError
 from tacit.federation.budget import BudgetBook
 from tacit.federation.spending import events_of
-from tests.federation.loopback import Loopback
+from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 
 ROWS = 150
 
@@ -64,6 +64,7 @@ def trace(folder: Path) -> list[dict]:
 
 CASES = {
     "plain": {},
+    "sgd": {"model": 'method = "sgd"', "top": "rounds = 3\ntol = 1e-14"},
     "masks": {"top": "secure_aggregation = true"},
     "l1": {"model": 'penalty = "l1"\nalpha = 0.01'},
     "hinge": {"model": 'loss = "hinge"\nalpha = 0.01'},
@@ -123,7 +124,7 @@ def run_to_the_end(loop: Loopback, text: str, kill_at: int, before: bool, who: s
 
 
 @pytest.mark.parametrize("who", [None, "party0", "party1"])
-@pytest.mark.parametrize("parts", ["plain", "masks", "private", "private shares", "l1"])
+@pytest.mark.parametrize("parts", ["plain", "masks", "private", "private shares", "l1", "sgd"])
 def test_a_run_that_was_killed_anywhere_ends_with_the_same_model(tmp_path: Path, parts: str, who: str | None) -> None:
     files = write_files(tmp_path)
     text = job_text(files, "flare", **CASES[parts])

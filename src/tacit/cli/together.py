@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 def train_together(job: Job, options: argparse.Namespace) -> int:
     """Hand the job in, or go on with its last run, and say how it ended."""
     from tacit.federation.driver import Driver
+    from tacit.federation.outcome import read_outcome
     from tacit.federation.site import lead_of, read_text
     from tacit.runtime.files import write_text
     from tacit.runtime.store import JOB
@@ -43,8 +44,10 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
     write_text(folder / JOB, text)
     if not options.quiet:
         print(f"run {run}: {len(job.parties)} parties, led by {lead_of(job)}")
-    with shown(not options.quiet) as show:
-        outcome = Driver(kit, run, text, job.names, tell, show).go()
+    outcome = read_outcome(folder) or {}
+    if "rounds" not in outcome:  # else it ended while nobody looked on
+        with shown(not options.quiet) as show:
+            outcome = Driver(kit, run, text, job.names, lead_of(job), tell, show).go()
     if "refused" in outcome:
         raise RunError(f"{outcome['refused']} (run {run})")
     if not options.quiet:
@@ -72,7 +75,7 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
     request = Request(run, (lead, *(name for name in job.names if name != lead)))
     own = new_run(f"predict-{run}")
     with shown(True) as show:
-        outcome = Driver(kit, own, request.to_toml(), request.parties, tell, show).go()
+        outcome = Driver(kit, own, request.to_toml(), request.parties, lead, tell, show).go()
     if "refused" in outcome:
         raise RunError(f"{outcome['refused']} (run {own})")
     print(f"{lead} has the predictions in jobs/{own}/predictions.csv of its kit")
@@ -129,12 +132,12 @@ def new_run(name: str) -> str:
 
 
 def last_run(kit: Kit, name: str, text: str) -> str:
-    """The last run of this job that has not ended."""
+    """The last run of this job that has not ended; where all have, the last, which may have ended unobserved."""
     from tacit.federation.outcome import read_outcome
     from tacit.runtime.store import JOB
 
     found = [path.parent for path in kit.jobs.glob(f"*/{JOB}") if path.read_text(encoding="utf-8") == text]
     open_ = [folder for folder in found if "rounds" not in (read_outcome(folder) or {})]
-    if not open_:
+    if not found:
         raise InputError(f"there is no run of {name!r} to go on with: leave out --resume")
-    return max(open_, key=lambda folder: (folder / JOB).stat().st_mtime).name
+    return max(open_ or found, key=lambda folder: (folder / JOB).stat().st_mtime).name

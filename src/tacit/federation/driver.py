@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.errors import RunError
 from tacit.federation.kit import Kit
-from tacit.federation.outcome import OUTCOME, read_outcome, read_progress
+from tacit.federation.outcome import OUTCOME, read_outcome, read_progress, take_fault
 
 if TYPE_CHECKING:
     from tacit.federation.flare import Desk
 
 LOOK_EVERY = 0.5
-ASK_SITES = 4  # sites are asked whether they run the job at every so many looks
+ASK_SITES = 2  # sites are asked whether they run the job at every so many looks
 MISSING_LOOKS = 2  # so many times in a row a site that ran the job does not: it died there
-LONGEST_PAUSE = 30.0
+LONGEST_PAUSE = 10.0
 
 Say = Callable[[str], None]
 Show = Callable[[int, float], None]
@@ -44,6 +44,8 @@ class Driver:
     job : str
         The text of the job.
     parties : sequence of str
+    lead : str
+        The party that leads.
     say, show : callable
         Take a line for people, and the round and seconds of the run.
     patience : float
@@ -54,6 +56,7 @@ class Driver:
     run: str
     job: str
     parties: Sequence[str]
+    lead: str
     say: Say
     show: Show
     patience: float = 3600.0
@@ -73,14 +76,16 @@ class Driver:
         """
         (self.folder / OUTCOME).unlink(missing_ok=True)
         self.moved, self.round, failures = time.monotonic(), 0, 0
+        self.started: float | None = None  # of the server, when the job was handed in
+        self.adopts = True  # at first: another driver may have left a job that runs
         while True:
             before = self.round
             try:
                 with self._desk() as desk:
                     self._wait_for_parties(desk)
                     reason = self._attempt(desk)
-            except RunError as error:
-                reason = str(error)
+            except RunError as error:  # the server does not answer: the job may go on meanwhile
+                reason, self.adopts = str(error), True
             outcome = read_outcome(self.folder)
             if outcome is not None:
                 return outcome
@@ -100,7 +105,7 @@ class Driver:
         told: list[str] = []
         while True:
             missing = [name for name in self.parties if name not in desk.system()[1]]
-            if not missing:
+            if not missing or time.monotonic() - self.moved > self.patience:
                 return
             if missing != told:
                 self.say(f"waiting for {', '.join(missing)} to join")
@@ -112,13 +117,33 @@ class Driver:
         from tacit.federation.flare import write_job
 
         started = desk.system()[0]
-        with tempfile.TemporaryDirectory() as folder:
-            number = desk.submit(write_job(Path(folder), self.run, self.job, self.parties))
+        take_fault(self.folder)
+        number = self._running(desk, started)
+        self.started = started
+        if not number:
+            with tempfile.TemporaryDirectory() as folder:
+                number = desk.submit(write_job(Path(folder), self.run, self.job, self.parties, self.lead))
         try:
-            return self._look_on(desk, number, started)
-        finally:
-            if read_outcome(self.folder) is None:
+            reason = self._look_on(desk, number, started)
+        except RunError:
+            raise
+        except BaseException:  # whoever looked on was stopped
+            desk.abort(number)
+            raise
+        if read_outcome(self.folder) is None:
+            desk.abort(number)
+        return reason
+
+    def _running(self, desk: Desk, started: float) -> str:
+        """The job of this run that runs everywhere, as another driver may have left it; others of it are ended."""
+        found, adopts = "", self.adopts and self.started in (None, started)  # one that died with its server is none
+        for number in desk.unfinished(self.run):
+            if adopts and desk.status(number) == "RUNNING" and not desk.without(number, self.parties):
+                found, adopts = number, False
+            else:
                 desk.abort(number)
+        self.adopts = False
+        return found
 
     def _look_on(self, desk: Desk, number: str, started: float) -> str:
         missing, seen = 0, False
@@ -127,6 +152,9 @@ class Driver:
             self._note_progress()
             if read_outcome(self.folder) is not None:
                 return "ended"
+            fault = take_fault(self.folder)
+            if fault:
+                return fault
             status = desk.status(number)
             if status.startswith("FINISHED"):
                 refused = [line for line in desk.refusals(number) if not line.endswith(": OK")]

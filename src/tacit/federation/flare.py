@@ -10,31 +10,36 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import itertools
+import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.data.wording import one_line
-from tacit.errors import InputError, RunError
+from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.kit import COORDINATOR, Kit
-from tacit.federation.outcome import write_outcome, write_progress
-from tacit.federation.own_site import own_site
-from tacit.federation.site import Site
+from tacit.federation.once import Once
+from tacit.federation.outcome import write_fault, write_outcome, write_progress
 from tacit.federation.step_log import log_step
-from tacit.federation.works import lead_name, make_lead
+from tacit.federation.wire import pack, unpack, unpack_reply
 from tacit.runtime.files import write_json
-from tacit.types import TraceRow
 
-PATIENCE = {"begin": 86_400.0, "open": 3_600.0, "shape": 3_600.0, "align": 3_600.0}  # people decide; files are read
-ANSWER_SECONDS = 60.0  # then the step is asked for again: a step that was done is not done twice
-TRIES = 10
+if TYPE_CHECKING:  # the server and who hands jobs in need nothing of these, which take seconds to import
+    from tacit.federation.site import Site
+    from tacit.types import TraceRow
+
+PATIENCE = {"begin": 86_400.0}  # seconds for all tries of a step: people decide
+USUAL_PATIENCE = 3_600.0
+FIRST_WAIT, LONGEST_WAIT = 15.0, 600.0  # for an answer; then the step is asked for again, and is not done twice
+PAUSE = 0.5  # before that
 LEADING = 10 * 86_400.0
 CONTROLLER = "nvflare.collab.runtime.controller.CollabController"
 EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
@@ -43,16 +48,20 @@ EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
 class Meeting:
     """The server's object: starts the lead, and keeps what it says about the run's progress and end."""
 
-    def __init__(self, run: str, job: str) -> None:
-        self.run, self.job = run, base64.b64decode(job).decode()
+    def __init__(self, run: str, job: str, lead: str) -> None:
+        self.run, self.job, self.lead = run, base64.b64decode(job).decode(), lead
 
     @collab.main
     def start(self) -> None:
         """Let the lead run the job; what becomes of it stands in the server's kit."""
         folder = Kit.from_environment().jobs / self.run
         folder.mkdir(parents=True, exist_ok=True)
-        leading = collab.get_clients([lead_name(self.job)])[0]
-        write_outcome(folder, leading(timeout=LEADING, secure=True).lead(run=self.run, job=self.job))
+        leading = collab.get_clients([self.lead])[0]  # which refuses where the job names another
+        told = leading(timeout=LEADING, secure=True).lead(run=self.run, job=self.job)
+        if "fault" in told:
+            write_fault(folder, str(told["fault"]))
+        else:
+            write_outcome(folder, told)
 
     @collab.publish
     def progress(self, run: str, round_: int, seconds: float) -> None:
@@ -68,52 +77,83 @@ class Member:
         self._site: Site | None = None
         self._proxies: dict[str, Any] = {}
         self._lock = threading.Lock()
+        self._once = Once()
+        self._numbers: dict[str, Iterator[int]] = {}  # of the questions to each site
+        self._importing = threading.Thread(target=_import_early, daemon=True)
+        self._importing.start()
 
     def _own(self) -> Site:
+        self._importing.join()  # two threads must not import the same modules at once
+        from tacit.federation.own_site import own_site
+
         with self._lock:
             if self._site is None:
                 self._proxies = {proxy.name: proxy for proxy in collab.context.clients}
+                self._numbers = {name: itertools.count(1) for name in self._proxies}
                 self._site = own_site(Kit.from_environment(), self._ask)
             return self._site
 
     @collab.publish
-    def take(self, step: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """Do a step for the site that asks."""
-        caller, began = collab.caller, time.perf_counter()
-        reply = self._own().handle(step, payload, caller)
-        log_step(Kit.from_environment(), step, caller, payload, reply, time.perf_counter() - began)
-        return reply
+    def take(self, number: int, step: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """Do a step for the site that asks, once for each of its numbers."""
+        site, caller = self._own(), collab.caller
+        return self._once.do(caller, int(number), lambda: _handled(site, step, payload, caller))
 
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:
         """Lead a run: for the server alone, and only where the job says so."""
         site, server = self._own(), collab.server
+        from tacit.federation.works import make_lead
+
         if collab.caller != "server":
             return {"refused": "only the server starts a run"}
         beat = _Beat(server, run)
         try:
             return {"done": make_lead(site, run, job).go(observe=beat)}
+        except (FaultError, OSError) as error:  # nobody refused: the driver hands the job in again
+            return {"fault": one_line(error)}
         except (InputError, RunError) as error:
             return {"refused": site.told(error)}
 
     def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Ask sites at once, each until it answers."""
+        payload = pack(payload)
         with ThreadPoolExecutor(max(1, len(names))) as pool:
             return dict(zip(names, pool.map(lambda name: self._ask_one(name, step, dict(payload)), names), strict=True))
 
     def _ask_one(self, name: str, step: str, payload: dict[str, Any]) -> dict[str, Any]:
         if name not in self._proxies:
             return {"error": f"{name!r} does not take part in this job"}
-        seconds = PATIENCE.get(step, ANSWER_SECONDS)
-        for left in reversed(range(TRIES)):
+        number, wait = next(self._numbers[name]), FIRST_WAIT
+        until = time.monotonic() + PATIENCE.get(step, USUAL_PATIENCE)
+        while True:
             try:
-                reply = self._proxies[name](timeout=seconds, secure=True).take(step=step, payload=payload)
-                return reply if isinstance(reply, dict) else {"error": f"{name!r} sent something that is no answer"}
+                reply = self._proxies[name](timeout=wait, secure=True).take(number=number, step=step, payload=payload)
+                return unpack_reply(reply, name)
             except CollabCallError:
-                if not left:
-                    raise
-                time.sleep(min(1.0, 0.1 * (TRIES - left)))
-        raise AssertionError("not reached")
+                if time.monotonic() > until:
+                    return {"fault": f"{name!r} does not answer"}
+                time.sleep(PAUSE)
+                wait = min(2 * wait, LONGEST_WAIT)
+
+
+def _handled(site: Site, step: str, payload: Any, caller: str) -> dict[str, Any]:
+    """What a site does with a message, which anybody may have made."""
+    try:
+        plain = unpack(payload)
+    except RunError as error:
+        return {"error": str(error)}
+    began = time.perf_counter()
+    reply = site.handle(step, plain, caller)
+    log_step(Kit.from_environment(), step, caller, plain, reply, time.perf_counter() - began)
+    packed: dict[str, Any] = pack(reply)
+    return packed
+
+
+def _import_early() -> None:
+    """Import what a site needs while its process still finds the others."""
+    import tacit.federation.own_site
+    import tacit.federation.works  # noqa: F401
 
 
 class _Beat:
@@ -129,12 +169,12 @@ class _Beat:
             self.server(expect_result=False).progress(run=self.run, round_=row.round, seconds=row.seconds)
 
 
-def write_job(folder: Path, run: str, job: str, parties: Sequence[str]) -> Path:
+def write_job(folder: Path, run: str, job: str, parties: Sequence[str], lead: str) -> Path:
     """Write the folder of a FLARE job: names of our classes and the text of the job, no code."""
     app = folder / run / "app" / "config"
     app.mkdir(parents=True)
     packed = base64.b64encode(job.encode()).decode()  # FLARE would replace what stands in braces
-    server = {"id": "meeting", "path": f"{__name__}.Meeting", "args": {"run": run, "job": packed}}
+    server = {"id": "meeting", "path": f"{__name__}.Meeting", "args": {"run": run, "job": packed, "lead": lead}}
     controller = {"id": "controller", "path": CONTROLLER, "args": {"server_obj_id": "meeting", "sync_task_timeout": 60}}
     write_json(app / "config_fed_server.json", {"format_version": 2, "workflows": [controller], "components": [server]})
     member = {"id": "member", "path": f"{__name__}.Member", "args": {}}
@@ -161,6 +201,7 @@ class Desk:
     """
 
     def __init__(self, kit: Kit, seconds: float = 10.0) -> None:
+        logging.getLogger("nvflare").addHandler(logging.NullHandler())  # it says each try; the driver says it once
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # it says that it connects
                 self.session = new_secure_session(COORDINATOR, str(kit.admin), timeout=seconds, auto_login_max_tries=1)
@@ -179,6 +220,12 @@ class Desk:
         """What sites said when the job came to them."""
         return [str(line) for line in self._do(lambda: self.session.get_job_meta(number)).get("job_deploy_detail", [])]
 
+    def unfinished(self, run: str) -> list[str]:
+        """Numbers of the jobs of a run that the server does not take for ended, the newest first."""
+        found = self._do(lambda: self.session.list_jobs(name_prefix=run, reverse=True)) or []
+        open_ = [one for one in found if not str(one.get("status", "")).startswith("FINISHED")]
+        return [str(one["job_id"]) for one in open_ if one.get("job_name") == run]
+
     def system(self) -> tuple[float, dict[str, float]]:
         """When the server started, and the parties that are connected, with the time since when."""
         info = self._do(self.session.get_system_info)
@@ -187,7 +234,7 @@ class Desk:
     def without(self, number: str, names: Sequence[str]) -> list[str]:
         """The sites of these at which a job does not run now."""
         told = self._do(lambda: self.session.get_client_job_status(list(names)))
-        running = {one.get("client_name") for one in told if one.get("job_id") == number}
+        running = {one.get("client_name") for one in told or [] if one.get("job_id") == number}
         return [name for name in names if name not in running]
 
     def abort(self, number: str) -> None:

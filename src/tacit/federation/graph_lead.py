@@ -21,7 +21,7 @@ from tacit.federation.site import Site, plan_print, read_text
 from tacit.plan import GraphPlan
 from tacit.plan.from_job import plan_nodes
 from tacit.runtime.checkpoint import read_checkpoint, write_checkpoint
-from tacit.runtime.files import write_json, write_text
+from tacit.runtime.files import read_json, write_json, write_text
 from tacit.runtime.loop import LoopState, Observer, spent_of, traffic
 from tacit.runtime.saved import FORMAT
 from tacit.runtime.store import CHECKPOINT, JOB, RESULT, TRACE
@@ -43,7 +43,7 @@ class GraphLead:
         opened = self._ask(names, "open", opening)
         if (folder / RESULT).is_file():
             self._ask(names, "forget", {})
-            return {"already": True}
+            return {"rounds": int(read_json(self.site.folder / self.run / RESULT)["rounds"])}
         work = self.site.work
         assert isinstance(work, NodeWork)
         self.task = work.task

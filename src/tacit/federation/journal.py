@@ -1,7 +1,7 @@
 """What a site has answered so far, on its own disk: an answer is made once, kept, and sent again as it was.
 
-A record holds the number of a step, a fingerprint of what was asked, the plain answer and the state after it, in one
-file that is written whole, and on the disk, before the answer leaves. Whoever asks the same thing again gets the same
+A record holds the number of a step, a fingerprint of what was asked, the plain answer and the state after it. It is
+written whole, and on the disk (`shelf.py`), before the answer leaves. Whoever asks the same thing again gets the same
 answer again; whoever asks another thing under the same number is refused, for a second answer would be a second
 release. The last two records are kept: a neighbour that died may need the answer before the last.
 
@@ -10,21 +10,15 @@ The files hold the keys of the noise, and state from which data could be found: 
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from tacit.data.wording import one_line
 from tacit.errors import RunError
-from tacit.runtime.files import show_path, write_atomically
+from tacit.federation.shelf import Shelf
 from tacit.types import Arrays
 
 KEPT = 2
-_NAME = re.compile(r"step-(\d{9})\.npz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +35,13 @@ class Journal:
     """The journal of one job in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.last = self._newest()
-
-    def _newest(self) -> Record | None:
+        self.shelf = Shelf(folder, KEPT)
         numbers = self.numbers()
-        return self.read(numbers[-1]) if numbers else None
+        self.last = self.read(numbers[-1]) if numbers else None
 
     def numbers(self) -> list[int]:
         """Numbers of the steps that are kept, in order."""
-        found = (_NAME.fullmatch(path.name) for path in self.folder.iterdir())
-        return sorted(int(match[1]) for match in found if match)
+        return self.shelf.numbers()
 
     @property
     def at(self) -> int:
@@ -80,34 +69,27 @@ class Journal:
         arrays = {f"answer/{name}": array for name, array in record.answer.items()}
         for who, state in record.states.items():
             arrays |= {f"state/{who}/{name}": array for name, array in state.items()}
-        about = json.dumps({"number": record.number, "asked": record.asked, "holders": sorted(record.states)})
-        arrays["about"] = np.frombuffer(about.encode(), np.uint8)
-        write_atomically(self._path(record.number), lambda file: np.savez(file, **arrays), secret=True)  # type: ignore[arg-type]
+        self.shelf.put(record.number, arrays, {"asked": record.asked, "holders": sorted(record.states)})
         self.last = record
-        for number in self.numbers()[:-KEPT]:
-            self._path(number).unlink(missing_ok=True)
 
     def read(self, number: int) -> Record:
-        """The record of a step that is kept."""
-        path = self._path(number)
-        try:
-            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                about = json.loads(bytes(file["about"]).decode())
-                answer = {k.removeprefix("answer/"): file[k] for k in file.files if k.startswith("answer/")}
-                states: dict[str, Arrays] = {who: {} for who in about["holders"]}
-                for key in file.files:
-                    if key.startswith("state/"):
-                        who, name = key.removeprefix("state/").split("/", 1)
-                        states[who][name] = file[key]
-            return Record(int(about["number"]), str(about["asked"]), answer, states)
-        except Exception as error:  # zip, numpy and json raise all sorts on a damaged file
-            raise RunError(f"cannot read the journal {show_path(path)}: {one_line(error)}") from error
+        """The record of a step that is kept.
+
+        Raises
+        ------
+        RunError
+            Where it is missing or damaged.
+        """
+        arrays, about = self.shelf.get(number)
+        answer = {k.removeprefix("answer/"): array for k, array in arrays.items() if k.startswith("answer/")}
+        states: dict[str, Arrays] = {who: {} for who in about["holders"]}
+        for key, array in arrays.items():
+            if key.startswith("state/"):
+                who, name = key.removeprefix("state/").split("/", 1)
+                states[who][name] = array
+        return Record(number, str(about["asked"]), answer, states)
 
     def forget(self) -> None:
         """Delete the journal of a job that is over."""
-        for number in self.numbers():
-            self._path(number).unlink(missing_ok=True)
+        self.shelf.forget()
         self.last = None
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"step-{number:09d}.npz"

@@ -16,33 +16,38 @@ import numpy as np
 import tacit
 from tacit.algorithms.make_block import make_block
 from tacit.alignment import align
-from tacit.errors import RunError
+from tacit.errors import FaultError, RunError
 from tacit.federation.parts import part_to_plain
 from tacit.federation.party_work import PartyWork
+from tacit.federation.shelf import Shelf
 from tacit.federation.site import Site, plan_print, read_text
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_job
-from tacit.runtime.checkpoint import read_checkpoint, write_checkpoint
+from tacit.runtime.checkpoint import checkpoint_arrays, from_arrays
 from tacit.runtime.coordinator import Coordinator
-from tacit.runtime.files import write_json, write_text
+from tacit.runtime.files import read_json, write_json, write_text
 from tacit.runtime.loop import LoopState, Observer, agree, run_loop, traffic
 from tacit.runtime.result import QUIET
 from tacit.runtime.saved import FORMAT, JOINT, MODEL
-from tacit.runtime.store import CHECKPOINT, JOB, RESULT, TRACE
+from tacit.runtime.store import JOB, RESULT, TRACE
 from tacit.runtime.threads import fitting_threads
 from tacit.runtime.trace_file import growing_trace, write_trace
 from tacit.types import Arrays, Message
 
 Replies = dict[str, dict[str, Any]]
+LEAD = "lead"  # the folder of the coordinator's states
 
 
 def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
-    """Ask this site and others at once; raise where one of them refuses, with its name.
+    """Ask this site and others at once; raise where one of them does not answer as asked, with its name.
 
     Raises
     ------
     RunError
+        Where one refuses.
+    FaultError
+        Where one was interrupted, and none refuses.
     """
     others = [name for name in names if name != site.name]
     with ThreadPoolExecutor(1) as pool:
@@ -50,10 +55,10 @@ def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, A
         replies = {site.name: site.handle(step, payload, site.name)} if site.name in names else {}
         if coming is not None:
             replies |= coming.result()
-    for name in names:
-        said = replies[name].get("error")
-        if said:
-            raise RunError(f"party {name!r}: {said}")
+    for key, kind in (("error", RunError), ("fault", FaultError)):
+        for name in names:
+            if replies[name].get(key):
+                raise kind(f"party {name!r}: {replies[name][key]}")
     return replies
 
 
@@ -98,7 +103,7 @@ class StarLead:
         opened = self._ask(names, "open", opening)
         if (self.site.folder / self.run / RESULT).is_file():
             self._ask(names, "forget", {})
-            return {"already": True}
+            return {"rounds": int(read_json(self.site.folder / self.run / RESULT)["rounds"])}
         work = self.site.work
         assert isinstance(work, PartyWork)
         self.work, self.task = work, work.task
@@ -144,13 +149,13 @@ class StarLead:
         block = None if self.task.name in plan.asked_parties else make_block(own.shard.features)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             self.coordinator = Coordinator(plan, own.labels.values, block)
-        checkpoint = self.task.folder / CHECKPOINT
-        if checkpoint.exists():
-            states, self.state = read_checkpoint(checkpoint)
+        self.shelf = Shelf(self.task.folder / LEAD, 1)
+        if self.shelf.numbers():
+            states, self.state = from_arrays(self.shelf.get(self.shelf.numbers()[-1])[0])
             self.coordinator.restore(states["coordinator"])
         else:
             write_text(self.task.folder / JOB, self.text)
-            write_checkpoint(checkpoint, self)  # type: ignore[arg-type]
+            self._keep()
         for name, at in self.standing.items():
             if at not in (self.state.exchange, self.state.exchange + 1):
                 raise RunError(
@@ -158,6 +163,10 @@ class StarLead:
                     "one of them lost what it had written; run the job again from the beginning"
                 )
         return self.coordinator
+
+    def _keep(self) -> None:
+        """Have the coordinator's state on the disk before the next exchange begins."""
+        self.shelf.put(self.state.exchange, checkpoint_arrays(self), {})  # type: ignore[arg-type]
 
     def snapshot(self) -> dict[str, Arrays]:
         """The coordinator's state, for its checkpoint."""
@@ -180,7 +189,7 @@ class StarLead:
                 if observe:
                     observe(row)
 
-            run_loop(plan, coordinator, engine, state, after, lambda _: write_checkpoint(folder / CHECKPOINT, self))  # type: ignore[arg-type]
+            run_loop(plan, coordinator, engine, state, after, lambda _: self._keep())
         last = state.trace[-1]
         return {"rounds": state.rounds, "converged": state.converged, "note": state.note, "objective": last.objective}
 
@@ -215,4 +224,4 @@ class StarLead:
                 "traffic": traffic(state.trace),
             },
         )
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        self.shelf.forget()

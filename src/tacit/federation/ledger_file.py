@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.data.wording import one_line, show
-from tacit.errors import InputError, RunError
+from tacit.errors import FaultError, InputError
 from tacit.federation.releases import ReleaseJournal, sync_folder
 from tacit.privacy.events import UNITS, Event, from_record, to_record
 from tacit.privacy.fields import as_list, as_record, check_names, load
@@ -57,7 +57,7 @@ class LedgerFile:
         try:
             descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise RunError(f"{self.party}: cannot write beside {show_path(self.path)}: {one_line(error)}") from error
+            raise FaultError(f"{self.party}: cannot write beside {show_path(self.path)}: {one_line(error)}") from error
         with os.fdopen(descriptor, "r+b") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # let go when the file is closed
             yield

@@ -11,18 +11,21 @@ from typing import Any
 import numpy as np
 
 import tacit
-from tacit.errors import RunError
+from tacit.errors import FaultError, RunError
 from tacit.federation.journal import Journal, Record
 from tacit.federation.own_data import OwnRows, open_node
-from tacit.federation.parts import write_certificate, write_part
+from tacit.federation.parts import write_about, write_certificate, write_part, write_whole
 from tacit.federation.site import Ask, Payload, Task, own_data
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import GraphPlan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest
+from tacit.runtime.files import write_json
 from tacit.runtime.graph.node import TO_ALL, TO_ONE, Node, Outbox
 from tacit.runtime.model import PartyModel
 from tacit.runtime.result import QUIET
+from tacit.runtime.saved import FORMAT
+from tacit.runtime.store import RESULT
 from tacit.runtime.threads import fitting_threads
 from tacit.types import Arrays, Message
 
@@ -109,7 +112,7 @@ class NodeWork:
         """Send the messages of a round that was played to the neighbours once more, the same."""
         round_ = int(payload["round"])
         if round_:
-            self._send(round_, self._outbox(self.journal.read(round_)))
+            self._send(self.journal.read(round_))
         return {}
 
     def play(self, payload: Payload) -> dict[str, Any]:
@@ -119,7 +122,7 @@ class NodeWork:
         if record is None:
             record = self._play(round_, self._inbox(round_ - 1))
         self.task.gate.released(self.task.run, round_, sent_digest(record.states["node"]))  # once, whatever died before
-        sent = self._send(round_, self._outbox(record))
+        sent = self._send(record)
         with self.lock:
             for old in [number for number in self.inboxes if number < round_ - 1]:
                 del self.inboxes[old]
@@ -143,13 +146,17 @@ class NodeWork:
             self.outboxes[record.number] = self._node().outbox_of(record.states["node"], record.number)
         return self.outboxes[record.number]
 
-    def _send(self, round_: int, outbox: Outbox) -> int:
-        """Hand each neighbour its message, at once; bytes that were sent."""
+    def _send(self, record: Record) -> int:
+        """Hand each neighbour its message, at once, taken down before; bytes that were sent."""
+        self.task.gate.released(self.task.run, record.number, sent_digest(record.states["node"]))
+        outbox = self._outbox(record)
         with ThreadPoolExecutor(max(1, len(outbox))) as pool:
             for reply in pool.map(lambda name: self.ask([name], "put", {"message": to_plain(outbox[name])}), outbox):
                 for name, said in reply.items():
                     if said.get("error"):
                         raise RunError(f"neighbour {name!r}: {said['error']}")
+                    if said.get("fault"):
+                        raise FaultError(f"neighbour {name!r}: {said['fault']}")
         return sum(message.nbytes for message in outbox.values())
 
     def put(self, payload: Payload, caller: str) -> dict[str, Any]:
@@ -183,8 +190,14 @@ class NodeWork:
         assert own is not None
         assert plan is not None
         folder = self.task.folder
-        write_part(folder, PartyModel(node.name, node.columns, node.coef, -node.intercept), None, own.encoding)
+        model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
+        assert own.labels is not None
+        write_part(folder, model, None, own.encoding)
+        write_whole(folder, plan, model, own.labels.classes, own.encoding)
+        write_about(folder, self.task.lead, self.task.job.names)
         write_certificate(folder, plan.certificate(), node.name, own.encoding, shared=True)
+        if self.task.name != self.task.lead:  # who writes it last, when all have ended
+            write_json(folder / RESULT, {"format": FORMAT, "rounds": self.journal.at})
         return {}
 
     def forget(self, payload: Payload) -> dict[str, Any]:

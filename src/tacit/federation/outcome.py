@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.runtime.files import read_json, write_json
 
-OUTCOME, PROGRESS = "outcome.json", "progress.json"
+OUTCOME, PROGRESS, FAULT = "outcome.json", "progress.json", "fault.json"
 
 
 def write_outcome(folder: Path, told: dict[str, Any]) -> None:
@@ -26,6 +26,20 @@ def _whole(told: object, key: str) -> int | None:
 def read_outcome(folder: Path) -> dict[str, Any] | None:
     """How the run ended; None where it has not."""
     return read_json(folder / OUTCOME) if (folder / OUTCOME).is_file() else None
+
+
+def write_fault(folder: Path, line: str) -> None:
+    """Keep why the run was interrupted, though nobody refused it."""
+    write_json(folder / FAULT, {"fault": line, "at": time.time()})
+
+
+def take_fault(folder: Path) -> str:
+    """Why the run was interrupted, once; empty where it was not."""
+    if not (folder / FAULT).is_file():
+        return ""
+    line = str(read_json(folder / FAULT).get("fault"))
+    (folder / FAULT).unlink(missing_ok=True)
+    return line
 
 
 def write_progress(folder: Path, round_: int, seconds: float) -> None:

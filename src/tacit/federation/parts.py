@@ -13,16 +13,16 @@ from tacit.algorithms.rows import RowClip
 from tacit.data.encode.fit import Encoding
 from tacit.data.encode.saved import to_record
 from tacit.errors import RunError
+from tacit.plan import GraphPlan
 from tacit.privacy.certificate import Certificate
+from tacit.problem.losses import Modified
 from tacit.runtime.encoded import with_encoding
 from tacit.runtime.files import read_json, write_json, write_text
 from tacit.runtime.model import PartyModel
-from tacit.runtime.saved import MODEL, party_record
+from tacit.runtime.saved import ABOUT, FORMAT, JOINT, MODEL, party_record, whole_record
 from tacit.runtime.store import CERTIFICATE, CERTIFICATE_TEXT
 from tacit.runtime.versions import versions
 from tacit.types import Shard
-
-ABOUT = "about.json"
 
 
 def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encoding | None) -> None:
@@ -30,6 +30,25 @@ def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encod
     (folder / MODEL).mkdir(exist_ok=True)
     schema = None if encoding is None else to_record(encoding.encoder)
     write_json(folder / MODEL / f"{model.name}.json", {**party_record(model, id_), "schema": schema})
+
+
+def write_whole(
+    folder: Path, plan: GraphPlan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None
+) -> None:
+    """Write a node's model of whole rows, with which it predicts at home."""
+    job = plan.problem.loss
+    loss = job.inner if isinstance(job, Modified) else job  # a model of randomized labels serves the true ones
+    clip = None if plan.private is None else RowClip(plan.private.settings.row_norm)
+    record = {
+        "format": FORMAT,
+        "loss": loss.name,
+        "task": loss.task,
+        "classes": list(classes),
+        "parties": list(plan.graph.names),
+        **whole_record(model.columns, model.coef, -model.offset, clip),
+        "schema": None if encoding is None else to_record(encoding.encoder),
+    }
+    write_json(folder / MODEL / f"{JOINT}.json", record)
 
 
 def write_about(folder: Path, lead: str, parties: Sequence[str]) -> None:

@@ -139,6 +139,7 @@ class PartyWork:
             record = self._answer(message, asked)
         self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
         if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
+            self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
             self.sent = self.party.release(message, record.answer)
         return {"message": to_plain(self.sent)}
 

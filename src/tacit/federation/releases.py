@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from tacit.data.wording import one_line, show
-from tacit.errors import InputError, RunError
+from tacit.errors import FaultError, InputError, RunError
 from tacit.runtime.files import show_path
 
 
@@ -27,6 +27,7 @@ class ReleaseJournal:
         self.path = path
         self._found: dict[tuple[str, int], str] = {}
         self._lines, self._end = 0, 0  # how far the file was read before
+        self._named = False  # whether this process has seen to it that the file's name is on the disk
 
     def read(self) -> dict[tuple[str, int], str]:
         """Digest of every release, by job and number, in order.
@@ -90,9 +91,11 @@ class ReleaseJournal:
                 file.write(line.encode())
                 file.flush()
                 os.fsync(file.fileno())
-            sync_folder(self.path.parent)
+            if not self._named:  # a process that died may have made the file without
+                sync_folder(self.path.parent)
+                self._named = True
         except OSError as error:
-            raise RunError(f"cannot write {show_path(self.path)}: {one_line(error)}") from error
+            raise FaultError(f"cannot write {show_path(self.path)}: {one_line(error)}") from error
 
     def _parse(self, line: bytes, number: int) -> tuple[str, int, str]:
         try:

@@ -12,7 +12,9 @@ A joint job is a row of steps that the leading site asks of all sites, itself in
 | play, put, again | the lead; a neighbour | one round of a sample split | planned messages; how far it has come |
 | end, forget | the lead | writes its part of the model to its own disk; deletes its journal | nothing |
 
-Whatever goes wrong comes back as one line without data in it; the caller names the site.
+Whatever goes wrong comes back as one line without data in it; the caller names the site. An "error" is a refusal, which
+ends the run. A "fault" (a full disk, another process that still runs) interrupts it: the site drops what it has in
+memory, which may be ahead of its journal, and the run goes on when it is opened again.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +33,7 @@ from typing import Any, Protocol
 import tacit
 from tacit.data.cluster import ClusterAddress, ClusterDataError, ClusterGoneError
 from tacit.data.wording import one_line, show
-from tacit.errors import InputError, RunError
+from tacit.errors import FaultError, InputError, RunError
 from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import GraphPlan, Plan
@@ -51,7 +54,7 @@ class Gate(Protocol):
         """Return where the site lets its scores leave; raise `RunError` where it does not."""
 
     def released(self, run: str, number: int, digest: str) -> None:
-        """Take down that a release is about to leave."""
+        """Take down that a release is about to leave; the same one again, as it is sent again, counts once."""
 
 
 class OpenGate:
@@ -175,9 +178,10 @@ class Site:
         self.open_run = ""
         self.work: Work | None = None
         self.busy = threading.RLock()
+        self.lock: RunLock | None = None
 
     def handle(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
-        """Do one step, and never raise: what is wrong is returned as a line under "error".
+        """Do one step, and never raise: what is wrong is returned as a line under "error" or "fault".
 
         One step at a time, so that one which is asked for again waits for the first; neighbours put in what they have
         at any time.
@@ -187,8 +191,14 @@ class Site:
                 return self.work.handle(step, payload, caller)
             with self.busy:
                 return self._step(step, payload, caller)
+        except FaultError as error:
+            return self._fault(one_line(error))
         except (InputError, RunError) as error:
             return {"error": self.told(error)}
+        except OSError as error:  # a disk that refuses what is not written by way of `runtime.files`
+            return self._fault(
+                f"{type(error).__name__} in step {step[:40]!r}: {error.strerror or 'the system refused'}"
+            )
         except Exception as error:  # the text of any other error may quote data: its type does not
             logging.getLogger(__name__).exception("step %r failed", step[:40])
             return {"error": f"{type(error).__name__} in step {step[:40]!r}: see the log of {self.name!r}"}
@@ -201,11 +211,17 @@ class Site:
             write_text(self.folder / self.open_run / PROBLEM, one_line(error) + "\n", secret=True)
         return "it cannot use its own data; why is told there, by tacit status"
 
+    def _fault(self, line: str) -> dict[str, Any]:
+        """Drop the work: its state may be ahead of what is on the disk, and must not answer anything."""
+        logging.getLogger(__name__).warning("interrupted: %s", line)
+        self.work = None
+        return {"fault": line}
+
     def _step(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
         if step == "open":
             return self._open(payload, caller)
         if self.work is None:
-            raise RunError(f"{step[:40]!r} was asked for before the job was opened")
+            raise FaultError(f"{step[:40]!r} was asked for before the job was opened")
         return self.work.handle(step, payload, caller)
 
     def _open(self, payload: Payload, caller: str) -> dict[str, Any]:
@@ -217,11 +233,37 @@ class Site:
                 "install the same version everywhere"
             )
         run, text = check_run(payload.get("run")), payload.get("job")
-        (self.folder / run).mkdir(parents=True, exist_ok=True)
+        folder = self.folder / run
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.lock is None or self.lock.folder != folder:
+            self.lock = RunLock(folder)
         self.open_run = run
-        (self.folder / run / PROBLEM).unlink(missing_ok=True)  # it may have been mended since
+        (folder / PROBLEM).unlink(missing_ok=True)  # it may have been mended since
         self.work = make_work(self, run, text, caller)
         return self.work.handle("open", payload, caller)
+
+
+class RunLock:
+    """Held by the one process of a site that works on a run; the system lets it go when that ends, however it ends.
+
+    A process of an earlier attempt may still run when the job is handed in again: two would write one journal.
+
+    Raises
+    ------
+    FaultError
+        Where another process holds it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import fcntl
+
+        self.folder = folder
+        self.file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self.file)
+            raise FaultError("another process still works on this run") from error
 
 
 def read_text(text: object) -> Job:

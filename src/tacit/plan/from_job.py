@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sklearn.utils import check_random_state
+import numpy as np
 
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError
@@ -36,7 +36,7 @@ def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) ->
         input_bytes=input_bytes,
         columns=columns,
         holder=job.holder,
-        seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
+        seed=int(np.random.RandomState(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
         secure_aggregation=job.secure_aggregation,
         memory=None if job.memory is None else bytes_of(job.memory),
     )
@@ -62,7 +62,7 @@ def plan_nodes(
         graph=job.make_graph(),
         rows=rows,
         columns=columns,
-        seed=int(check_random_state(job.seed or 0).randint(2**31 - 1)),
+        seed=int(np.random.RandomState(job.seed or 0).randint(2**31 - 1)),
         secure_aggregation=job.secure_aggregation,
         label_epsilons={name: [float(value) for value in own] for name, own in epsilons.items()},
     )

@@ -56,31 +56,44 @@ def write_checkpoint(path: Path, run: Run | GraphRun) -> None:
 
     In a private run that includes the keys of its noise, with which the noise could be taken off: the file is secret.
     """
+    arrays = checkpoint_arrays(run)
+    write_atomically(path, lambda file: np.savez(file, **arrays), secret=True)  # type: ignore[arg-type]
+
+
+def checkpoint_arrays(run: Run | GraphRun) -> Arrays:
+    """Everything needed to go on, as arrays with names."""
     loop = asdict(dataclasses.replace(run.state, trace=Trace()))
     del loop["trace"]
     arrays = {f"state/{who}/{name}": value for who, state in run.snapshot().items() for name, value in state.items()}
     arrays["loop"] = np.frombuffer(json.dumps(loop, allow_nan=False).encode(), np.uint8)
     rows = [[float(getattr(row, name)) for name in _TRACE_FIELDS] for row in run.state.trace]
     arrays["trace"] = np.array(rows, dtype=np.float64).reshape(-1, len(_TRACE_FIELDS))
-    write_atomically(path, lambda file: np.savez(file, **arrays), secret=True)  # type: ignore[arg-type]
+    return arrays
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Arrays], LoopState]:
     """Read a checkpoint; a damaged one raises whatever its reader raises."""
-    states: dict[str, Arrays] = {}
     with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-        loop = json.loads(bytes(file["loop"]).decode())
-        trace = Trace(_trace_row(values) for values in file["trace"])
-        for key in file.files:
-            if key.startswith("state/"):
-                who, name = key.removeprefix("state/").rsplit("/", 1)
-                states.setdefault(who, {})[name] = _floats(file[key])
+        return from_arrays({key: file[key] for key in file.files})
+
+
+def from_arrays(arrays: Arrays) -> tuple[dict[str, Arrays], LoopState]:
+    """What `checkpoint_arrays` made: the state of every side, and the loop's."""
+    states: dict[str, Arrays] = {}
+    loop = json.loads(bytes(arrays["loop"]).decode())
+    trace = Trace(_trace_row(values) for values in arrays["trace"])
+    for key, array in arrays.items():
+        if key.startswith("state/"):
+            who, name = key.removeprefix("state/").rsplit("/", 1)
+            states.setdefault(who, {})[name] = _floats(array)
     state = LoopState(
         exchange=int(loop["exchange"]),
         rounds=int(loop["rounds"]),
         converged=bool(loop["converged"]),
         note=str(loop["note"]),
         seconds=float(loop["seconds"]),
+        down=int(loop.get("down", 0)),
+        up=int(loop.get("up", 0)),
         trace=trace,
     )
     if len(trace) != state.rounds:

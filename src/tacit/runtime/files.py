@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from tacit.data.wording import one_line, show
-from tacit.errors import InputError, RunError
+from tacit.errors import FaultError, InputError
 
 TEMPORARY = ".writing-"  # begins the name of a file that is not yet whole
 
@@ -23,7 +23,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object], *, secret
 
     Raises
     ------
-    RunError
+    FaultError
         Where the disk refuses; what was at `path` before is untouched.
     """
     temporary: str | None = None
@@ -38,7 +38,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], object], *, secret
         os.replace(temporary, path)
         temporary = None
     except OSError as error:
-        raise RunError(f"cannot write {show(str(path))}: {one_line(error)}") from error
+        raise FaultError(f"cannot write {show(str(path))}: {one_line(error)}") from error
     finally:
         if temporary is not None and os.path.exists(temporary):
             os.unlink(temporary)

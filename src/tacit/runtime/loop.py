@@ -26,6 +26,8 @@ class LoopState:
     converged: bool = False
     note: str = ""
     seconds: float = 0.0
+    down: int = 0  # bytes of the exchanges since the last whole round
+    up: int = 0
     trace: Trace = field(default_factory=Trace)
 
 
@@ -42,25 +44,22 @@ def run_loop(
 ) -> LoopState:
     """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up."""
     clock = time.perf_counter() - state.seconds
-    down, up, spent = 0, 0, spent_of(plan)
-    most = plan.most_rounds
+    spent, most = spent_of(plan), plan.most_rounds
     while not state.converged and not state.note and state.rounds < most:
         state.exchange += 1
         message = coordinator.broadcast(state.exchange)
         answers = engine.exchange(message)
-        down += message.nbytes * len(answers)
-        up += sum(answer.nbytes for answer in answers)
+        state.down += message.nbytes * len(answers)
+        state.up += sum(answer.nbytes for answer in answers)
         progress = coordinator.combine(state.exchange, answers)
         del answers  # their room is needed before the next ones come
         state.seconds = time.perf_counter() - clock
-        if progress is None:
-            continue
-        state.rounds += 1
-        _record(plan, state, progress, down, up, spent)
-        down = up = 0
-        if observe:
-            observe(state.trace[-1])
-        if checkpoint:
+        if progress is not None:
+            state.rounds += 1
+            _record(plan, state, progress, spent)
+            if observe:
+                observe(state.trace[-1])
+        if checkpoint:  # after every exchange: whoever answered has moved on
             checkpoint(state)
     engine.exchange(coordinator.closing(state.exchange + 1))
     state.seconds = time.perf_counter() - clock
@@ -87,7 +86,7 @@ def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
     }
 
 
-def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int, spent: float) -> None:
+def _record(plan: Plan, state: LoopState, progress: Progress, spent: float) -> None:
     state.converged, state.note = progress.done, progress.note
     unknown = plan.private is not None and math.isnan(progress.objective)  # nobody may see the joint objective
     if not abs(progress.objective) < float("inf") and not unknown:
@@ -105,11 +104,12 @@ def _record(plan: Plan, state: LoopState, progress: Progress, down: int, up: int
             rho=progress.rho,
             stationarity=progress.stationarity,
             seconds=state.seconds,
-            bytes_down=down,
-            bytes_up=up,
+            bytes_down=state.down,
+            bytes_up=state.up,
             epsilon=spent,
         )
     )
+    state.down = state.up = 0
 
 
 def spent_of(plan: Plan | GraphPlan) -> float:

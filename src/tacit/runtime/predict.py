@@ -21,7 +21,7 @@ from tacit.errors import InputError
 from tacit.problem.losses import LOSSES
 from tacit.runtime.files import damaged, read_json, show_path
 from tacit.runtime.model import PartyModel, joint_scores
-from tacit.runtime.saved import FORMAT, JOINT, MODEL, SAMPLES
+from tacit.runtime.saved import ABOUT, FORMAT, JOINT, MODEL, SAMPLES
 from tacit.runtime.store import CERTIFICATE, PLAN, RESULT
 from tacit.types import Shard, Vector
 
@@ -130,6 +130,10 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
     names = _texts(file, record, "parties")
     whole = _is_whole(file, record)
+    if own is None and not whole and (run / ABOUT).exists():
+        raise InputError(
+            f"{show_path(run)} is one organisation's part of a joint run: use tacit predict {run.name} --kit KIT"
+        )
     read = [name for name in names if own is None or name in own]
     pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in read]
     return SavedModel(

@@ -14,9 +14,11 @@ from tacit.runtime.files import write_json
 from tacit.runtime.graph.run import GraphResult
 from tacit.runtime.model import PartyModel
 from tacit.runtime.result import RunResult
+from tacit.types import Vector
 
 FORMAT = 1
 MODEL, JOINT, SAMPLES = "model", "joint", "samples"
+ABOUT = "about.json"  # in the part of a run that one organisation has
 
 
 def write_model(
@@ -83,10 +85,15 @@ def _sum(result: RunResult) -> dict[str, Any]:
 
 def _consensus(result: GraphResult) -> dict[str, Any]:
     """The model that all nodes share: the mean of theirs."""
+    return whole_record(result.nodes[0].columns, result.coef, result.intercept, result.clip)
+
+
+def whole_record(columns: Sequence[str], coef: Vector, constant: float, clip: RowClip | None) -> dict[str, Any]:
+    """A model of whole rows as plain values."""
     return {
         "split": SAMPLES,
-        "columns": list(result.nodes[0].columns),
-        "coef": result.coef.tolist(),
-        "constant": float(result.intercept),
-        "clip": clip_record(result.clip),
+        "columns": list(columns),
+        "coef": coef.tolist(),
+        "constant": float(constant),
+        "clip": clip_record(clip),
     }

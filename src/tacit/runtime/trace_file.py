@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.data.wording import one_line, show
-from tacit.errors import RunError
+from tacit.errors import FaultError
 from tacit.runtime.files import plain_number, write_text
 from tacit.types import Trace, TraceRow
 
@@ -42,13 +42,13 @@ def growing_trace(path: Path, before: Sequence[TraceRow]) -> Iterator[Callable[[
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
     except OSError as error:
-        raise RunError(f"cannot write {show(str(path))}: {one_line(error)}") from error
+        raise FaultError(f"cannot write {show(str(path))}: {one_line(error)}") from error
 
     def add(row: TraceRow) -> None:
         try:
             os.write(descriptor, trace_line(row).encode())
         except OSError as error:
-            raise RunError(f"cannot write {show(str(path))}: {one_line(error)}") from error
+            raise FaultError(f"cannot write {show(str(path))}: {one_line(error)}") from error
 
     try:
         yield add

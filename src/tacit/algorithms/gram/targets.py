@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit
-from scipy.stats import norm
+from scipy.special import expit, ndtri
 
 from tacit.algorithms.gram.settings import Response
 from tacit.problem.losses.base import Loss
@@ -131,8 +130,8 @@ class Levels:
 
 def levels_of(mean: float, spread: float, count: int) -> Levels:
     """Levels of equal probability for scores of this mean and deviation, both of them released values."""
-    cuts = norm.ppf(np.arange(1, count) / count) if count > 1 else np.zeros(0)
-    return Levels(mean + spread * cuts, mean + spread * norm.ppf((np.arange(count) + 0.5) / count))
+    cuts = ndtri(np.arange(1, count) / count) if count > 1 else np.zeros(0)
+    return Levels(mean + spread * cuts, mean + spread * ndtri((np.arange(count) + 0.5) / count))
 
 
 def bit_factor(epsilon: float) -> float:

@@ -1,0 +1,40 @@
+"""A job between real processes that die, and whose messages come twice, ends with the model of one process."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+
+from bench.faults import JOBS, Drill, hook_lines, job_text, model, write_files, wrong_ledgers
+from bench.faults_federation import federation
+from tacit.cli.main import main
+
+FAULTS = ("message duplicated", "party's job killed", "server killed")
+
+
+def test_a_private_job_survives_faults_and_releases_everything_once(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    job = tmp_path / "one.toml"
+    job.write_text(job_text("private", files, JOBS["private"][0], engine="in-process"))
+    assert main(["train", str(job), "--out", str(tmp_path / "one"), "--quiet"]) == 0
+    with federation(tmp_path, files, disk=False) as running:
+        drill, rng = Drill(running, files), random.Random(0)
+        drill.begin("private")
+        for kind in FAULTS:
+            drill.disturb(kind, rng)
+        drill.finish()
+        run = drill.runs[-1][1]
+        assert [one.recovered for one in drill.happened] == [True] * len(FAULTS), running.said()
+        assert drill.gave_up == []
+        assert [line["fine"] for line in hook_lines(running)] == [True]
+        assert wrong_ledgers(drill) == []
+        for name in files:
+            record = json.loads((tmp_path / "one" / "model" / f"{name}.json").read_text())
+            known = [*record["coef"], record["offset"]]
+            np.testing.assert_allclose(model(running, name, run), known, rtol=0, atol=1e-12)
+            released = running.releases(name, run)
+            assert sorted(released) == list(range(1, 32))  # 30 rounds and the closing one
+            assert {len(digests) for digests in released.values()} == {1}

@@ -1,0 +1,117 @@
+"""Joint jobs over FLARE through `tacit train --kit`: the models of one process, consent, refusals and budgets."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tacit.cli.main import main
+from tacit.federation.consent import questions
+from tests.federation import test_sites_aligned, test_sites_graph, test_sites_star
+from tests.federation.live import Live, Process, environment, live_federation
+from tests.federation.test_sites_star import coef
+
+pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
+
+NAMES = ("bank", "shop", "phone")
+SECONDS = 120
+PRIVATE = "[privacy]\nepsilon = 1\n[encode]\nscale = 'none'"
+
+
+@pytest.fixture(scope="module")
+def joint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """Three parties that take every job, unless a test says otherwise."""
+    with live_federation(tmp_path_factory.mktemp("joint"), NAMES) as running:
+        yield running
+
+
+def set_up(live: Live, files: Mapping[str, Path], **settings: object) -> None:
+    """Give every party its file; settings are of shop, the others take every job."""
+    for name, path in files.items():
+        others: dict[str, object] = {"accept": "always", "budget": None, "id": None}
+        live.kits[name].keep(data=str(path), **{**others, **(settings if name == "shop" else {})})
+
+
+def start(live: Live, folder: Path, text: str, name: str = "joint.toml") -> subprocess.Popen[str]:
+    """Hand a job in, as a user would."""
+    (folder / name).write_text(text)
+    command = [sys.executable, "-m", "tacit.cli.main", "train", str(folder / name)]
+    command += ["--kit", str(live.kits["server"].path)]
+    return subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def ended(training: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Its exit code, what it said, and the run's name."""
+    said = training.communicate(timeout=SECONDS)[0]
+    return training.returncode, said, said.split("run ", 1)[1].split(":")[0]
+
+
+def in_process(folder: Path, text: str) -> Path:
+    (folder / "one.toml").write_text(text)
+    assert main(["train", str(folder / "one.toml"), "--out", str(folder / "one"), "--quiet"]) == 0
+    return folder / "one"
+
+
+def assert_same_model(live: Live, run: str, one: Path, names: tuple[str, ...] = NAMES) -> None:
+    for name in names:
+        np.testing.assert_allclose(coef(live.kits[name].jobs / run, name), coef(one, name), rtol=0, atol=1e-10)
+
+
+def test_a_feature_split_with_ids_asks_for_consent_and_trains_the_model_of_one_process(
+    joint: Live, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = test_sites_aligned.write_files(tmp_path)
+    set_up(joint, files, accept="ask")
+    training, shop = start(joint, tmp_path, test_sites_aligned.job_text(files, "flare")), joint.kits["shop"]
+    until = time.monotonic() + SECONDS
+    while not questions(shop.path) and training.poll() is None and time.monotonic() < until:
+        time.sleep(0.1)
+    run = shop.jobs.iterdir().__next__().name
+    assert not list((joint.kits["phone"].jobs / run).glob("model/*"))  # nobody trains before the last one agrees
+    assert main(["accept", str(shop.path)]) == 0
+    assert "accepted: " + run in capsys.readouterr().out
+    code, said, named = ended(training)
+    assert (code, named) == (0, run), said
+    assert_same_model(joint, run, in_process(tmp_path, test_sites_aligned.job_text(files, "in-process")))
+
+
+def test_of_two_jobs_at_once_the_one_that_fits_is_taken_and_no_other_after_a_restart(
+    joint: Live, tmp_path: Path
+) -> None:
+    written = test_sites_star.write_files(tmp_path)
+    files = dict(zip(NAMES, written.values(), strict=True))
+    set_up(joint, files, budget={"epsilon": 1.2, "delta": 1e-5})
+    text, shop = test_sites_star.job_text(files, "flare", extra=PRIVATE), joint.kits["shop"]
+    outcomes = [ended(one) for one in [start(joint, tmp_path, text, f"{k}.toml") for k in range(2)]]
+    assert sorted(code for code, *_ in outcomes) == [0, 1], outcomes
+    refused = next(said for code, said, _ in outcomes if code)
+    assert "'shop': shop: the job does not fit the budget of epsilon 1.2" in refused
+    taken = next(run for code, _, run in outcomes if not code)
+    assert list(json.loads(shop.ledger.read_text())["jobs"])[-1] == taken
+    assert joint.processes["shop"].stop() == 0
+    joint.processes["shop"] = Process.start(shop)
+    assert joint.processes["shop"].wait_for("ready:")
+    code, said, run = ended(start(joint, tmp_path, text))
+    assert code == 1
+    assert "does not fit the budget of epsilon 1.2" in said
+    assert not list(joint.kits["phone"].jobs.glob(f"{run}/model/*"))
+    assert joint.admin(["sites"]) == [sorted(NAMES)]  # and the next test trains
+    assert list(json.loads(shop.ledger.read_text())["jobs"])[-1] == taken
+
+
+def test_a_sample_split_trains_the_models_of_one_process(joint: Live, tmp_path: Path) -> None:
+    written = test_sites_graph.write_files(tmp_path)
+    files = dict(zip(NAMES, written.values(), strict=False))
+    text = test_sites_graph.job_text(files, "flare", top="rounds = 6")
+    set_up(joint, files)
+    code, said, run = ended(start(joint, tmp_path, text))
+    assert code == 0, said
+    one = in_process(tmp_path, test_sites_graph.job_text(files, "in-process", top="rounds = 6"))
+    assert_same_model(joint, run, one)

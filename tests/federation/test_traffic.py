@@ -1,0 +1,205 @@
+"""All traffic of a joint job, and all that its server passes on, holds nothing of anybody's data in clear."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgpack
+import numpy as np
+import pytest
+
+from tacit.federation.project import Federation, init
+from tacit.federation.wire import pack
+from tests.federation.live import SOURCE, Process, environment, free_port
+from tests.federation.loopback import Loopback
+from tests.federation.traffic import Proxy, found_in, of_number, of_row, of_text, relayed
+
+pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
+
+NAMES = ("bank", "shop", "phone")
+PEOPLE, WINDOW = 60, 16
+REGIONS = ("region-northwest-qx", "region-southeast-qx", "region-midlands-qx")
+LABELS = ("settled-in-full-qx", "fell-into-arrears-qx")
+HOOK = Path(__file__).parent / "relay_hook"
+JOB = """
+[job]
+name = "captured"
+engine = "flare"
+rounds = 4
+[[party]]
+name = "bank"
+id = "customer"
+label = "outcome"
+[[party]]
+name = "shop"
+id = "customer"
+[[party]]
+name = "phone"
+id = "customer"
+"""
+
+
+@dataclass
+class Secrets:
+    """What nobody else may see: as it could be written, by whose it is; and the scores of each party."""
+
+    data: dict[str, set[bytes]]
+    scores: set[bytes]
+
+    @property
+    def all(self) -> set[bytes]:
+        return set().union(*self.data.values(), self.scores)
+
+
+def write_files(folder: Path) -> tuple[dict[str, Path], dict[str, set[bytes]]]:
+    """Files of distinctive values, and those values as they could be written."""
+    rng = np.random.default_rng(3)
+    files, secrets = {}, {}
+    for name in NAMES:
+        ids = [f"customer-{number:03d}-zxq" for number in rng.permutation(PEOPLE + 10)[:PEOPLE]]
+        spent, amounts = rng.normal(size=PEOPLE), rng.integers(10**8, 10**9, size=PEOPLE)
+        regions = rng.choice(REGIONS if name == "phone" else ("town-of-oldbury-qx", "town-of-hythe-qx"), size=PEOPLE)
+        labels = np.where(spent + rng.normal(size=PEOPLE) > 0, *LABELS)
+        head = f"customer,{name}spent,{name}amount,{name}region" + (",outcome" if name == "bank" else "")
+        lines = [head]
+        for row in zip(ids, spent, amounts, regions, labels, strict=True):
+            lines.append(f"{row[0]},{row[1]!r},{row[2]},{row[3]}" + (f",{row[4]}" if name == "bank" else ""))
+        files[name] = folder / f"{name}.csv"
+        files[name].write_text("\n".join(lines) + "\n")
+        texts = {*ids, *regions, *(labels if name == "bank" else ())}
+        secrets[name] = set().union(
+            *(of_text(str(text)) for text in texts),
+            *(of_number(value) for value in (*spent.tolist(), *amounts.tolist())),
+            *windows(spent),
+            *windows(amounts.astype(float)),
+        )
+    return files, secrets
+
+
+def windows(values: np.ndarray) -> Iterator[set[bytes]]:
+    for start in range(0, len(values) - WINDOW + 1, WINDOW // 2):
+        yield of_row(values[start : start + WINDOW].tolist())
+
+
+def what_sites_hold(loop: Loopback, secrets: dict[str, set[bytes]]) -> set[bytes]:
+    """Add what the sites made of their files to what nobody may see; the scores that they send."""
+    for name, site in loop.sites.items():
+        own = site.work.own  # type: ignore[union-attr]
+        assert own is not None
+        features = np.asarray(own.shard.features)
+        for column in features.T:
+            if len(set(column.tolist())) > 5:
+                secrets[name] |= set().union(*(of_number(value) for value in column.tolist()))
+            secrets[name] |= set().union(*windows(column))
+        if own.labels is not None:
+            secrets[name] |= set().union(*windows(own.labels.values), *windows((own.labels.values + 1) / 2))
+    shares = [
+        reply["message"]["arrays"]["share"]
+        for _, _, step, _, reply in loop.carried
+        if step == "answer" and "share" in reply["message"]["arrays"]
+    ]
+    return set().union(*(of_number(value) for share in shares for value in share.tolist() if value))
+
+
+def handed_over(loop: Loopback) -> bytes:
+    """What sites hand to the carrier, as it writes it before it encrypts."""
+    return b"".join(msgpack.dumps(pack([payload, reply])) for *_, payload, reply in loop.carried)
+
+
+@dataclass
+class Captured:
+    """A run that was watched."""
+
+    secrets: Secrets
+    traffic: bytes
+    relay: Path
+    place: Path
+    run: str
+    handed_over: bytes
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
+    """The same job between sites of this process, and over FLARE with a proxy before the server."""
+    place = tmp_path_factory.mktemp("traffic")
+    files, data = write_files(place)
+    loop = Loopback(files, place / "sites")
+    loop.run(JOB)
+    secrets = Secrets(data, what_sites_hold(loop, data))
+    proxy = Proxy(free_port())
+    server, *parties = init(Federation("credit", "bank", "localhost", NAMES, proxy.port), place / "kits")
+    replace(server, port=proxy.target).write()
+    server = replace(server, port=proxy.target)
+    relay = place / "relayed"
+    watched = {"PYTHONPATH": os.pathsep.join([str(HOOK), SOURCE]), "TACIT_TEST_RELAY": str(relay)}
+    processes = [Process.start(server, variables=watched)]
+    try:
+        for kit in parties:
+            kit.keep(accept="always")
+            processes.append(Process.start(kit, "--data", str(files[kit.name])))
+        for process in processes:
+            assert process.wait_for("ready:"), process.text()
+        admin = server.admin / "startup" / "fed_admin.json"  # jobs are handed in through the proxy, too
+        settings = json.loads(admin.read_text())
+        settings["admin"]["port"] = proxy.port
+        admin.write_text(json.dumps(settings))
+        (place / "job.toml").write_text(JOB)
+        command = [sys.executable, "-m", "tacit.cli.main", "train", str(place / "job.toml"), "--kit", str(server.path)]
+        done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        for process in reversed(processes):
+            process.stop()
+        proxy.close()
+    run = done.stdout.split("run ", 1)[1].split(":")[0]
+    return Captured(secrets, proxy.capture(), relay, place, run, handed_over(loop))
+
+
+def test_the_search_finds_what_is_there() -> None:
+    number, text, row = 0.1234567890123, "customer-007-zxq", [0.5, -1.25, 3.0, 9.5, 2.0, 1.0, -4.0, 8.0]
+    for wanted in (of_number(number), of_number(918273645.0), of_text(text), of_row(row)):
+        for one in wanted:
+            assert found_in(os.urandom(100 + len(one) % 8) + one + os.urandom(50), {one}) == {one}
+        assert not found_in(os.urandom(100_000), wanted)
+
+
+def test_what_sites_hand_over_holds_the_scores_of_the_method_and_no_value_label_or_id(captured: Captured) -> None:
+    found = found_in(captured.handed_over, captured.secrets.all)
+    assert len(found & captured.secrets.scores) > 100
+    for name in NAMES:
+        assert not found & captured.secrets.data[name]
+
+
+def test_the_traffic_holds_nothing_in_clear(captured: Captured) -> None:
+    assert len(captured.traffic) > len(captured.handed_over)
+    assert captured.traffic.count(b"\x16\x03\x01") >= 1 + len(NAMES)  # a TLS handshake of each
+    assert found_in(captured.traffic, captured.secrets.all | of_text("captured") | of_text(captured.run)) == set()
+
+
+def test_the_server_passes_on_what_it_cannot_read(captured: Captured) -> None:
+    between = [
+        (headers, payload)
+        for headers, payload in relayed(captured.relay)
+        if payload and all(headers[end].split(".")[0] in NAMES for end in ("origin", "destination"))
+    ]
+    carried = sum(len(payload) for _, payload in between)
+    assert carried > len(captured.handed_over) / 2  # what sites ask themselves is not carried
+    open_ = {(headers["channel"], headers["topic"]) for headers, _ in between if not headers["encrypted"]}
+    assert open_ == {("credential_manager", "key_exchange")}  # certificates, which everybody may have
+    assert found_in(captured.relay.read_bytes(), captured.secrets.all) == set()
+
+
+def test_no_kit_holds_the_data_of_another(captured: Captured) -> None:
+    for name in ("server", *NAMES):
+        files = [path for path in (captured.place / "kits" / name).rglob("*") if path.is_file()]
+        assert any(captured.run in str(path) for path in files)
+        others = set().union(*(data for owner, data in captured.secrets.data.items() if owner != name))
+        shared = set() if name == "server" else captured.secrets.data[name]  # ids that both have
+        for path in files:
+            assert found_in(path.read_bytes(), others - shared) == set(), path
