@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 
+from tacit.federation import flare_policy
 from tacit.federation.flare_policy import JobCheck, OnlyJobs
 from tacit.federation.policy import ALLOWED_CLASSES
-from tacit.runtime.engines import flare_policy
 from tests.federation.live import ROLL_CALL, write_job
 
 CHECK = JobCheck(ALLOWED_CLASSES)
