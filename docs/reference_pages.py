@@ -25,7 +25,6 @@ from typing import Any
 import tacit
 from tacit.algorithms import ALGORITHMS
 from tacit.cli.main import VERBS, make_parser
-from tacit.plan.from_job import METHODS as GRAPH_METHODS
 from tacit.data.encode.spec import ColumnSpec, EncodeRules
 from tacit.data.load import PartySpec
 from tacit.estimators.vertical import ENGINES
@@ -34,6 +33,7 @@ from tacit.job.file import _KEYS as SECTIONS
 from tacit.job.file import OF_SAMPLES, SPLITS, Job, Model
 from tacit.job.graph import GraphSpec
 from tacit.job.search import SearchSpec
+from tacit.plan.from_job import METHODS as GRAPH_METHODS
 from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import LOSSES
