@@ -27,6 +27,7 @@ from tacit.data.encode.slips import refuse_guesses
 from tacit.data.encode.spec import CATEGORY, DATE, MISSING, NUMBER, OTHER, ColumnSpec, EncodeRules
 from tacit.data.encode.stated import (
     known_specs,
+    lacks_range,
     listed_values,
     named,
     public_encoder,
@@ -142,9 +143,11 @@ def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSp
     columns: list[tuple[ColumnSpec, str]] = []
     for name in names:
         spec = given.get(name, ColumnSpec(name))
-        check_usable(part.table, name, spec.given_kind)
-        columns.append((spec, kind_of_type(part.table.arrow(name).type)))
-    blanks = [spec.name for spec, kind in columns if _lacks_fill(part, spec, kind)]
+        kind = kind_of_type(part.table.arrow(name).type)
+        if not lacks_range(spec, kind):
+            check_usable(part.table, name, spec.given_kind)
+        columns.append((spec, kind))
+    blanks = [spec.name for spec, kind in columns if not lacks_range(spec, kind) and _lacks_fill(part, spec, kind)]
     said = unlearnable(columns, rules)
     if blanks:
         its, it = ("its", "it") if len(blanks) == 1 else ("their", "each")
