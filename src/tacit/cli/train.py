@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
-    from tacit.cli.evaluated import evaluate_run, report_if_possible
+    from tacit.cli.evaluated import evaluate_and_finish, report_if_possible
     from tacit.cli.samples import prepare_nodes
     from tacit.cli.search import with_alpha
     from tacit.cli.streamed import with_memory
@@ -129,20 +129,16 @@ def run(options: argparse.Namespace) -> int:
         directory.begin(begun)
         if searched is not None:
             directory.write_search(searched)
-        try:
-            result = _train(directory, begun, options)
-        except RunError:
-            directory.abandon()
-            raise
-        except KeyboardInterrupt:
-            memory = () if options.memory is None else ("--memory", options.memory)
-            again = command("tacit", "train", options.job, "--out", directory.path, *memory, "--resume")
-            raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
-        _refuse_diverged(directory, result)
-        certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
-        result = replace(result, certificate=certificate)
-        directory.finish(result, begun)
-        evaluated = evaluate_run(directory, result, begun, data)
+        with _stoppable(directory, options):
+            try:
+                result = _train(directory, begun, options)
+            except RunError:
+                directory.abandon()
+                raise
+            _refuse_diverged(directory, result)
+            certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
+            result = replace(result, certificate=certificate)
+            evaluated = evaluate_and_finish(directory, result, begun, data)
     if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
     if not options.quiet:
@@ -208,6 +204,17 @@ def _check_interval(seconds: float | None) -> None:
 
 
 # --- the run -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _stoppable(directory: RunDirectory, options: argparse.Namespace) -> Iterator[None]:
+    """Say how to go on with a run that is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        memory = () if options.memory is None else ("--memory", options.memory)
+        again = command("tacit", "train", options.job, "--out", directory.path, *memory, "--resume")
+        raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
 
 
 def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult | GraphResult:
