@@ -48,7 +48,7 @@ LOST = {
     "percent": [f"3.{k}%" for k in range(40)],
     "date": [f"{k % 28 + 1:02}.08.20{k % 20:02}" for k in range(40)],
     "mail": [f"a{k}@example.org" for k in range(40)],
-    "blanks": [*(f"28{k},4" for k in range(9)), *['""'] * 30],
+    "blanks": [*(f"28{k},4" for k in range(12)), *['""'] * 30],
 }
 
 
@@ -86,3 +86,9 @@ def test_the_texts_of_protected_rows_are_not_counted(tmp_path: Path) -> None:
         load_training_data([party], tmp_path, EncodeRules(), protected=["p"])
     assert "holds categories" in str(caught.value)
     assert "a0" not in str(caught.value)
+
+
+def test_few_rows_are_no_reason_to_mend_a_file(tmp_path: Path) -> None:
+    assert load(tmp_path, list("abcdefghi")).shards[0].columns == ("age=other",)
+    with pytest.raises(InputError, match="none of them in rare = 10 of the 10 rows"):
+        load(tmp_path, list("abcdefghij"))

@@ -159,20 +159,19 @@ def default_directory(name: str) -> Path:
 
 def prepare(job: Job) -> tuple[JobData, Begun]:
     """Read the data of a job and plan its run."""
+    from tacit.cli.matching import matched_labels, warn_of_few
     from tacit.cli.streamed import prepare_streamed
     from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
     from tacit.plan.from_job import plan_job
     from tacit.problem.losses import get_loss
-    from tacit.runtime.labels import encode_labels
     from tacit.runtime.store import Begun
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
     if job.memory is not None:
         return prepare_streamed(job, loss)
-    data = load_job_data(job)
-    positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
-    labels, held = encode_labels(data.labels, loss, job.holder, positive), None
+    data = load_job_data(job, warn_of_few)
+    labels, held = matched_labels(job, loss, data), None
     shards: Sequence[Shard] = data.shards
     if job.holdout:
         mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)

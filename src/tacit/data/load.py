@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,7 @@ def load_training_data(
     encode: EncodeRules | None = None,
     protected: Collection[str] = (),
     holdout: Holdout | None = None,
+    matched: Callable[[Counts], None] | None = None,
 ) -> JobData:
     """Read, align and check what the parties train on.
 
@@ -131,6 +132,8 @@ def load_training_data(
         Parties from whose rows no constant of the encoding may be taken.
     holdout : Holdout, optional
         Rows from which none is taken either, as they are not trained on.
+    matched : callable, optional
+        Gets the rows kept and dropped, before any column is encoded: a refusal may be due to them.
 
     Returns
     -------
@@ -152,6 +155,8 @@ def load_training_data(
     # Checked before the rows are reordered, so that the message counts rows as the file does.
     values = check_labels(tables[holder].column(label), party=specs[holder].name)
     alignment = align(tables, [spec.id for spec in specs])
+    if matched is not None:
+        matched(alignment.counts)
     labels = values[alignment.rows[holder]]
     if encode is None:
         return JobData(_shards(tables, names, alignment), labels, alignment.ids, alignment.counts)

@@ -60,9 +60,9 @@ class OwnFile:
     def _labels(self, rows: Rows) -> Labels | None:
         if self.spec.label is None:
             return None
-        values = check_labels(self.table.column(self.spec.label), party=self.spec.name)[rows]
-        loss = get_loss(self.job.model.loss)
-        labels = encode_labels(values, loss, self.spec.name, self.spec.positive)
+        values = check_labels(self.table.column(self.spec.label), party=self.spec.name)
+        dropped, loss = len(values) - len(rows), get_loss(self.job.model.loss)
+        labels = encode_labels(values[rows], loss, self.spec.name, self.spec.positive, dropped=dropped)
         loss.check_labels(labels.values)
         return labels
 

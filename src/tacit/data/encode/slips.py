@@ -49,11 +49,13 @@ def _refuse_numbers_as_text(party: str, name: str, counts: Mapping[str, int], ru
 
 def _refuse_lost_texts(party: str, name: str, counts: Mapping[str, int], rules: EncodeRules) -> None:
     """Refuse a column of which nothing would be left, as all its texts are rare and become the same."""
-    if len(counts) < 2 or max(counts.values()) >= rules.rare:  # of a single text nothing is lost: it is the others
+    rows = sum(counts.values())
+    # Of a single text nothing is lost: it is the others. In fewer rows than `rare` nothing could be kept.
+    if len(counts) < 2 or rows < rules.rare or max(counts.values()) >= rules.rare:
         return
     raise InputError(
         f"party {show(party)}: column {show(name)} holds {len(counts)} different texts such as {show(min(counts))}, "
-        f"none of them in rare = {rules.rare} rows, so that nothing of it would be used: write numbers as 28453.4 and "
-        'dates as 2023-08-07 (with kind = "date"), give it kind = "category" in [party.columns] to keep it as it is '
-        "(all of it counts as other), or list features without it"
+        f"none of them in rare = {rules.rare} of the {rows} rows, so that nothing of it would be used: write numbers as "
+        '28453.4 and dates as 2023-08-07 (with kind = "date"), give it kind = "category" in [party.columns] to keep it '
+        "as it is (all of it counts as other), or list features without it"
     )
