@@ -38,15 +38,15 @@ def evaluate_and_finish(
     return record
 
 
-def report_if_possible(run: Path) -> None:
-    """Write the page of a run, or say in one line why there is none."""
+def report_if_possible(run: Path) -> Path | None:
+    """Write the page of a run and return its path, or say in one line why there is none."""
     from tacit.report.pictures import NO_MATPLOTLIB, has_matplotlib
     from tacit.report.run import write_report
 
     if has_matplotlib():
-        write_report(run)
-    else:
-        tell(f"tacit: no report.html: {NO_MATPLOTLIB}")
+        return write_report(run)
+    tell(f"tacit: no report.html: {NO_MATPLOTLIB}")
+    return None
 
 
 def tried_on(record: Mapping[str, Any]) -> str:

@@ -141,10 +141,9 @@ def run(options: argparse.Namespace) -> int:
             evaluated = evaluate_and_finish(directory, result, begun, data)
     if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
+    page = report_if_possible(directory.path) if options.report else None
     if not options.quiet:
-        print("\n".join(summary(begun, result, directory.path, data, evaluated, searched)))
-    if options.report:
-        report_if_possible(directory.path)
+        print("\n".join(summary(begun, result, directory.path, data, evaluated, searched, page)))
     return 0
 
 

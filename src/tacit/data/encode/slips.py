@@ -55,7 +55,7 @@ def _refuse_lost_texts(party: str, name: str, counts: Mapping[str, int], rules: 
         return
     raise InputError(
         f"party {show(party)}: column {show(name)} holds {len(counts)} different texts such as {show(min(counts))}, "
-        f"none of them in rare = {rules.rare} of the {rows} rows, so that nothing of it would be used: write numbers as "
-        '28453.4 and dates as 2023-08-07 (with kind = "date"), give it kind = "category" in [party.columns] to keep it '
-        "as it is (all of it counts as other), or list features without it"
+        f"none of them in rare = {rules.rare} of the {rows} rows, so that nothing of it would be used: write numbers "
+        'as 28453.4 and dates as 2023-08-07 (with kind = "date"), give it kind = "category" in [party.columns] to keep '
+        "it as it is (all of it counts as other), or list features without it"
     )
