@@ -117,6 +117,18 @@ def check_labels(y: npt.ArrayLike, *, party: str = "") -> npt.NDArray[Any]:
     return values
 
 
+def file_labels(y: npt.ArrayLike, *, party: str) -> npt.NDArray[Any]:
+    """Labels of a file, checked as `check_labels` does, texts without the blanks around them: "paid " is "paid"."""
+    values = check_labels(y, party=party)
+    if values.dtype.kind == "U":
+        return np.char.strip(values)
+    if values.dtype.kind == "O":
+        found = np.empty_like(values)
+        found[:] = [value.strip() if isinstance(value, str) else value for value in values]
+        return found
+    return values
+
+
 def _prefix(party: str) -> str:
     """Return how a message about a party begins."""
     return f"party {show(party)}: " if party else ""

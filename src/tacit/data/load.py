@@ -16,7 +16,7 @@ from tacit.data.encode.encoder import Encoder
 from tacit.data.encode.fit import Encoding, Part, make_encoding
 from tacit.data.encode.spec import CATEGORY, ColumnSpec, EncodeRules
 from tacit.data.holdout import Holdout
-from tacit.data.labels import check_labels
+from tacit.data.labels import file_labels
 from tacit.data.randomized import refuse_randomized
 from tacit.data.read import read_table
 from tacit.data.table import ArrowTable, Table
@@ -153,7 +153,7 @@ def load_training_data(
     label = specs[holder].label or ""
     names = [feature_names(table, spec, label) for table, spec in zip(tables, specs, strict=True)]
     # Checked before the rows are reordered, so that the message counts rows as the file does.
-    values = check_labels(tables[holder].column(label), party=specs[holder].name)
+    values = file_labels(tables[holder].column(label), party=specs[holder].name)
     alignment = align(tables, [spec.id for spec in specs])
     if matched is not None:
         matched(alignment.counts)
