@@ -12,7 +12,7 @@ from tacit.data.wording import listing, plural
 
 LISTED = 8
 # Rows are clipped to row_norm in private runs: one column of thousands leaves nothing of those of about 1.
-RANGES = "rows are scaled down to row_norm, and large numbers drown others: give low and high to"
+RANGES = "large numbers drown others under row_norm: give low and high to"
 EPOCH = datetime.date(1970, 1, 1)
 
 
