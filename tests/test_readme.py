@@ -44,6 +44,7 @@ def test_job_file_is_lawful_and_can_be_planned(tmp_path: Path) -> None:
     (tmp_path / "credit.toml").write_text(blocks("toml")[0])
     job = read_job(tmp_path / "credit.toml")
     assert [party.name for party in job.parties] == ["bank", "phone"]
+    assert job.parties[0].positive == "yes"
     assert job.parties[1].columns[0] == ColumnSpec("calls", low=0.0, high=300.0)
     assert (job.model.alpha, job.holdout) == (1e-4, 0.2)
     assert job.privacy == Privacy(epsilon=1.0, delta=1e-6, row_norm=1.0, label_epsilon=2.0)

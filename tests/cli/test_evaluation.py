@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -212,6 +215,65 @@ def test_many_rows_are_not_trained_on_again(files: Any, monkeypatch: pytest.Monk
     record = evaluation.evaluate(result, begun)
     assert [model["kind"] for model in record["models"]] == ["joint"]
     assert "more than 100 rows" in record["notes"][0]
+
+
+# --- killed in between ---------------------------------------------------------------------------------
+
+KILLED = """
+import os, signal, sys
+from tacit.cli.main import main
+from {module} import {owner} as owner
+setattr(owner, "{name}", lambda *words: os.kill(os.getpid(), signal.SIGKILL))
+main(sys.argv[1:])
+"""
+PLACES = {
+    "before the evaluation": {"module": "tacit.report", "owner": "evaluation", "name": "evaluate"},
+    "after the evaluation": {"module": "tacit.runtime.store", "owner": "RunDirectory", "name": "finish"},
+}
+
+
+@pytest.mark.parametrize("privacy", [None, "epsilon = 3\nnoise_seed = 9"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_run_killed_at_its_end_is_evaluated_when_it_goes_on(
+    files: Any, tacit: Any, place: str, privacy: str | None
+) -> None:
+    files.job, files.privacy = "holdout = 0.25\nseed = 1", privacy
+    job, run, whole = files.write(), files.folder / "run", files.folder / "whole"
+    words = [sys.executable, "-c", KILLED.format(**PLACES[place]), "train", str(job), "--out", str(run)]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert not (run / "result.json").exists()
+    assert tacit("train", job, "--out", run, "--resume").code == 0
+    assert tacit("train", job, "--out", whole).code == 0
+    found = [json.loads((folder / "evaluation.json").read_text())["models"][0] for folder in (run, whole)]
+    assert found[0]["measures"] == pytest.approx(found[1]["measures"])
+    assert (run / "result.json").exists()
+    assert not (run / "checkpoint.npz").exists()
+
+
+def test_a_run_interrupted_while_it_is_evaluated_says_how_to_go_on(
+    files: Any, tacit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    job, run = files.write(), files.folder / "run"
+    with monkeypatch.context() as patched:
+        patched.setattr(evaluation, "evaluate", interrupted)
+        answer = tacit("train", job, "--out", run)
+    assert answer.code == 130
+    assert answer.err == f"tacit: stopped; go on with: tacit train {job} --out {run} --resume\n"
+    assert tacit("train", job, "--out", run, "--resume").code == 0
+    assert (run / "evaluation.json").exists()
+
+
+def test_an_evaluation_that_fails_leaves_the_model(files: Any, tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(evaluation, "evaluate", failing)
+    assert tacit("train", files.write(), "--out", files.folder / "run").code != 0
+    assert (files.folder / "run" / "result.json").exists()
 
 
 # --- the job -------------------------------------------------------------------------------------------

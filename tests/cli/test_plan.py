@@ -302,3 +302,19 @@ def claim(out: str) -> str:
     found = re.search(r"^claim +(.*?)(?=^\S)", out, re.MULTILINE | re.DOTALL)
     assert found, out
     return " ".join(found[1].split())
+
+
+# --- labels ------------------------------------------------------------------------------------------
+
+
+def test_it_says_which_label_is_positive(files: Any, tacit: Any) -> None:
+    assert "label       default: the last in sorted order is positive; to choose" in tacit("plan", files.write()).out
+    files.bank_keys += '\npositive = "no"'
+    assert "label       default: no is positive\n" in tacit("plan", files.write()).out
+    assert (
+        "label      default: no is positive, yes negative"
+        in tacit("train", files.write(), "--out", files.folder / "run").out
+    )
+    files.bank_keys = 'id = "customer"\nlabel = "b0"'
+    files.model = 'loss = "squared"'
+    assert "\nlabel " not in tacit("plan", files.write()).out

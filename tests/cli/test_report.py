@@ -154,6 +154,7 @@ def test_the_same_run_gives_the_same_page(files: Any, tacit: Any) -> None:
 
 def test_train_makes_the_page_where_it_is_asked_to(files: Any, tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = tacit("train", files.write(), "--out", files.folder / "run", "--report")
+    assert f"\nreport     {files.folder / 'run' / 'report.html'}\n" in answer.out
     assert (answer.code, answer.err) == (0, "")
     assert (files.folder / "run" / "report.html").exists()
     monkeypatch.setattr(pictures, "has_matplotlib", lambda: False)

@@ -226,6 +226,28 @@ def test_directories_that_do_not_fit(files: Any, tacit: Any, refused: Any) -> No
     assert "is finished" in answer.out
 
 
+# --- hardly any matches ------------------------------------------------------------------------------
+
+
+def test_hardly_any_matches_are_said(files: Any, tacit: Any) -> None:
+    ids = files.shop["customer"]
+    files.shop["customer"] = [*ids[:11], *(f"x{name}" for name in ids[11:])]
+    answer = tacit("train", files.write(), "--out", files.folder / "few")
+    assert answer.code == 0
+    said = [line for line in answer.err.splitlines() if "hardly any rows match" in line]
+    assert len(said) == 1
+    assert '11 of 120 at "bank", 11 of 120 at "shop"' in said[0]
+    files.shop["customer"] = [*ids[:12], *(f"x{name}" for name in ids[12:])]
+    assert "hardly any" not in tacit("train", files.write(), "--out", files.folder / "enough").err
+
+
+def test_one_class_of_the_matched_rows_alone_is_said(files: Any, refused: Any) -> None:
+    kept = {name for name, label in zip(files.bank["customer"], files.y, strict=True) if label == "no"}
+    files.shop["customer"] = [name if name in kept else f"x{name}" for name in files.shop["customer"]]
+    line = refused("train", files.write(), "--out", files.folder / "run")
+    assert f"the labels of the {len(kept)} matched rows ({120 - len(kept)} more have no match) have one class" in line
+
+
 # --- killed and resumed ------------------------------------------------------------------------------
 
 LONG = {

@@ -157,7 +157,7 @@ def test_rare_ones_are_other_and_the_most_frequent_are_kept() -> None:
 
 def test_one_category_only_and_all_rare() -> None:
     assert fitted({"x": ["a"] * 20}, rules=EncodeRules()).facts["x"].constant
-    rare = fitted({"x": list("abcdefgh")}, rules=EncodeRules())
+    rare = fitted({"x": list("abcdefgh")}, ColumnSpec("x", kind="category"), rules=EncodeRules())
     assert rare.encoder.names == ("x=other",)
     assert rare.facts["x"].constant
 

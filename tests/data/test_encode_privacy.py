@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,26 @@ def test_numbers_without_a_range_are_pointed_out_where_rows_are_clipped(protecte
     known = ColumnSpec("y", low=0, high=1)
     for specs, pointed in (((known,), protected), ((known, ColumnSpec("x", low=0, high=3000)), False)):
         encoding = make_encoding([part], ["x", "y"], specs, EncodeRules(), protected=protected)
-        assert any("give them low and high" in line for line in column_lines("shop", encoding)) == pointed
+        said = [line for line in column_lines("shop", encoding) if "drown" in line]
+        assert len(said) == pointed
+        assert all(line.endswith('give low and high to "x"') for line in said)
+
+
+def test_dates_need_a_range_and_not_only_a_kind() -> None:
+    days = [datetime.date(2020, 5, 28), datetime.date(2010, 10, 12)]
+    cells = {"since": days, "last call": days, "x": [1.0, 2.0], "city": ["a", "b"]}
+    part = Part(ArrowTable(party="shop", columns=tuple(cells), n_rows=2, data=pa.table(cells)))
+    with pytest.raises(InputError) as caught:
+        make_encoding([part], list(cells), (), EncodeRules(), protected=True)
+    line = str(caught.value)
+    assert line.startswith('party "shop": columns "since", "last call" hold dates: give each low and high in [party.')
+    assert "such as since = { low = 2000-01-01, high = 2030-01-01 }" in line
+    assert 'column "city" holds categories' in line
+    assert "kind" not in line
+    with pytest.raises(InputError, match=r'column "last call" holds dates: give it .* "last call" = \{ low = 2000-'):
+        make_encoding([part], ["last call"], (), EncodeRules(), protected=True)
+    kind = make_encoding([part], ["since", "x"], (ColumnSpec("since", "date"),), EncodeRules(), protected=True)
+    assert column_lines("shop", kind)[-1].endswith('give low and high to "since", "x"')
 
 
 def test_a_cell_that_does_not_fit_is_refused() -> None:

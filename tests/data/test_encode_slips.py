@@ -1,8 +1,9 @@
-"""One wrong cell makes a file's numbers text: that is refused, not taken for categories in silence."""
+"""Numbers and dates that a file holds as text are refused, not taken for categories in silence."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,3 +40,55 @@ def test_codes_that_stand_in_many_rows_are_categories(tmp_path: Path) -> None:
 def test_only_plain_numbers_are_numbers(tmp_path: Path) -> None:
     with pytest.raises(InputError, match='holds "1_000" in row 41'):
         load(tmp_path, [*AGES, "1_000"], ColumnSpec("age", kind="number"))
+
+
+LOST = {
+    "comma": [f"28{k},4" for k in range(40)],
+    "thousands": [f"{k + 1}'453.4" for k in range(40)],
+    "percent": [f"3.{k}%" for k in range(40)],
+    "date": [f"{k % 28 + 1:02}.08.20{k % 20:02}" for k in range(40)],
+    "mail": [f"a{k}@example.org" for k in range(40)],
+    "blanks": [*(f"28{k},4" for k in range(12)), *['""'] * 30],
+}
+
+
+@pytest.mark.parametrize("texts", LOST.values(), ids=LOST)
+def test_a_column_of_rare_texts_alone_is_refused(texts: list[str], tmp_path: Path) -> None:
+    cells = [text if text == '""' else f'"{text}"' for text in texts]
+    with pytest.raises(InputError, match=r"28453\.4 .* 2023-08-07 .* \"category\" .* features without") as caught:
+        load(tmp_path, cells)
+    held = set(texts) - {'""'}
+    said = str(caught.value)
+    assert said.startswith(f'party "p": column "age" holds {len(held)} different texts such as "{min(held)}"')
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("spec", [{"kind": "category"}, {"values": ("280,4",)}, {"buckets": 4}])
+def test_rare_texts_are_taken_where_the_job_says_so(spec: dict[str, Any], tmp_path: Path) -> None:
+    data = load(tmp_path, [f'"{text}"' for text in LOST["comma"]], ColumnSpec("age", **spec))
+    assert data.shards[0].features.sum() == 40
+
+
+def test_one_text_that_is_kept_is_enough(tmp_path: Path) -> None:
+    data = load(tmp_path, [*(f"a{k}" for k in range(30)), *["b"] * 10])
+    assert data.shards[0].columns == ("age=b", "age=other")
+
+
+def test_nothing_is_lost_of_a_single_text(tmp_path: Path) -> None:
+    data = load(tmp_path, [*["b"] * 3, *['""'] * 30])
+    assert data.shards[0].columns == ("age=other", "age=missing")
+
+
+def test_the_texts_of_protected_rows_are_not_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("\n".join(["age,y", *(f"a{k},{k % 2}" for k in range(40))]) + "\n")
+    party = PartySpec("p", "a.csv", label="y")
+    with pytest.raises(InputError) as caught:
+        load_training_data([party], tmp_path, EncodeRules(), protected=["p"])
+    assert "holds categories" in str(caught.value)
+    assert "a0" not in str(caught.value)
+
+
+def test_few_rows_are_no_reason_to_mend_a_file(tmp_path: Path) -> None:
+    assert load(tmp_path, list("abcdefghi")).shards[0].columns == ("age=other",)
+    with pytest.raises(InputError, match="none of them in rare = 10 of the 10 rows"):
+        load(tmp_path, list("abcdefghij"))

@@ -4,12 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tacit.data.load import PartySpec, load_prediction_data, load_training_data
+from tacit.data.nodes import load_nodes
 from tacit.errors import InputError
 
 BANK = "id,age,default,income\n3,30,no,1.5\n1,40,yes,2.5\n2,50,no,3.5\n"
@@ -161,3 +164,16 @@ def test_real_libsvm_test_file_has_fewer_columns(real_data: Path) -> None:
     columns = tuple(str(number) for number in range(1, 124))
     data = load_prediction_data((PartySpec("web", features=columns),), [real_data / "a9a.t.svm.gz"])
     assert data.shards[0].features.shape == (16281, 123)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_blanks_around_labels_do_not_count(tmp_path: Path, kind: str) -> None:
+    labels = ["paid", "paid ", " open", "open"]
+    data = pa.table({"x": [1.0, 2.0, 3.0, 4.0], "y": labels})
+    if kind == "csv":
+        (tmp_path / "d.csv").write_text("x,y\n" + "".join(f"{k + 1},{label}\n" for k, label in enumerate(labels)))
+    else:
+        pyarrow.parquet.write_table(data, tmp_path / "d.parquet")
+    spec = PartySpec("p", f"d.{kind}", label="y")
+    assert load_training_data([spec], tmp_path).labels.tolist() == ["paid", "paid", "open", "open"]
+    assert load_nodes([spec], tmp_path).labels[0].tolist() == ["paid", "paid", "open", "open"]

@@ -10,6 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from tacit.data import sizes
+from tacit.data.encode.spec import EncodeRules
 from tacit.data.load import PartySpec, load_training_data
 from tacit.data.sizes import PublicSize, public_size
 from tacit.errors import InputError
@@ -71,3 +72,10 @@ def test_absent_columns_are_refused(tmp_path: Path) -> None:
     spec = PartySpec("a", "d.csv", "key", "y")
     with pytest.raises(InputError, match='has no column "key"'):
         public_size(spec, [spec], tmp_path)
+
+
+def test_dates_of_a_protected_party_are_refused_by_their_type(tmp_path: Path) -> None:
+    days = pa.array([18000, 19000], pa.date32())
+    pyarrow.parquet.write_table(pa.table({"since": days, "x": [1.0, 2.0]}), tmp_path / "d.parquet")
+    with pytest.raises(InputError, match=r'column "since" holds dates: .* since = \{ low = 2000-01-01'):
+        public_size(PartySpec("p", "d.parquet"), [], tmp_path, EncodeRules())

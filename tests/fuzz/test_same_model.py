@@ -139,4 +139,4 @@ def test_labels_that_differ_by_blanks_alone_are_no_two_classes(label: str, tmp_p
     (tmp_path / "bank.csv").write_bytes(written(rows))
     answer = tacit("train", tmp_path / "job.toml", "--out", tmp_path / "run", "--quiet")
     assert answer.code == 2, answer
-    assert "blanks" in answer.err
+    assert "one class only" in answer.err

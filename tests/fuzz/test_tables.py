@@ -69,7 +69,7 @@ def _check(data: JobData, files: dict[str, bytes], seed: int) -> None:
     assert set(known) == common, seed
     assert data.counts.dropped == {"bank": len(ids[0]) - len(common), "shop": len(ids[1]) - len(common)}
     orders = [[own.index(one) for one in known] for own in ids]
-    labels = cells[0].column("label")
+    labels = [text.strip() for text in cells[0].column("label")]
     for row, value in zip(orders[0], data.labels.tolist(), strict=True):
         assert same_value(labels[row], value), (seed, labels[row], value)
     for shard, own, order in zip(data.shards, cells, orders, strict=True):

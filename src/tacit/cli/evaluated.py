@@ -17,31 +17,36 @@ if TYPE_CHECKING:
 FIRST = ("auc", "r2", "deviance", "accuracy", "rmse")  # which measure is said, of those that there are
 
 
-def evaluate_run(
+def evaluate_and_finish(
     directory: RunDirectory, result: RunResult | GraphResult, begun: Begun, data: JobData | None
 ) -> dict[str, Any]:
-    """Evaluate a run that is finished, write evaluation.json, and return what is in it."""
+    """Evaluate a run that came to its end, write evaluation.json and then the rest, and return the evaluation.
+
+    In this order, as a run that is killed before it is evaluated would else count as finished, and never be.
+    """
     from tacit.report.evaluation import evaluate
 
     try:
         record = evaluate(result, begun)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the run is finished, but it was not evaluated") from None
+    except Exception:
+        directory.finish(result, begun)  # the model is there, and going on would only fail again
+        raise
     if data is not None:
         record["matching"] = {"by": "position" if data.ids is None else "id", "dropped": dict(data.counts.dropped)}
     directory.write_evaluation(record)
+    directory.finish(result, begun)
     return record
 
 
-def report_if_possible(run: Path) -> None:
-    """Write the page of a run, or say in one line why there is none."""
+def report_if_possible(run: Path) -> Path | None:
+    """Write the page of a run and return its path, or say in one line why there is none."""
     from tacit.report.pictures import NO_MATPLOTLIB, has_matplotlib
     from tacit.report.run import write_report
 
     if has_matplotlib():
-        write_report(run)
-    else:
-        tell(f"tacit: no report.html: {NO_MATPLOTLIB}")
+        return write_report(run)
+    tell(f"tacit: no report.html: {NO_MATPLOTLIB}")
+    return None
 
 
 def tried_on(record: Mapping[str, Any]) -> str:

@@ -101,7 +101,16 @@ def run(options: argparse.Namespace) -> int:
 
         encoding = plan_lines(sizes.encodings, shared=False)
         print(
-            "\n".join([f"{'job':<11} {job.name}", *_size_lines(job, sizes), *encoding, *_search_lines(job), str(plan)])
+            "\n".join(
+                [
+                    f"{'job':<11} {job.name}",
+                    *_size_lines(job, sizes),
+                    *label_lines(job),
+                    *encoding,
+                    *_search_lines(job),
+                    str(plan),
+                ]
+            )
         )
     return 0
 
@@ -200,6 +209,23 @@ def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
     read += [f"{', '.join(whole)}: read, as nobody protects these rows"] if whole else []
     said = "; ".join(read) or "nothing was read"
     return [*lines, f"{'':<11} the number of rows and the column names count as public: {said}"]
+
+
+def label_lines(job: Job) -> list[str]:
+    """Which of two labels is positive, as far as the job says: the labels are not looked at."""
+    from tacit.cli.samples import common_positive
+    from tacit.problem.losses import get_loss
+
+    if get_loss(job.model.loss).task != "classification":
+        return []
+    label = next(spec.label for spec in job.parties if spec.label is not None)
+    positive = common_positive(job)
+    if positive is None:
+        return [
+            f"{'label':<11} {label}: the last in sorted order is positive; to choose, give its party positive = ..."
+        ]
+    said = str(positive).lower() if isinstance(positive, bool) else positive
+    return [f"{'label':<11} {label}: {said} is positive"]
 
 
 def _search_lines(job: Job) -> list[str]:

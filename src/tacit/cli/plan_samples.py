@@ -58,9 +58,11 @@ def print_plan(job: Job, options: argparse.Namespace) -> None:
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         from tacit.cli.encoding import plan_lines
+        from tacit.cli.plan import label_lines
 
         encoding = plan_lines({} if sizes.encoding is None else {"all parties": sizes.encoding}, shared=True)
-        print("\n".join([f"{'job':<11} {job.name}", *_lines(job, sizes), *encoding, str(plan)]))
+        lines = [f"{'job':<11} {job.name}", *_lines(job, sizes), *label_lines(job), *encoding, str(plan)]
+        print("\n".join(lines))
 
 
 def _trained_epsilons(job: Job, sizes: NodeSizes, rows: Sequence[int]) -> Mapping[str, Vector]:

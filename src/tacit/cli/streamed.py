@@ -36,11 +36,11 @@ def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
     """Plan a job on rows that stay on disk, and bring them there."""
     import numpy as np
 
+    from tacit.cli.matching import matched_labels, warn_of_few
     from tacit.data.streamed import open_files, stream_training_data
     from tacit.job.values import bytes_of
     from tacit.plan.budget import check_reading
     from tacit.plan.from_job import plan_job
-    from tacit.runtime.labels import encode_labels
     from tacit.runtime.store import Begun
 
     files = open_files(job.parties, job.folder)
@@ -53,8 +53,8 @@ def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
     wanted = sum(file.scratch_bytes(least, scaled=scale != "none") for file in files)
     tell(f"tacit: keeping up to {size(wanted)} of rows in {tempfile.gettempdir()} while it trains")
     data = stream_training_data(files, scale)
-    positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
-    labels = encode_labels(data.labels, loss, job.holder, positive)
+    warn_of_few(data.counts)
+    labels = matched_labels(job, loss, data)
     data = replace(data, labels=np.zeros(0))  # a number for each row: kept once
     plan = plan_job(job, len(labels.values), columns, 0)
     plan.problem.loss.check_labels(labels.values)

@@ -32,8 +32,9 @@ def summary(
     data: JobData | None,
     evaluated: dict[str, Any],
     searched: dict[str, Any] | None = None,
+    page: Path | None = None,
 ) -> list[str]:
-    """How the run went; `data` say how rows were matched, where they were, and `searched` how alpha was chosen."""
+    """How the run went: `data` say how rows were matched, `searched` how alpha was chosen, `page` where its page is."""
     from tacit.cli.search import search_line
     from tacit.data.wording import plural
     from tacit.runtime.store import result_record
@@ -53,7 +54,7 @@ def summary(
         ("traffic", _sent(record["traffic"]) if data is None else traffic(record["traffic"])),
         *_privacy(result),
         ("written", f"{directory}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
-        ("report", command("tacit", "report", directory)),
+        ("report", command("tacit", "report", directory) if page is None else str(page)),
     ]
     lines = [f"{title:<10} {text}".rstrip() for title, text in rows]
     if result.plan.private is not None and data is not None:  # of rows trained on, no certificate covers the scores

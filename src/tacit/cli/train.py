@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _train_here(job: Job, options: argparse.Namespace, found: Cluster | None) -> int:
     """Train in this process, the rows here or on a cluster."""
-    from tacit.cli.evaluated import evaluate_run, report_if_possible
+    from tacit.cli.evaluated import evaluate_and_finish, report_if_possible
     from tacit.cli.samples import prepare_nodes
     from tacit.cli.search import with_alpha
     from tacit.cli.summary import is_finished, summary
@@ -139,27 +139,21 @@ def _train_here(job: Job, options: argparse.Namespace, found: Cluster | None) ->
         directory.begin(begun)
         if searched is not None:
             directory.write_search(searched)
-        try:
-            result = _train(directory, begun, options)
-        except RunError:
-            directory.abandon()
-            raise
-        except KeyboardInterrupt:
-            memory = () if options.memory is None else ("--memory", options.memory)
-            same = (*memory, *cluster.words(options))
-            again = command("tacit", "train", options.job, "--out", directory.path, *same, "--resume")
-            raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
-        _refuse_diverged(directory, result)
-        certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
-        result = replace(result, certificate=certificate)
-        directory.finish(result, begun)
-        evaluated = evaluate_run(directory, result, begun, data)
+        with _stoppable(directory, options):
+            try:
+                result = _train(directory, begun, options)
+            except RunError:
+                directory.abandon()
+                raise
+            _refuse_diverged(directory, result)
+            certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
+            result = replace(result, certificate=certificate)
+            evaluated = evaluate_and_finish(directory, result, begun, data)
     if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
+    page = report_if_possible(directory.path) if options.report else None
     if not options.quiet:
-        print("\n".join(summary(begun, result, directory.path, data, evaluated, searched)))
-    if options.report:
-        report_if_possible(directory.path)
+        print("\n".join(summary(begun, result, directory.path, data, evaluated, searched, page)))
     return 0
 
 
@@ -174,12 +168,12 @@ def default_directory(name: str) -> Path:
 
 def prepare(job: Job, found: Cluster | None = None) -> tuple[JobData, Begun]:
     """Read the data of a job, or have a cluster read them, and plan its run."""
+    from tacit.cli.matching import matched_labels, warn_of_few
     from tacit.cli.streamed import prepare_streamed
     from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
     from tacit.plan.from_job import plan_job
     from tacit.problem.losses import get_loss
-    from tacit.runtime.labels import encode_labels
     from tacit.runtime.store import Begun
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
@@ -187,9 +181,8 @@ def prepare(job: Job, found: Cluster | None = None) -> tuple[JobData, Begun]:
         return cluster.prepare_on_cluster(job, loss, found)
     if job.memory is not None:
         return prepare_streamed(job, loss)
-    data = load_job_data(job)
-    positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
-    labels, held = encode_labels(data.labels, loss, job.holder, positive), None
+    data = load_job_data(job, warn_of_few)
+    labels, held = matched_labels(job, loss, data), None
     shards: Sequence[Shard] = data.shards
     if job.holdout:
         mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)
@@ -221,6 +214,18 @@ def _check_interval(seconds: float | None) -> None:
 
 
 # --- the run -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _stoppable(directory: RunDirectory, options: argparse.Namespace) -> Iterator[None]:
+    """Say how to go on with a run that is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        memory = () if options.memory is None else ("--memory", options.memory)
+        same = (*memory, *cluster.words(options))
+        again = command("tacit", "train", options.job, "--out", directory.path, *same, "--resume")
+        raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
 
 
 def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult | GraphResult:

@@ -13,7 +13,7 @@ from tacit.types import Vector
 
 
 def encode_binary(
-    y: npt.ArrayLike, *, party: str = "", positive: str | float | bool | None = None
+    y: npt.ArrayLike, *, party: str = "", positive: str | float | bool | None = None, dropped: int = 0
 ) -> tuple[Vector, npt.NDArray[Any]]:
     """Encode labels of two classes.
 
@@ -25,6 +25,8 @@ def encode_binary(
         Name of the party that holds the labels, for messages; "" leaves it out.
     positive : text, number or bool, optional
         The class that becomes +1; by default the last in sorted order.
+    dropped : int
+        How many more labels the party has, of rows that others lack; for messages.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def encode_binary(
     InputError
         For blank or infinite labels, one class only, or more than two; or `positive` is none of them.
     """
-    signs, classes = _encode_sorted(y, party)
+    signs, classes = _encode_sorted(y, party, dropped)
     if positive is None:
         return signs, classes
     matches = [_is_class(value, positive) for value in classes.tolist()]
@@ -56,7 +58,7 @@ def _is_class(value: Any, positive: str | float | bool) -> bool:
     return bool(value == positive) or str(value).strip() == str(positive).strip()
 
 
-def _encode_sorted(y: npt.ArrayLike, party: str) -> tuple[Vector, npt.NDArray[Any]]:
+def _encode_sorted(y: npt.ArrayLike, party: str, dropped: int) -> tuple[Vector, npt.NDArray[Any]]:
     """-1 for the first class in sorted order, and +1 for the last."""
     prefix = _prefix(party)
     values = check_labels(y, party=party)
@@ -71,7 +73,8 @@ def _encode_sorted(y: npt.ArrayLike, party: str) -> tuple[Vector, npt.NDArray[An
         raise InputError(
             f"{prefix}the labels mix numbers and text, which have no common order: use one of them"
         ) from error
-    _check_two(classes, prefix)
+    matched = f" of the {plural(values.size, 'matched row')} ({dropped} more have no match)" if dropped else ""
+    _check_two(classes, prefix, matched)
     if all(isinstance(value, str) for value in classes) and classes[0].strip() == classes[1].strip():
         raise InputError(
             f"{prefix}the labels {listing(classes.tolist())} differ by blanks alone: write both in one way, or mend one"
@@ -114,6 +117,18 @@ def check_labels(y: npt.ArrayLike, *, party: str = "") -> npt.NDArray[Any]:
     return values
 
 
+def file_labels(y: npt.ArrayLike, *, party: str) -> npt.NDArray[Any]:
+    """Labels of a file, checked as `check_labels` does, texts without the blanks around them: "paid " is "paid"."""
+    values = check_labels(y, party=party)
+    if values.dtype.kind == "U":
+        return np.char.strip(values)
+    if values.dtype.kind == "O":
+        found = np.empty_like(values)
+        found[:] = [value.strip() if isinstance(value, str) else value for value in values]
+        return found
+    return values
+
+
 def _prefix(party: str) -> str:
     """Return how a message about a party begins."""
     return f"party {show(party)}: " if party else ""
@@ -139,10 +154,12 @@ def _is_blank(value: Any) -> bool:
     return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _check_two(classes: npt.NDArray[Any], prefix: str) -> None:
-    """Refuse any number of classes but two."""
+def _check_two(classes: npt.NDArray[Any], prefix: str, matched: str) -> None:
+    """Refuse any number of classes but two; `matched` says of which rows one class is."""
     if classes.size == 1:
-        raise InputError(f"{prefix}the labels have one class only, {show(classes[0])}: two classes are needed to train")
+        raise InputError(
+            f"{prefix}the labels{matched} have one class only, {show(classes[0])}: two classes are needed to train"
+        )
     if classes.size > 2:
         kind = "Unknown label type: continuous. " if _is_continuous(classes) else ""
         raise InputError(

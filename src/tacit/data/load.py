@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tacit.data.encode.encoder import Encoder
 from tacit.data.encode.fit import Encoding, Part, make_encoding
 from tacit.data.encode.spec import CATEGORY, ColumnSpec, EncodeRules
 from tacit.data.holdout import Holdout
-from tacit.data.labels import check_labels
+from tacit.data.labels import file_labels
 from tacit.data.randomized import refuse_randomized
 from tacit.data.read import read_table
 from tacit.data.table import ArrowTable, Table
@@ -116,6 +116,7 @@ def load_training_data(
     encode: EncodeRules | None = None,
     protected: Collection[str] = (),
     holdout: Holdout | None = None,
+    matched: Callable[[Counts], None] | None = None,
 ) -> JobData:
     """Read, align and check what the parties train on.
 
@@ -131,6 +132,8 @@ def load_training_data(
         Parties from whose rows no constant of the encoding may be taken.
     holdout : Holdout, optional
         Rows from which none is taken either, as they are not trained on.
+    matched : callable, optional
+        Gets the rows kept and dropped, before any column is encoded: a refusal may be due to them.
 
     Returns
     -------
@@ -150,8 +153,10 @@ def load_training_data(
     label = specs[holder].label or ""
     names = [feature_names(table, spec, label) for table, spec in zip(tables, specs, strict=True)]
     # Checked before the rows are reordered, so that the message counts rows as the file does.
-    values = check_labels(tables[holder].column(label), party=specs[holder].name)
+    values = file_labels(tables[holder].column(label), party=specs[holder].name)
     alignment = align(tables, [spec.id for spec in specs])
+    if matched is not None:
+        matched(alignment.counts)
     labels = values[alignment.rows[holder]]
     if encode is None:
         return JobData(_shards(tables, names, alignment), labels, alignment.ids, alignment.counts)

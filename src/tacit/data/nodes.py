@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tacit.data.encode.fit import Encoding, Part, make_encoding
 from tacit.data.encode.spec import EncodeRules, common_specs
 from tacit.data.holdout import Holdout, Mask
-from tacit.data.labels import check_labels
+from tacit.data.labels import file_labels
 from tacit.data.load import PartySpec, ordered, refuse_columns
 from tacit.data.randomized import epsilon_column, label_epsilons
 from tacit.data.read import read_table
@@ -82,7 +82,7 @@ def load_nodes(
     epsilons = known_epsilons([label_epsilons(table, spec.label or "") for table, spec in pairs], specs)
     columns = node_columns(tables, specs)
     wide = isinstance(tables[0], SparseTable)
-    labels = [check_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
+    labels = [file_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
     ids = [None if spec.id is None else table.column(spec.id) for table, spec in pairs]
     kept = [(holdout or Holdout()).trained(table.n_rows, own) for table, own in zip(tables, ids, strict=True)]
     encoding = None if encode is None else node_encoding(tables, specs, columns, encode, kept, protected=protected)

@@ -13,7 +13,7 @@ from tacit.data.align import Rows, text_ids
 from tacit.data.cluster import Cluster, ClusterAddress, connect
 from tacit.data.cluster_rows import ClusterFile, ClusterRows
 from tacit.data.encode.fit import Encoding
-from tacit.data.labels import check_labels
+from tacit.data.labels import file_labels
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
 from tacit.data.nodes import load_nodes
 from tacit.data.table import Table
@@ -62,9 +62,9 @@ class OwnFile:
     def _labels(self, rows: Rows) -> Labels | None:
         if self.spec.label is None:
             return None
-        values = check_labels(self.table.column(self.spec.label), party=self.spec.name)[rows]
-        loss = get_loss(self.job.model.loss)
-        labels = encode_labels(values, loss, self.spec.name, self.spec.positive)
+        values = file_labels(self.table.column(self.spec.label), party=self.spec.name)
+        dropped, loss = len(values) - len(rows), get_loss(self.job.model.loss)
+        labels = encode_labels(values[rows], loss, self.spec.name, self.spec.positive, dropped=dropped)
         loss.check_labels(labels.values)
         return labels
 

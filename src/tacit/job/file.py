@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tacit.data.align import Counts
 from tacit.data.encode.spec import EncodeRules
 from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, PartySpec, load_training_data
@@ -237,13 +238,15 @@ def section_of(key: str) -> str | None:
     return next((section for section, keys in _KEYS.items() if key in keys), None)
 
 
-def load_job_data(job: Job) -> JobData:
+def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> JobData:
     """Read and align the data of a job.
 
     Parameters
     ----------
     job : Job
         A job with split = "features".
+    matched : callable, optional
+        Gets the rows kept and dropped, before any column is encoded.
 
     Returns
     -------
@@ -255,7 +258,8 @@ def load_job_data(job: Job) -> JobData:
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    return load_training_data(job.parties, job.folder, job.encode, job.protected, Holdout(job.holdout, job.seed or 0))
+    holdout = Holdout(job.holdout, job.seed or 0)
+    return load_training_data(job.parties, job.folder, job.encode, job.protected, holdout, matched)
 
 
 def load_job_nodes(job: Job) -> NodesData:

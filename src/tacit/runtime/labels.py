@@ -26,10 +26,15 @@ class Labels:
     epsilons: Vector | None = None
 
 
-def encode_labels(values: Any, loss: Loss, party: str, positive: str | float | bool | None = None) -> Labels:
-    """Labels as the loss wants them: -1 and +1 (for `positive`, where it is chosen), or numbers."""
+def encode_labels(
+    values: Any, loss: Loss, party: str, positive: str | float | bool | None = None, *, dropped: int = 0
+) -> Labels:
+    """Labels as the loss wants them: -1 and +1 (for `positive`, where it is chosen), or numbers.
+
+    `dropped` rows more are in the file and were not matched, which is said where one class alone is left.
+    """
     if loss.task == "classification":
-        encoded, classes = encode_binary(values, party=party, positive=positive)
+        encoded, classes = encode_binary(values, party=party, positive=positive, dropped=dropped)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
         return Labels(encoded, tuple(plain))
     if positive is not None:

@@ -13,7 +13,7 @@
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
 | evaluation.json | how good the model is; in a private run for the label holder alone |
 | report.html | the page of `tacit report`, with the same figures |
-| result.json | how the run went; written after all but the evaluation, so a directory with it holds a finished run |
+| result.json | how the run went; written last but for the page, so a directory with it holds a finished run |
 """
 
 from __future__ import annotations

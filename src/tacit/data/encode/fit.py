@@ -18,15 +18,16 @@ from tacit.data.encode.cells import (
     check_usable,
     kind_of_type,
     number_cells,
-    reads_as_number,
     text_cells,
 )
 from tacit.data.encode.columns import JOB, ROWS, BucketColumn, CategoryColumn, Column, NumberColumn
 from tacit.data.encode.encoder import Encoder
 from tacit.data.encode.moments import RunningMoments, moments
+from tacit.data.encode.slips import refuse_guesses
 from tacit.data.encode.spec import CATEGORY, DATE, MISSING, NUMBER, OTHER, ColumnSpec, EncodeRules
 from tacit.data.encode.stated import (
     known_specs,
+    lacks_range,
     listed_values,
     named,
     public_encoder,
@@ -142,9 +143,11 @@ def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSp
     columns: list[tuple[ColumnSpec, str]] = []
     for name in names:
         spec = given.get(name, ColumnSpec(name))
-        check_usable(part.table, name, spec.given_kind)
-        columns.append((spec, kind_of_type(part.table.arrow(name).type)))
-    blanks = [spec.name for spec, kind in columns if _lacks_fill(part, spec, kind)]
+        kind = kind_of_type(part.table.arrow(name).type)
+        if not lacks_range(spec, kind):
+            check_usable(part.table, name, spec.given_kind)
+        columns.append((spec, kind))
+    blanks = [spec.name for spec, kind in columns if not lacks_range(spec, kind) and _lacks_fill(part, spec, kind)]
     said = unlearnable(columns, rules)
     if blanks:
         its, it = ("its", "it") if len(blanks) == 1 else ("their", "each")
@@ -257,7 +260,7 @@ def _fit_category(
     if spec.values is not None:
         column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec))
     else:
-        _refuse_numbers_as_text(parts[0].table.party, spec, counts, rules)
+        refuse_guesses(parts[0].table.party, spec, counts, rules)
         column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS)
     other = sum(count for value, count in counts.items() if value not in column.values)
     used = sum(value in counts for value in column.values) + (other > 0) + (missing and blanks > 0)
@@ -273,20 +276,3 @@ def _kept(counts: dict[str, int], rules: EncodeRules) -> tuple[str, ...]:
     """The most frequent categories, without rare ones; of equally frequent ones the first by name."""
     often = [value for value, count in counts.items() if count >= rules.rare and value != OTHER]
     return tuple(sorted(sorted(often, key=lambda value: (-counts[value], value))[: rules.most]))
-
-
-def _refuse_numbers_as_text(party: str, spec: ColumnSpec, counts: dict[str, int], rules: EncodeRules) -> None:
-    """Refuse to guess where a column of text is mostly numbers: one wrong cell makes a file's numbers text."""
-    if spec.kind is not None:
-        return
-    wrong = [value for value in sorted(counts) if not reads_as_number(value)]
-    if 2 * sum(counts[value] for value in wrong) > sum(counts.values()):
-        return
-    # Codes such as 1, 2 and U are categories, each in many rows; what stands in few looks like a slip.
-    if len(counts) <= rules.most and not any(counts[value] < rules.rare for value in wrong):
-        return
-    held = f" and {show(wrong[0])}" if wrong else ""
-    raise InputError(
-        f"party {show(party)}: column {show(spec.name)} holds numbers{held} as text: mend the file, or give it "
-        'kind = "number" or kind = "category" in [party.columns]'
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tacit.data.encode.columns import BucketColumn, CategoryColumn, Column, NumberColumn
@@ -59,14 +60,17 @@ def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -
         What the job says of each column, and its kind in the file.
     rules : EncodeRules
     """
-    listed, scaled = [], []
+    dates, listed, scaled = [], [], []
     for spec, kind in columns:
+        if lacks_range(spec, kind):
+            dates.append(spec.name)
+            continue
         category = (spec.given_kind or kind) == CATEGORY
         if category and spec.values is None and spec.buckets is None:
             listed.append(spec.name)
         elif not category and spec.low is None and rules.scale in ("standard", "range"):
             scaled.append(spec.name)
-    said = []
+    said = _undated(dates)
     if listed:
         what, them = ("holds categories, and a list taken from its rows", "it")
         if len(listed) > 1:
@@ -82,6 +86,23 @@ def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -
             f'give {it} low and high in [party.columns], or write scale = "none"'
         )
     return said
+
+
+def lacks_range(spec: ColumnSpec, kind: str) -> bool:
+    """Whether a column of protected rows holds dates of which the job does not say what to do with them."""
+    return kind == DATE and spec.given_kind not in (DATE, CATEGORY)
+
+
+def _undated(columns: Sequence[str]) -> list[str]:
+    """What is said of dates; their kind alone would not do, as days are so many that they drown other columns."""
+    if not columns:
+        return []
+    hold, each, them = ("holds", "it", "it") if len(columns) == 1 else ("hold", "each", "them")
+    key = columns[0] if re.fullmatch(r"[A-Za-z0-9_-]+", columns[0]) else show(columns[0])
+    return [
+        f"{named(columns)} {hold} dates: give {each} low and high in [party.columns], not taken from the rows, such as "
+        f"{key} = {{ low = 2000-01-01, high = 2030-01-01 }}, or leave {them} out of features"
+    ]
 
 
 def named(columns: Sequence[str]) -> str:

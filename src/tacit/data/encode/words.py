@@ -12,7 +12,7 @@ from tacit.data.wording import listing, plural
 
 LISTED = 8
 # Rows are clipped to row_norm in private runs: one column of thousands leaves nothing of those of about 1.
-RANGES = "rows are scaled down to row_norm: large numbers drown others: give them low and high"
+RANGES = "large numbers drown others under row_norm: give low and high to"
 EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -26,7 +26,8 @@ def column_lines(party: str, encoding: Encoding) -> list[str]:
     for column in encoder.columns:
         groups.setdefault(describe(column, encoding.facts.get(column.name)), []).append(column.name)
     lines += [f"  {what}: {listing(names, LISTED)}" for what, names in groups.items()]
-    return [*lines, f"  {RANGES}"] if encoding.protected and any(map(_unbounded, encoder.columns)) else lines
+    bare = [column.name for column in encoder.columns if _unbounded(column)]
+    return [*lines, f"  {RANGES} {listing(bare, LISTED)}"] if encoding.protected and bare else lines
 
 
 def _unbounded(column: Column) -> bool:
