@@ -189,7 +189,7 @@ class StarLead:
                 if observe:
                     observe(row)
 
-            run_loop(plan, coordinator, engine, state, after, lambda _: self._keep())
+            run_loop(plan, coordinator, engine, state, after, exchanged=lambda _: self._keep())
         last = state.trace[-1]
         return {"rounds": state.rounds, "converged": state.converged, "note": state.note, "objective": last.objective}
 
@@ -198,7 +198,7 @@ class StarLead:
         state, folder, own = self.state, self.task.folder, self.work.own
         assert own is not None
         assert own.labels is not None
-        gathered = {} if self.task.name in plan.asked_parties else coordinator.side.parts()
+        gathered = {} if self.task.name in plan.asked_parties else self.coordinator.side.parts()
         for name in names:
             self._ask([name], "end", {"part": part_to_plain(gathered[name])} if gathered else {})
         private = plan.private
@@ -208,7 +208,7 @@ class StarLead:
             "task": plan.problem.loss.task,
             "classes": list(own.labels.classes),
             "parties": list(names),
-            "constant": float(coordinator.side.intercept),
+            "constant": float(self.coordinator.side.intercept),
             "predictions_for": None if private is None else private.predictions_for,
         }
         write_json(folder / MODEL / f"{JOINT}.json", joint)

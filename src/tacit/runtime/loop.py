@@ -41,8 +41,13 @@ def run_loop(
     state: LoopState,
     observe: Observer | None = None,
     checkpoint: Checkpoint | None = None,
+    exchanged: Checkpoint | None = None,
 ) -> LoopState:
-    """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up."""
+    """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up.
+
+    `checkpoint` is called after every round; `exchanged` after every exchange, of which a round may have several, where
+    parties in other processes have moved on with each.
+    """
     clock = time.perf_counter() - state.seconds
     spent, most = spent_of(plan), plan.most_rounds
     while not state.converged and not state.note and state.rounds < most:
@@ -59,8 +64,10 @@ def run_loop(
             _record(plan, state, progress, spent)
             if observe:
                 observe(state.trace[-1])
-        if checkpoint:  # after every exchange: whoever answered has moved on
-            checkpoint(state)
+            if checkpoint:
+                checkpoint(state)
+        if exchanged:
+            exchanged(state)
     engine.exchange(coordinator.closing(state.exchange + 1))
     state.seconds = time.perf_counter() - clock
     return state
