@@ -140,10 +140,7 @@ def test_each_kit_with_its_own_verb(made: Path, tmp_path: Path, started: list[Ki
     (tmp_path / "fresh").mkdir()
     assert main(["serve", str(made / "server")]) == 0
     assert [kit.name for kit in started] == ["server"]
-    file = tmp_path / "labels.csv"
-    file.write_text("customer,default\n1,0\n")
-    assert main(["serve", str(made / "server"), "--data", str(file)]) == 0
-    assert Kit.open(made / "server").settings()["data"] == str(file)
+    assert main(["serve", str(made / "server"), "--data", "labels.csv"]) == 2  # a server has no data
 
 
 def test_join_without_data(made: Path, started: list[Kit], capsys) -> None:

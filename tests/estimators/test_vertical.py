@@ -235,6 +235,7 @@ def test_non_convex_loss_reports_stationarity(cancer) -> None:
         ({"method": "memory", "loss": "hinge"}, "method='memory' does not fit: loss='hinge' is not smooth"),
         ({"method": "memory", "penalty": "l1"}, "method='memory' does not fit: penalty='l1' is not l2"),
         ({"engine": "cloud"}, "engine='cloud' is unknown: choose one of in-process"),
+        ({"engine": "flare"}, "run tacit train JOB --kit KIT"),
         ({"privacy": 1.0}, "give tacit.Privacy"),
         ({"parties": 31}, r"X has 30 feature\(s\), too few for parties=31"),
         ({"parties": [10, 10]}, "sum to 20: make them sum to 30"),

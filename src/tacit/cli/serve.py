@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import argparse
 
-from tacit.cli.join import add_data, keep_data, supervise
+from tacit.cli.join import supervise
 from tacit.errors import InputError
 
 HELP = "run the server of a federation"
 DESCRIPTION = """\
-Run the server that the parties of a federation connect to. The organisation
-that holds the labels does so, and submits jobs. It stays in the foreground
-until you press Ctrl-C, and ends everything it started."""
+Run the server that the parties of a federation connect to. It has no data: it
+carries what they send each other, which it cannot read. It stays in the
+foreground until you press Ctrl-C, and ends everything it started."""
 EPILOG = """\
 examples:
-  tacit serve credit/server
-  tacit serve credit/server --data labels.csv --id customer"""
+  tacit serve credit/server"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("kit", metavar="KIT", help="directory that tacit federation init made for the server")
-    add_data(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -31,5 +29,4 @@ def run(options: argparse.Namespace) -> int:
     kit = Kit.open(options.kit)
     if kit.role != SERVER:
         raise InputError(f"{options.kit} is the kit of the party {kit.name}: start it with tacit join")
-    keep_data(kit, options)
     return supervise(kit)

@@ -147,6 +147,11 @@ class _Horizontal(BaseEstimator):
         return deal_out(X, labels, weights, self.parties, rng), names or column_names(X)
 
     def _plan(self, groups: Groups, columns: int, seed: int, names: tuple[str, ...]) -> GraphPlan:
+        if self.engine == "flare":
+            raise InputError(
+                "engine='flare' is for jobs between organisations, whose data are not in one process: "
+                "write a job and run tacit train JOB --kit KIT"
+            )
         if self.engine not in ENGINES:
             raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
         loss = get_loss(self.loss)

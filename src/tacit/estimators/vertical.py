@@ -169,6 +169,11 @@ class _Vertical(BaseEstimator):
         return shards_of_table(X, layout), layout, column_or_1d(labels, warn=True)
 
     def _plan(self, shards: list[Shard], rows: int, weights: Vector | None, alpha: float, privacy: Any) -> Plan:
+        if self.engine == "flare":
+            raise InputError(
+                "engine='flare' is for jobs between organisations, whose data are not in one process: "
+                "write a job and run tacit train JOB --kit KIT"
+            )
         if self.engine not in ENGINES:
             raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
         loss = get_loss(self.loss)

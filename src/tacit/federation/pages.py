@@ -57,8 +57,8 @@ Open no port of your own: nobody connects to you.</p>
 <h2>4. Start</h2>
 {% if server -%}
 <pre>tacit serve {{ kit.name }}</pre>
-<p>Where jobs need labels that {{ kit.organisation }} holds, name their file:
-<code>tacit serve {{ kit.name }} --data labels.csv</code>.</p>
+<p>The server has no data: it carries what the parties send each other, which it cannot read. {{ kit.organisation }}
+joins with its own data by its party's kit.</p>
 {%- else -%}
 <pre>tacit join {{ kit.name }} --data your-file.csv</pre>
 <p>With <code>--id COLUMN</code> it also checks that the file has that column.</p>
@@ -67,12 +67,26 @@ Open no port of your own: nobody connects to you.</p>
 everything it started when you press Ctrl-C. What happened is in <code>{{ kit.name }}/logs</code>. Your settings are
 in <code>{{ kit.name }}/site.toml</code>; they never leave your machine.</p>
 
-<h2>5. What is let in</h2>
+<h2>5. {% if server %}Hand jobs in{% else %}Say yes, or no{% endif %}</h2>
+{% if server -%}
+<pre>tacit train job.toml --kit {{ kit.name }}</pre>
+<p>A job has <code>engine = "flare"</code> and no paths of data. Every party is asked before anything of it leaves.
+<code>tacit status {{ kit.name }}</code> shows how far jobs are.</p>
+{%- else -%}
+<pre>tacit accept {{ kit.name }} --show
+tacit accept {{ kit.name }}
+tacit accept {{ kit.name }} --refuse</pre>
+<p>Each job shows what would leave you, to whom, and what it would spend of your budget, and waits for your answer:
+here, or in the terminal of <code>tacit join</code>. <code>tacit status {{ kit.name }}</code> shows your jobs and what
+is left of the budget that you set in <code>site.toml</code>.</p>
+{%- endif %}
+
+<h2>6. What is let in</h2>
 <p>Jobs are data. A job that brings code or other files, or that names a class outside Tacit, is refused by your
 site, whoever sends it; so are orders to show files, run shell commands, change logging, or stop your site. The rules
 come from the package you installed, not from this kit.</p>
 
-<h2>6. Renew in time</h2>
+<h2>7. Renew in time</h2>
 <p>Your certificate is valid until <strong>{{ kit.certificate.until.date() }}</strong>, the federation's own until
 {{ kit.authority.until.date() }}. Before that day the organisation that made the kits runs
 <code>tacit federation renew DIRECTORY</code>, and you copy the new keys over the old ones:</p>
