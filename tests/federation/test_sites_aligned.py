@@ -24,7 +24,7 @@ def write_files(folder: Path) -> dict[str, Path]:
         lines = ["customer,x" + (",y" if k == 0 else "")]
         for i, x in zip(ids, values, strict=True):
             scores.setdefault(i, 0.0)
-            lines.append(f"c{i},{x!r}" + (f",{int(x + rng.normal() > 0)}" if k == 0 else ""))
+            lines.append(f"c{i},{float(x)!r}" + (f",{int(x + rng.normal() > 0)}" if k == 0 else ""))
         files[name] = folder / f"{name}.csv"
         files[name].write_text("\n".join(lines) + "\n")
     return files
