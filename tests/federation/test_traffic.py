@@ -69,7 +69,7 @@ def write_files(folder: Path) -> tuple[dict[str, Path], dict[str, set[bytes]]]:
         head = f"customer,{name}spent,{name}amount,{name}region" + (",outcome" if name == "bank" else "")
         lines = [head]
         for row in zip(ids, spent, amounts, regions, labels, strict=True):
-            lines.append(f"{row[0]},{row[1]!r},{row[2]},{row[3]}" + (f",{row[4]}" if name == "bank" else ""))
+            lines.append(f"{row[0]},{float(row[1])!r},{row[2]},{row[3]}" + (f",{row[4]}" if name == "bank" else ""))
         files[name] = folder / f"{name}.csv"
         files[name].write_text("\n".join(lines) + "\n")
         texts = {*ids, *regions, *(labels if name == "bank" else ())}
