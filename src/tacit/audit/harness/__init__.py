@@ -3,6 +3,7 @@
 | file | what it does |
 |---|---|
 | coins.py | every secret coin is fixed by its owner's name, so that two runs draw the same |
+| pace.py | one thing after the other, and nothing twice that need not be |
 | tape.py | the releases of the protected party: taken down on the first data set, played back on the second |
 | recording.py | whatever leaves, as named values, and the comparison of two recordings |
 | tables.py | records as cells, the file formats, and changes of one record that are hard on code |

@@ -6,11 +6,8 @@ Nothing of this is reachable from a run: it replaces makers of keys for as long 
 from __future__ import annotations
 
 import hashlib
-import os
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -23,15 +20,10 @@ from tacit.privacy.aggregation import MaskingParty
 from tacit.privacy.randomness import NoiseSource
 from tacit.privacy.releases import Releaser
 
-THREADED, POOL = ("tacit.federation", "tacit.alignment"), "ThreadPoolExecutor"
-
 
 @contextmanager
 def fixed_coins(seed: int) -> Iterator[None]:
-    """Inside, every key follows from the seed, its owner's name, and how many the owner has made before.
-
-    Sites ask each other one after the other there, so that no order is left to the scheduler.
-    """
+    """Inside, every key follows from the seed, its owner's name, and how many the owner has made before."""
     made: Counter[str] = Counter()
 
     def secret(*words: str) -> bytes:
@@ -43,10 +35,6 @@ def fixed_coins(seed: int) -> Iterator[None]:
         for change in (_noise(secret), _masks(secret), _matching(secret)):
             for one in change:
                 stack.enter_context(one)
-        for name in [name for name in sys.modules if name.startswith(THREADED)]:
-            if hasattr(sys.modules[name], POOL):
-                stack.enter_context(patch.object(sys.modules[name], POOL, OneByOne))
-        stack.enter_context(patch.object(os, "fsync", lambda descriptor: None))  # the folder does not outlive the audit
         yield
 
 
@@ -92,30 +80,3 @@ def _matching(secret: Any) -> list[Any]:
 def seed_of(content: bytes) -> int:
     """A number that follows from some bytes."""
     return int.from_bytes(hashlib.sha256(content).digest()[:8], "big")
-
-
-class OneByOne:
-    """A pool of no threads: what is submitted is done at once."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
-
-    def __enter__(self) -> OneByOne:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def submit(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-        """Do it, and keep what came of it."""
-        done: Future[Any] = Future()
-        try:
-            done.set_result(work(*args, **kwargs))
-        except BaseException as error:  # a process that dies dies where the result is taken
-            done.set_exception(error)
-        return done
-
-    def map(self, work: Callable[..., Any], *parts: Iterable[Any]) -> Iterator[Any]:
-        """Do it for each, and yield what came of it."""
-        waiting = [self.submit(work, *args) for args in zip(*parts, strict=False)]
-        return (done.result() for done in waiting)

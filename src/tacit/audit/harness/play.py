@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from tacit.audit.harness.carrier import Carrier
 from tacit.audit.harness.coins import fixed_coins
+from tacit.audit.harness.pace import steady_pace
 from tacit.audit.harness.recording import Recording, add_files
 from tacit.audit.harness.tape import Tape, on_tape
 from tacit.audit.harness.world import World
@@ -24,6 +25,7 @@ from tacit.types import Message
 Command = Callable[[Sequence[str]], int]
 LOCKS = ("lock", "run.lock")
 MOST_INTERRUPTS = 60
+PLANS: dict[str, Any] = {}  # a plan is made from a job and from public sizes: the same for the same words
 
 
 def play_sites(world: World, folder: Path, tape: Tape, seed: int, *, restarts: bool, owned: Sequence[str]) -> Recording:
@@ -144,6 +146,7 @@ def _recorded(record: Recording, tape: Tape, seed: int, folder: Path) -> Iterato
     logs = _Logs()
     with ExitStack() as stack:
         stack.enter_context(fixed_coins(seed))
+        stack.enter_context(steady_pace(PLANS))
         stack.enter_context(on_tape(tape))
         stack.enter_context(patch.object(door, "leave", _listening(record)))
         caught = stack.enter_context(warnings.catch_warnings(record=True))
