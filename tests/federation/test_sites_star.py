@@ -321,3 +321,26 @@ def test_a_release_is_taken_down_also_where_the_site_died_in_between(tmp_path: P
     loop.run(job_text(files, "flare"))
     numbers = sorted(number for _, number in gates["party1"].book().releases())
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_lead_that_lost_its_state_does_not_randomize_labels_again(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", **CASES["label private"]).replace("noise_seed = 5", "")
+    gates = {name: Book(tmp_path / "books" / name / "ledger.json", name) for name in files}
+    loop = Loopback(files, tmp_path / "sites", gates)
+
+    def stop(caller: str, name: str, step: str, payload: dict) -> None:
+        if step == "answer" and name == "party2":
+            raise KilledError
+
+    loop.disturb = stop
+    with pytest.raises(KilledError):
+        loop.run(text)
+    loop.disturb = lambda *_: None
+    before = len(loop.carried)
+    shutil.rmtree(tmp_path / "sites/party0/run-00000001/lead")  # with it went the labels as they were randomized
+    loop.restart()
+    with pytest.raises(RunError, match="left before with other content"):
+        loop.run(text)
+    assert "answer" in {step for _, _, step, *_ in loop.carried[:before]}
+    assert "answer" not in {step for _, _, step, *_ in loop.carried[before:]}

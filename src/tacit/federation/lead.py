@@ -18,12 +18,13 @@ from tacit.algorithms.make_block import make_block
 from tacit.alignment import align
 from tacit.errors import FaultError, RunError
 from tacit.federation.parts import part_to_plain
-from tacit.federation.party_work import PartyWork
+from tacit.federation.party_work import UNASKED, PartyWork
 from tacit.federation.shelf import Shelf
 from tacit.federation.site import Site, plan_print, read_text
 from tacit.federation.wire import from_plain, to_plain
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_job
+from tacit.privacy.releases import digest
 from tacit.runtime.checkpoint import checkpoint_arrays, from_arrays
 from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.files import read_json, write_json, write_text
@@ -37,6 +38,7 @@ from tacit.types import Arrays, Message
 
 Replies = dict[str, dict[str, Any]]
 LEAD = "lead"  # the folder of the coordinator's states
+QUESTIONS = 500_000_000  # from here on the lead's book numbers what the coordinator sends; below, what its party answers
 
 
 def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
@@ -77,11 +79,14 @@ def align_sites(site: Site, names: Sequence[str], opened: Replies) -> None:
 class Sites:
     """The engine between organisations: the lead's own party answers here, the others where they are."""
 
-    def __init__(self, site: Site, names: Sequence[str]) -> None:
-        self.site, self.names = site, list(names)
+    def __init__(self, site: Site, run: str, plan: Plan) -> None:
+        self.site, self.run, self.names = site, run, list(plan.asked_parties)
+        self.private = plan.private is not None
 
     def exchange(self, message: Message) -> list[Message]:
         """Ask every party; their answers in the parties' order."""
+        if self.private and message.kind not in UNASKED:  # what the labels say with noise is a release too: once
+            self.site.gate.released(self.run, QUESTIONS + message.round, digest(message))
         replies = ask_all(self.site, self.names, "answer", {"message": to_plain(message)})
         return [from_plain(replies[name].get("message"), name) for name in self.names]
 
@@ -173,7 +178,7 @@ class StarLead:
         return {"coordinator": self.coordinator.state()}
 
     def _train(self, plan: Plan, coordinator: Coordinator, observe: Observer | None) -> dict[str, Any]:
-        engine, folder, state = Sites(self.site, plan.asked_parties), self.task.folder, self.state
+        engine, folder, state = Sites(self.site, self.run, plan), self.task.folder, self.state
         if plan.secure:
             agree(coordinator, engine, state.exchange)
         own = self.work.own

@@ -121,7 +121,6 @@ class NodeWork:
         record = self.journal.find(round_, f"round {round_}")
         if record is None:
             record = self._play(round_, self._inbox(round_ - 1))
-        self.task.gate.released(self.task.run, round_, sent_digest(record.states["node"]))  # once, whatever died before
         sent = self._send(record)
         with self.lock:
             for old in [number for number in self.inboxes if number < round_ - 1]:

@@ -137,8 +137,8 @@ class PartyWork:
         record = self.journal.find(message.round, asked)
         if record is None:
             record = self._answer(message, asked)
-        self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
         if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
+            # Taken down once, also where the site died between its journal and its book.
             self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
             self.sent = self.party.release(message, record.answer)
         return {"message": to_plain(self.sent)}
