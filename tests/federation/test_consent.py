@@ -173,7 +173,7 @@ def test_a_refusal_names_the_party_and_may_be_changed_later(tmp_path: Path) -> N
 def test_an_answer_to_another_question_is_none(tmp_path: Path) -> None:
     folder = tmp_path / "jobs" / "credit"
     folder.mkdir(parents=True)
-    (folder / "accepted.json").write_text('{"digest": "d0"}')
+    (folder / "accepted.json").write_text('{"digests": ["d0"]}')
     with pytest.raises(RunError, match="did not answer"):
         Consent(folder, "phone", seconds=0.05).obtain("d1", ["line"], [])
 

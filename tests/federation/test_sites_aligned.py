@@ -9,6 +9,7 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import RunError
+from tacit.federation.protocol import Answer, Begin, Match, Step
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_star import coef
 
@@ -54,8 +55,8 @@ def test_a_run_that_goes_on_is_not_aligned_again(tmp_path: Path) -> None:
     files = write_files(tmp_path)
     loop = Loopback(files, tmp_path / "sites")
 
-    def stop(caller: str, name: str, step: str, payload: object) -> None:
-        if step == "answer" and payload["message"]["round"] == 2:
+    def stop(caller: str, name: str, request: Step) -> None:
+        if isinstance(request, Answer) and request.message.round == 2:
             raise ConnectionError
 
     loop.disturb = stop
@@ -65,23 +66,23 @@ def test_a_run_that_goes_on_is_not_aligned_again(tmp_path: Path) -> None:
     loop.restart()
     before = len(loop.carried)
     loop.run(job_text(files, "flare"))
-    assert "align" in {step for _, _, step, *_ in loop.carried[:before]}
-    assert "align" not in {step for _, _, step, *_ in loop.carried[before:]}
+    assert any(isinstance(one.asked, Match) for one in loop.carried[:before])
+    assert not any(isinstance(one.asked, Match) for one in loop.carried[before:])
 
 
 def test_a_broken_alignment_begins_again_and_a_changed_file_is_noticed(tmp_path: Path) -> None:
     files = write_files(tmp_path)
     loop, seen = Loopback(files, tmp_path / "sites"), []
 
-    def stop(caller: str, name: str, step: str, payload: object) -> None:
-        seen.append(step)
-        if seen.count("align") == 15:
+    def stop(caller: str, name: str, request: Step) -> None:
+        seen.append(type(request))
+        if seen.count(Match) == 15:
             raise ConnectionError
 
     loop.disturb = stop
     with pytest.raises(ConnectionError):
         loop.run(job_text(files, "flare"))
-    loop.disturb = lambda caller, name, step, payload: seen.append(step) if step != "begin" else 1 / 0
+    loop.disturb = lambda caller, name, request: 1 / 0 if isinstance(request, Begin) else None
     loop.restart()
     with pytest.raises(ZeroDivisionError):
         loop.run(job_text(files, "flare"))
@@ -97,7 +98,7 @@ def test_what_is_wrong_with_data_stays_with_its_owner(tmp_path: Path) -> None:
     files["shop"].write_text("\n".join([*text, text[1].replace("c", "c", 1), "c777,0"]) + "\n")
     repeated = text[1].split(",")[0]
     loop = Loopback(files, tmp_path / "sites")
-    with pytest.raises(RunError, match="'shop': it cannot use its own data") as caught:
+    with pytest.raises(RunError, match="'shop': it stopped; tacit status there says why") as caught:
         loop.run(job_text(files, "flare"))
     assert repeated not in str(caught.value)
     assert repeated in (tmp_path / "sites/shop/run-00000001/problem.txt").read_text()

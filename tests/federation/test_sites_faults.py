@@ -13,6 +13,7 @@ import pytest
 
 from tacit.errors import FaultError, RunError
 from tacit.federation import shelf as shelf_module
+from tacit.federation.protocol import Answered, Interrupted, Reason, Refused, Shape
 from tacit.federation.site import RunLock
 from tests.federation.loopback import Loopback
 from tests.federation.test_sites_star import CASES, Counting, coef, job_text, write_files
@@ -46,9 +47,9 @@ def test_a_full_disk_interrupts_and_the_run_goes_on_to_the_same_model(
     for at in (1, 2):
         loop = Loopback(files, tmp_path / f"sites{at}")
         monkeypatch.setattr(shelf_module, "write_atomically", FullDisk(real, party, at))
-        with pytest.raises(FaultError, match=f"party '{party}': cannot write"):
+        with pytest.raises(FaultError, match=f"party '{party}': its disk refused to write"):
             loop.run(text)
-        assert "before the job was opened" in loop.sites[party].handle("answer", {}, "party0")["fault"]
+        assert loop.sites[party].handle(Shape(), "party0") == Interrupted(reason=Reason.NOT_OPEN)
         loop.run(text)  # the same processes go on
         for name in files:
             got, wanted = (coef(tmp_path / where / name / RUN, name) for where in (f"sites{at}", "calm"))
@@ -76,8 +77,8 @@ def test_a_release_that_could_not_be_taken_down_is_taken_down_before_it_leaves(t
     text = job_text(files, "flare")
     with pytest.raises(FaultError, match="party1"):
         loop.run(text)
-    sent = [reply for _, name, step, _, reply in loop.carried if (name, step) == ("party1", "answer")]
-    assert [reply["message"]["round"] for reply in sent if "message" in reply] == [1]
+    sent = [one.answered for one in loop.carried if one.name == "party1" and isinstance(one.answered, Answered)]
+    assert [reply.message.round for reply in sent] == [1]
     assert list(gate.seen) == [1]
     loop.restart()
     loop.run(text)
@@ -88,9 +89,10 @@ def test_a_release_that_could_not_be_taken_down_is_taken_down_before_it_leaves(t
 def test_a_refusal_outweighs_a_fault(tmp_path: Path) -> None:
     files = write_files(tmp_path)
     loop = Loopback(files, tmp_path / "sites")
-    for name, said in (("party1", {"fault": "full"}), ("party2", {"error": "no"})):
+    said_by = {"party1": Interrupted(reason=Reason.DISK), "party2": Refused(reason=Reason.REFUSED)}
+    for name, said in said_by.items():
         loop.sites[name].handle = lambda *_, said=said: said  # type: ignore[method-assign]
-    with pytest.raises(RunError, match="party 'party2': no") as caught:
+    with pytest.raises(RunError, match="party 'party2': it was asked") as caught:
         loop.run(job_text(files, "flare"))
     assert not isinstance(caught.value, FaultError)
 
@@ -106,7 +108,7 @@ def test_one_process_of_a_site_works_on_a_run(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(FaultError, match="another process still works on this run"):
+        with pytest.raises(FaultError, match="another process there still works on this run"):
             loop.run(job_text(files, "flare"))
         with pytest.raises(FaultError):
             RunLock(folder)

@@ -10,6 +10,7 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import RunError
+from tacit.federation.protocol import Numbers, Packet, Play, Put, Reason, Refused, Step
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 
 NODES = 4
@@ -103,25 +104,22 @@ def test_a_run_that_was_killed_anywhere_ends_with_the_same_models(tmp_path: Path
 def test_messages_travel_along_edges_only_and_strangers_are_refused(tmp_path: Path) -> None:
     files = write_files(tmp_path)
     loop = Loopback(files, tmp_path / "sites")
-    refused = []
+    refused: list[Step] = []
 
-    def after(caller: str, name: str, step: str, reply: dict) -> None:
-        if step == "put" and not refused:
-            message = loop.carried[-1][3]["message"]
+    def after(caller: str, name: str, request: Step, reply: Step) -> None:
+        if isinstance(request, Put) and not refused:
             opposite = f"node{(int(name[-1]) + 2) % NODES}"
-            forged = {**message, "sender": opposite}
-            refused.append(loop.sites[name].handle("put", {"message": forged}, opposite)["error"])
-            refused.append(loop.sites[name].handle("put", {"message": forged}, caller)["error"])
-            refused.append(loop.sites[name].handle("play", {"round": 2}, "node3")["error"])
+            changed = {key: Numbers.of(one.array() + 1.0) for key, one in request.message.arrays.items()}
+            second = Put(message=Packet(request.message.round, request.message.kind, changed))
+            refused.append(loop.sites[name].handle(request, opposite))
+            refused.append(loop.sites[name].handle(second, caller))
+            refused.append(loop.sites[name].handle(Play(round=2), "node3"))
 
     loop.after = after
     loop.run(job_text(files, "flare", **CASES["plain"]))
-    for words, line in zip(("no neighbour", "in the name of", "does not lead"), refused, strict=True):
-        assert words in line
+    assert refused == [Refused(reason=why) for why in (Reason.NOT_NEIGHBOUR, Reason.SECOND, Reason.NOT_LEAD)]
     ring = {tuple(sorted((f"node{k}", f"node{(k + 1) % NODES}"))) for k in range(NODES)}
-    assert {tuple(sorted(call[:2])) for call in loop.carried if call[2] == "put"} == ring
-    told = [reply for caller, name, step, _, reply in loop.carried if step == "play"]
-    assert {key for reply in told for key in reply} == {"done", "note", "dual", "rho", "bytes"}
+    assert {tuple(sorted((one.caller, one.name))) for one in loop.carried if isinstance(one.asked, Put)} == ring
 
 
 @pytest.mark.parametrize("parts", ["plain", "gaussian"])

@@ -11,7 +11,9 @@ import pytest
 import tacit
 from tacit.cli.main import main
 from tacit.errors import InputError, RunError
-from tacit.federation.score_work import Request, read_request
+from tacit.federation.protocol import Open, Reason, RefusalError, Refused, Scores
+from tacit.federation.score_handler import Request, read_request
+from tacit.federation.site import MatchingLimits
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_aligned import job_text, write_files
 
@@ -45,40 +47,41 @@ def test_the_lead_gets_the_predictions_of_one_process(
     told = loop.run(Request(TRAIN, tuple(files)).to_toml(), PREDICT)
     got = read((tmp_path / "sites/bank" / PREDICT / "predictions.csv").read_text())
     assert got.keys() == wanted.keys()
-    assert told["rows"] == len(got)
+    assert told == 1
     np.testing.assert_allclose([got[k] for k in wanted], list(wanted.values()), rtol=0, atol=1e-9)
-    sent = [reply["message"]["arrays"]["share"] for *_, step, _, reply in loop.carried[before:] if step == "scores"]
-    assert {array.dtype.name for array in sent} == ({"uint64"} if parties > 2 else {"float64"})
+    sent = [one.answered.message.arrays["share"] for one in loop.carried[before:] if isinstance(one.asked, Scores)]
+    assert {numbers.kind for numbers in sent} == ({"u8"} if parties > 2 else {"f8"})
     assert not list((tmp_path / "sites/shop" / PREDICT).glob("*.csv"))
 
 
 def test_only_who_led_the_training_gets_scores(tmp_path: Path) -> None:
     files, loop = trained(tmp_path, 3)
     turned = Request(TRAIN, ("shop", "bank", "phone"))
-    with pytest.raises(RunError, match="led by another party"):
+    with pytest.raises(RunError, match="no finished run of this name"):
         loop.run(turned.to_toml(), PREDICT)
     fewer = Request(TRAIN, ("bank", "shop"))  # the difference to all would be the phone company's own scores
-    with pytest.raises(RunError, match="other parties"):
+    with pytest.raises(RunError, match="no finished run of this name"):
         loop.run(fewer.to_toml(), PREDICT)
-    with pytest.raises(RunError, match="no finished run"):
+    with pytest.raises(RunError, match="no finished run of this name"):
         loop.run(Request("run-00000009", tuple(files)).to_toml(), PREDICT)
-    payload = {
-        "run": PREDICT,
-        "job": Request(TRAIN, tuple(files)).to_toml(),
-        "version": tacit.__version__,
-    }
-    assert "does not lead" in loop.sites["phone"].handle("open", payload, "shop")["error"]
+    opening = Open(run=PREDICT, job=Request(TRAIN, tuple(files)).to_toml(), version=tacit.__version__)
+    loop.restart("phone")
+    assert loop.sites["phone"].handle(opening, "shop") == Refused(reason=Reason.NOT_LEAD)
 
 
 class No:
-    """A gate that lets nothing out."""
+    """A gate that lets no scores out."""
 
-    def allow(self, *_: object) -> None:
+    limits = MatchingLimits(least_common=1)
+
+    def allow(self, *_: object, **__: object) -> None:
         pass
 
-    def allow_scores(self, run: str, party: str, lines: list[str]) -> None:
+    allow_job = allow_preparing = allow
+
+    def allow_scores(self, run: str, party: str, lines: list[str], bound: object) -> None:
         assert any("under masks" in line for line in lines)
-        raise RunError(f"{party} refused")
+        raise RefusalError(Reason.REFUSED)
 
     def released(self, *_: object) -> None:
         pass
@@ -88,10 +91,10 @@ def test_a_party_can_refuse_and_then_no_score_leaves(tmp_path: Path) -> None:
     files, loop = trained(tmp_path, 3)
     loop.gates = {"phone": No()}
     loop.restart("phone")
-    with pytest.raises(RunError, match="phone refused"):
+    with pytest.raises(RunError, match="'phone': it was asked, and does not take part"):
         loop.run(Request(TRAIN, tuple(files)).to_toml(), PREDICT)
-    assert not [call for call in loop.carried if call[2] == "scores"]
-    assert "not agreed" in loop.sites["phone"].handle("scores", {}, "bank")["error"]
+    assert not [one for one in loop.carried if isinstance(one.asked, Scores)]
+    assert loop.sites["phone"].handle(Scores(), "bank") == Refused(reason=Reason.NOT_AGREED)
 
 
 @pytest.mark.parametrize(

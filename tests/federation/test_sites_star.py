@@ -12,6 +12,8 @@ import pytest
 from tacit.cli.main import main
 from tacit.errors import RunError
 from tacit.federation.budget import BudgetBook
+from tacit.federation.protocol import Answer, Answered, Numbers, Packet, Reason, Refused, Step, encode
+from tacit.federation.site import MatchingLimits
 from tacit.federation.spending import events_of
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 
@@ -141,15 +143,17 @@ def test_a_run_that_was_killed_anywhere_ends_with_the_same_model(tmp_path: Path,
 
 
 class Counting:
-    """A gate that takes down what is released."""
+    """A gate that records what is released."""
+
+    limits = MatchingLimits(least_common=1)
 
     def __init__(self) -> None:
         self.seen: dict[int, set[str]] = {}
 
-    def allow(self, *_: object) -> None:
+    def allow(self, *_: object, **__: object) -> None:
         pass
 
-    allow_scores = allow
+    allow_job = allow_preparing = allow_scores = allow
 
     def released(self, run: str, number: int, digest: str) -> None:
         self.seen.setdefault(number, set()).add(digest)
@@ -160,13 +164,12 @@ def test_nothing_is_released_twice_and_answers_are_sent_again_as_they_were(tmp_p
     text = job_text(files, "flare", **CASES["private shares"]).replace("noise_seed = 5\n", "")
     gates = {name: Counting() for name in files}
     loop = Loopback(files, tmp_path / "sites", gates)
-    run_to_the_end(loop, text, 8, False, None)
+    run_to_the_end(loop, text, 10, False, None)
     answers: dict[tuple[str, int], set[bytes]] = {}
-    for _, name, step, payload, reply in loop.carried:
-        if step == "answer":
-            sent = b"".join(array.tobytes() for array in reply["message"]["arrays"].values())
-            answers.setdefault((name, payload["message"]["round"]), set()).add(sent)
-    again = [key for _, *key, payload, _ in loop.carried if key[1] == "answer" and payload["message"]["round"] == 1]
+    for one in loop.carried:
+        if isinstance(one.asked, Answer):
+            answers.setdefault((one.name, one.asked.message.round), set()).add(one.reply)
+    again = [one for one in loop.carried if isinstance(one.asked, Answer) and one.asked.message.round == 1]
     assert len(again) > 2, "no answer was asked for twice"
     assert all(len(sent) == 1 for sent in answers.values())
     assert all(len(digests) == 1 for gate in gates.values() for digests in gate.seen.values())
@@ -174,29 +177,32 @@ def test_nothing_is_released_twice_and_answers_are_sent_again_as_they_were(tmp_p
 
 
 def lie(loop: Loopback, change: object) -> None:
-    def after(caller: str, name: str, step: str, reply: dict) -> None:
+    def after(caller: str, name: str, request: Step, reply: Step) -> None:
         if (
             name == "party2"
-            and step == "answer"
-            and reply["message"]["kind"] == "step"
-            and reply["message"]["round"] == 2
+            and isinstance(reply, Answered)
+            and (reply.message.kind, reply.message.round) == ("step", 2)
         ):
-            change(reply["message"])
+            change(reply.message)
 
     loop.after = after
 
 
+def share(*values: float, size: int = ROWS) -> Numbers:
+    return Numbers.of(np.resize(np.array(values), size))
+
+
 LIES = {
-    "nan": lambda m: m["arrays"].update(share=np.full(ROWS, np.nan)),
-    "huge": lambda m: m["arrays"].update(share=np.full(ROWS, 1e200)),
-    "short": lambda m: m["arrays"].update(share=np.zeros(ROWS - 1)),
-    "old": lambda m: m.update(round=1),
-    "other name": lambda m: m.update(sender="party1"),
-    "missing": lambda m: m["arrays"].pop("share"),
-    "more": lambda m: m["arrays"].update(more=np.zeros(1)),
-    "text": lambda m: m["arrays"].update(share="no"),
-    "objects": lambda m: m["arrays"].update(share=np.array([None] * ROWS)),
-    "no message": lambda m: m.clear(),
+    "nan": lambda m: m.arrays.update(share=share(np.nan)),
+    "huge": lambda m: m.arrays.update(share=share(1e200)),
+    "short": lambda m: m.arrays.update(share=share(0.0, size=ROWS - 1)),
+    "old": lambda m: setattr(m, "round", 1),
+    "missing": lambda m: m.arrays.pop("share"),
+    "more": lambda m: m.arrays.update(more=share(0.0, size=1)),
+    "words": lambda m: m.arrays.update(share=Numbers.of(np.zeros(ROWS, dtype=np.uint64))),
+    "bytes": lambda m: m.arrays.update(share=Numbers.of(np.zeros(ROWS, dtype=np.uint8))),
+    "cut": lambda m: m.arrays.update(share=Numbers("f8", [ROWS], b"")),
+    "other kind": lambda m: setattr(m, "kind", "start"),
 }
 
 
@@ -221,23 +227,22 @@ def test_a_party_that_sends_nonsense_is_named_and_the_run_can_go_on(tmp_path: Pa
 def test_another_question_under_an_old_number_is_not_answered(tmp_path: Path) -> None:
     files = write_files(tmp_path)
     loop = Loopback(files, tmp_path / "sites")
-    asked: list[dict] = []
-    loop.after = lambda caller, name, step, reply: asked.append(loop.carried[-1][3]) if step == "answer" else None
 
-    def stop(caller: str, name: str, step: str, payload: object) -> None:
-        if step == "answer" and payload["message"]["round"] == 4:
+    def stop(caller: str, name: str, request: Step) -> None:
+        if isinstance(request, Answer) and request.message.round == 4:
             raise KilledError
 
     loop.disturb = stop
     with pytest.raises(KilledError):
         loop.run(job_text(files, "flare"))
-    last = max((payload["message"] for payload in asked), key=lambda message: message["round"])
+    last = max((one.asked.message for one in loop.carried if isinstance(one.asked, Answer)), key=lambda m: m.round)
     site = loop.sites["party1"]
-    changed = {**last, "arrays": {k: v + 1.0 for k, v in last["arrays"].items()}}
-    assert "twice" in site.handle("answer", {"message": changed}, "party0")["error"]
-    assert "old message" in site.handle("answer", {"message": {**last, "round": 1}}, "party0")["error"]
-    assert "does not lead" in site.handle("answer", {"message": last}, "party2")["error"]
-    assert "message" in site.handle("answer", {"message": last}, "party0")
+    changed = Packet(last.round, last.kind, {k: Numbers.of(v.array() + 1.0) for k, v in last.arrays.items()})
+    assert site.handle(Answer(message=changed), "party0") == Refused(reason=Reason.SECOND)
+    old = Packet(1, last.kind, last.arrays)
+    assert site.handle(Answer(message=old), "party0") == Refused(reason=Reason.OLD)
+    assert site.handle(Answer(message=last), "party2") == Refused(reason=Reason.NOT_LEAD)
+    assert isinstance(site.handle(Answer(message=last), "party0"), Answered)
 
 
 @pytest.mark.parametrize("parts", ["plain", "masks"])
@@ -245,12 +250,9 @@ def test_a_message_that_comes_twice_gets_the_same_bytes(tmp_path: Path, parts: s
     files = write_files(tmp_path)
     loop, again = Loopback(files, tmp_path / "sites"), []
 
-    def after(caller: str, name: str, step: str, reply: dict) -> None:
-        if step == "answer" and reply["message"]["kind"] == "step":
-            twice = loop.sites[name].handle(step, loop.carried[-1][3], caller)
-            again.append(twice["message"]["arrays"].keys() == reply["message"]["arrays"].keys())
-            for key, array in reply["message"]["arrays"].items():
-                again.append(array.tobytes() == twice["message"]["arrays"][key].tobytes())
+    def after(caller: str, name: str, request: Step, reply: Step) -> None:
+        if isinstance(reply, Answered) and reply.message.kind == "step":
+            again.append(encode(loop.sites[name].handle(request, caller)) == encode(reply))
 
     loop.after = after
     loop.run(job_text(files, "flare", **CASES[parts]))
@@ -263,6 +265,8 @@ def test_a_message_that_comes_twice_gets_the_same_bytes(tmp_path: Path, parts: s
 class Book:
     """A gate with a real book of releases."""
 
+    limits = MatchingLimits(least_common=1)
+
     def __init__(self, path: Path, party: str) -> None:
         self.path, self.party = path, party
         path.parent.mkdir(parents=True)
@@ -270,11 +274,13 @@ class Book:
     def book(self) -> BudgetBook:
         return BudgetBook(self.path, {}, self.party, allow_not_private=True)
 
-    def allow(self, run: str, job: object, plan: object, party: str) -> None:
+    def allow(self, run: str, job: object, plan: object, party: str, bound: object) -> None:
         self.book().reserve(run, events_of(plan, party))
 
-    def allow_scores(self, *_: object) -> None:
+    def allow_job(self, *_: object, **__: object) -> None:
         pass
+
+    allow_preparing = allow_scores = allow_job
 
     def released(self, run: str, number: int, digest: str) -> None:
         self.book().released(run, number, digest)
@@ -286,8 +292,8 @@ def test_a_site_that_lost_its_journal_gives_no_second_answer(tmp_path: Path) -> 
     gates = {name: Book(tmp_path / "books" / name / "ledger.json", name) for name in files}
     loop = Loopback(files, tmp_path / "sites", gates)
 
-    def stop(caller: str, name: str, step: str, payload: dict) -> None:
-        if step == "answer" and payload["message"]["round"] == 1 and name == "party2":
+    def stop(caller: str, name: str, request: Step) -> None:
+        if isinstance(request, Answer) and request.message.round == 1 and name == "party2":
             raise KilledError
 
     loop.disturb = stop
@@ -321,3 +327,26 @@ def test_a_release_is_taken_down_also_where_the_site_died_in_between(tmp_path: P
     loop.run(job_text(files, "flare"))
     numbers = sorted(number for _, number in gates["party1"].book().releases())
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_lead_that_lost_its_state_does_not_randomize_labels_again(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", **CASES["label private"]).replace("noise_seed = 5", "")
+    gates = {name: Book(tmp_path / "books" / name / "ledger.json", name) for name in files}
+    loop = Loopback(files, tmp_path / "sites", gates)
+
+    def stop(caller: str, name: str, request: Step) -> None:
+        if isinstance(request, Answer) and name == "party2":
+            raise KilledError
+
+    loop.disturb = stop
+    with pytest.raises(KilledError):
+        loop.run(text)
+    loop.disturb = lambda *_: None
+    before = len(loop.carried)
+    shutil.rmtree(tmp_path / "sites/party0/run-00000001/lead")  # with it went the labels as they were randomized
+    loop.restart()
+    with pytest.raises(RunError, match="left before with other content"):
+        loop.run(text)
+    assert any(isinstance(one.asked, Answer) for one in loop.carried[:before])
+    assert not any(isinstance(one.asked, Answer) for one in loop.carried[before:])

@@ -60,7 +60,7 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
 def predict_together(run: str, options: argparse.Namespace) -> int:
     """Let the organisations score their own rows by the model of a run."""
     from tacit.federation.driver import Driver
-    from tacit.federation.score_work import Request
+    from tacit.federation.score_handler import Request
     from tacit.federation.site import lead_of, read_text
     from tacit.runtime.store import JOB
 

@@ -1,8 +1,11 @@
 """What a party is shown before it takes part in a job, and its answer.
 
-The process of a job has no terminal: it leaves a question, KIT/jobs/NAME/pending.json, and waits for accepted.json or
-refused.json of the same digest, which somebody at the party writes with `tacit join` or `tacit accept`. An answer holds
-for that job and those sizes alone, and is remembered: a job that goes on does not ask again.
+A job asks in stages: before ids are matched and sizes are told, before training, and before each prediction. Each
+answer is bound to all that the stage depends on (`digest_of`), so that nothing can be changed after a yes.
+
+The process of a job has no terminal: it leaves a question, jobs/NAME/pending.json, and waits for accepted.json or
+refused.json with the same digest, which somebody at the party writes with `tacit join` or `tacit accept`. An answer is
+remembered: a job that goes on does not ask again.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from tacit.data.wording import plural, show, size
-from tacit.errors import InputError, RunError
+from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, Standing
+from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.spending import events_of
 from tacit.job import Job
 from tacit.plan.describe import claim_words, headline, many, one
@@ -53,9 +57,14 @@ def describe(job: Job, plan: Plan | GraphPlan, party: str, book: BudgetBook, job
         Where it may be in the book already, so that it counts once.
     """
     found, certificate = plan.describe(), plan.certificate()
+    sizes = "the numbers of rows and columns of every party; every party makes the same plan from them"
     model = f"{job.model.loss} loss, {job.model.penalty} penalty, alpha {job.model.alpha:g}"
-    lines = [*one("job", job.name), *one("with", ", ".join(name for name in job.names if name != party) or "nobody")]
+    lines = [
+        *one("job", one_line_of(job.name)),
+        *one("with", ", ".join(name for name in job.names if name != party) or "nobody"),
+    ]
     lines += one("model", f"{model}, by {found['in_words']}")
+    lines += one("all know", sizes)
     lines += one("you send", certificate.per_party.get(party, "nothing"))
     lines += one("to", ", ".join(_receivers(job, plan, party)) or "nobody")
     lines += one("size", _size_words(found["traffic"], party))
@@ -120,8 +129,13 @@ def _size_words(traffic: Mapping[str, Any], party: str) -> str:
 # --- the answer --------------------------------------------------------------------------------------
 
 
+def one_line_of(text: str) -> str:
+    """A text from elsewhere as it may be shown at a terminal: printable, on one line."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
 def digest_of(job_text: str, sizes: Mapping[str, Any]) -> str:
-    """What an answer holds for: the text of the job, and the sizes that the parties told."""
+    """What an answer holds for: the text of the job, the stage, and everything else that the stage depends on."""
     whole = json.dumps([job_text, sizes], sort_keys=True, allow_nan=False)
     return hashlib.sha256(whole.encode()).hexdigest()
 
@@ -155,12 +169,12 @@ class Consent:
 
         Raises
         ------
-        RunError
+        RefusalError
             Where it does not, or nobody answers in time: with the party's name and the reason.
         """
         as_choice(self.policy, "accept", POLICIES)
         if self.policy == "never":
-            raise RunError(f'{self.party} takes part in no job: accept = "never" in its site.toml')
+            raise RefusalError(Reason.NEVER, f'{self.party} takes part in no job: accept = "never" in its site.toml')
         if self.policy == "within-budget":
             self._within(standings)
             return
@@ -172,40 +186,53 @@ class Consent:
 
     def _within(self, standings: Sequence[Standing]) -> None:
         if not standings:
-            raise RunError(f'{self.party}: accept = "within-budget" needs [budget] in site.toml: add epsilon = 3, say')
+            raise RefusalError(
+                Reason.BUDGET,
+                f'{self.party}: accept = "within-budget" needs [budget] in site.toml: add epsilon = 3, say',
+            )
         for standing in standings:
             if not (standing.fits and standing.private):
-                raise RunError(
+                raise RefusalError(
+                    Reason.BUDGET,
                     f"{self.party} refused: the job does not fit its budget of epsilon {standing.limit.epsilon:g} for "
-                    f'each {standing.unit}, and accept = "within-budget" takes no other'
+                    f'each {standing.unit}, and accept = "within-budget" takes no other',
                 )
 
     def _ask(self, digest: str, lines: Sequence[str]) -> None:
         """Leave the question and wait."""
-        (self.folder / REFUSED).unlink(missing_ok=True)  # of an earlier time: whoever asks again may be answered anew
+        (self.folder / REFUSED).unlink(missing_ok=True)  # of an earlier time: who asks again may be answered anew
         record = {"digest": digest, "party": self.party, "lines": list(lines)}
         write_json(self.folder / PENDING, record, secret=True)
         until = time.monotonic() + self.seconds
         try:
             while (answer := self._answer(digest)) is None:
                 if time.monotonic() > until:
-                    raise RunError(
+                    raise RefusalError(
+                        Reason.UNANSWERED,
                         f"{self.party} did not answer within {plural(round(self.seconds), 'second')}: run tacit accept "
-                        "there, and start the job again"
+                        "there, and start the job again",
                     )
                 time.sleep(POLL)
         finally:
             (self.folder / PENDING).unlink(missing_ok=True)
         if not answer:
-            raise RunError(f"{self.party} refused: it was asked, and does not take part in this job")
+            raise RefusalError(
+                Reason.REFUSED, f"{self.party} refused: it was asked, and does not take part in this job"
+            )
 
     def _answer(self, digest: str) -> bool | None:
         """True, False, or None where there is none for this digest."""
         for name, meaning in ((REFUSED, False), (ACCEPTED, True)):
-            path = self.folder / name
-            if path.exists() and read_json(path).get("digest") == digest:
+            if digest in answered(self.folder / name):
                 return meaning
         return None
+
+
+def answered(path: Path) -> list[str]:
+    """The digests that a file of answers holds, one for each stage that was answered so."""
+    if not path.exists():
+        return []
+    return [as_text(digest, "digests") for digest in as_list(read_json(path).get("digests"), "digests")]
 
 
 @dataclass(frozen=True)
@@ -218,9 +245,9 @@ class Question:
 
     def answer(self, accepted: bool) -> None:
         """Answer what was shown; a job that was changed meanwhile asks again."""
-        name, other = (ACCEPTED, REFUSED) if accepted else (REFUSED, ACCEPTED)
-        (self.folder / other).unlink(missing_ok=True)
-        write_json(self.folder / name, {"digest": self.digest}, secret=True)
+        for name, holds in ((ACCEPTED, accepted), (REFUSED, not accepted)):
+            others = [digest for digest in answered(self.folder / name) if digest != self.digest]
+            write_json(self.folder / name, {"digests": [*others, self.digest] if holds else others}, secret=True)
 
 
 def questions(kit_path: Path) -> list[Question]:
@@ -230,7 +257,7 @@ def questions(kit_path: Path) -> list[Question]:
         try:
             record = read_json(path)
             digest = as_text(record.get("digest"), "digest")
-            lines = tuple(as_text(line, "lines") for line in as_list(record.get("lines"), "lines"))
+            lines = tuple(one_line_of(as_text(line, "lines")) for line in as_list(record.get("lines"), "lines"))
         except InputError as error:
             if not path.exists():
                 continue  # the job has ended meanwhile

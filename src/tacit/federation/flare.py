@@ -14,7 +14,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,15 +28,25 @@ from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.once import Once
 from tacit.federation.outcome import write_fault, write_outcome, write_progress
+from tacit.federation.protocol import (
+    Begin,
+    Interrupted,
+    Prepare,
+    Reason,
+    Refused,
+    Step,
+    decode_reply,
+    decode_request,
+    encode,
+)
 from tacit.federation.step_log import log_step
-from tacit.federation.wire import pack, unpack, unpack_reply
 from tacit.runtime.files import write_json
 
 if TYPE_CHECKING:  # the server and who hands jobs in need nothing of these, which take seconds to import
     from tacit.federation.site import Site
     from tacit.types import TraceRow
 
-PATIENCE = {"begin": 86_400.0}  # seconds for all tries of a step: people decide
+PATIENCE: dict[type[Step], float] = {Prepare: 86_400.0, Begin: 86_400.0}  # seconds for all tries: people decide
 USUAL_PATIENCE = 3_600.0
 FIRST_WAIT, LONGEST_WAIT = 15.0, 600.0  # for an answer; then the step is asked for again, and is not done twice
 PAUSE = 0.5  # before that
@@ -94,66 +104,73 @@ class Member:
             return self._site
 
     @collab.publish
-    def take(self, number: int, step: str, payload: dict[str, Any]) -> dict[str, Any]:
+    def take(self, number: int, content: bytes) -> bytes:
         """Do a step for the site that asks, once for each of its numbers."""
         site, caller = self._own(), collab.caller
-        return self._once.do(caller, int(number), lambda: _handled(site, step, payload, caller))
+        return self._once.do(caller, int(number), lambda: _handled(site, content, caller))
 
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:
         """Lead a run: for the server alone, and only where the job says so."""
         site, server = self._own(), collab.server
-        from tacit.federation.works import make_lead
+        from tacit.federation.handlers import make_lead
+        from tacit.federation.lead import outcome_line
 
         if collab.caller != "server":
             return {"refused": "only the server starts a run"}
         beat = _Beat(server, run)
         try:
-            return {"done": make_lead(site, run, job).go(observe=beat)}
+            return {"done": {"rounds": make_lead(site, run, job).go(observe=beat)}}
         except (FaultError, OSError) as error:  # nobody refused: the driver hands the job in again
-            return {"fault": one_line(error)}
+            return {"fault": outcome_line(error)}
         except (InputError, RunError) as error:
-            return {"refused": site.told(error)}
+            site.note_problem(one_line(error))
+            return {"refused": outcome_line(error)}
 
-    def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    def _ask(self, names: Sequence[str], request: Step) -> dict[str, Step]:
         """Ask sites at once, each until it answers."""
-        payload = pack(payload)
+        content = encode(request)
         with ThreadPoolExecutor(max(1, len(names))) as pool:
-            return dict(zip(names, pool.map(lambda name: self._ask_one(name, step, dict(payload)), names), strict=True))
+            return dict(zip(names, pool.map(lambda name: self._ask_one(name, request, content), names), strict=True))
 
-    def _ask_one(self, name: str, step: str, payload: dict[str, Any]) -> dict[str, Any]:
+    def _ask_one(self, name: str, request: Step, content: bytes) -> Step:
         if name not in self._proxies:
-            return {"error": f"{name!r} does not take part in this job"}
+            return Refused(reason=Reason.UNREACHABLE)
         number, wait = next(self._numbers[name]), FIRST_WAIT
-        until = time.monotonic() + PATIENCE.get(step, USUAL_PATIENCE)
+        until = time.monotonic() + PATIENCE.get(type(request), USUAL_PATIENCE)
         while True:
             try:
-                reply = self._proxies[name](timeout=wait, secure=True).take(number=number, step=step, payload=payload)
-                return unpack_reply(reply, name)
+                reply = self._proxies[name](timeout=wait, secure=True).take(number=number, content=content)
+                return _reply(reply, request)
             except CollabCallError:
                 if time.monotonic() > until:
-                    return {"fault": f"{name!r} does not answer"}
+                    return Interrupted(reason=Reason.UNREACHABLE)
                 time.sleep(PAUSE)
                 wait = min(2 * wait, LONGEST_WAIT)
 
 
-def _handled(site: Site, step: str, payload: Any, caller: str) -> dict[str, Any]:
+def _reply(content: bytes, request: Step) -> Step:
+    """A reply as it came, which anybody may have made."""
+    try:
+        return decode_reply(content, request)
+    except RunError:
+        return Refused(reason=Reason.MESSAGE)
+
+
+def _handled(site: Site, content: bytes, caller: str) -> bytes:
     """What a site does with a message, which anybody may have made."""
     try:
-        plain = unpack(payload)
-    except RunError as error:
-        return {"error": str(error)}
+        request = decode_request(content)
+    except RunError:
+        return encode(Refused(reason=Reason.MESSAGE))
     began = time.perf_counter()
-    reply = site.handle(step, plain, caller)
-    log_step(Kit.from_environment(), step, caller, plain, reply, time.perf_counter() - began)
-    packed: dict[str, Any] = pack(reply)
-    return packed
+    reply = encode(site.handle(request, caller))
+    log_step(Kit.from_environment(), request, caller, len(content), len(reply), time.perf_counter() - began)
+    return reply
 
 
 def _import_early() -> None:
     """Import what a site needs while its process still finds the others."""
-    import tacit.federation.own_site
-    import tacit.federation.works  # noqa: F401
 
 
 class _Beat:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tacit.errors import RunError
+from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.shelf import Shelf
 from tacit.types import Arrays
 
@@ -53,15 +53,15 @@ class Journal:
 
         Raises
         ------
-        RunError
+        RefusalError
             Where another thing was asked under this number, or the step is neither the last nor the next.
         """
         if number == self.at + 1:
             return None
         if self.last is None or number != self.last.number:
-            raise RunError(f"step {number} was asked for after step {self.at}: an old message, or one too soon")
+            raise RefusalError(Reason.OLD)
         if asked != self.last.asked:
-            raise RunError(f"step {number} was asked for twice, with other numbers: a second answer is not given")
+            raise RefusalError(Reason.SECOND)
         return self.last
 
     def write(self, record: Record) -> None:

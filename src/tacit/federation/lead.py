@@ -17,17 +17,39 @@ import tacit
 from tacit.algorithms.make_block import make_block
 from tacit.alignment import align
 from tacit.errors import FaultError, RunError
-from tacit.federation.parts import part_to_plain
-from tacit.federation.party_work import PartyWork
+from tacit.federation.matching import from_reply, to_request
+from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
+from tacit.federation.protocol import (
+    Answer,
+    Answered,
+    Begin,
+    Begun,
+    Done,
+    End,
+    Forget,
+    Interrupted,
+    Matched,
+    Open,
+    Opened,
+    Packet,
+    Prepare,
+    Prepared,
+    Reason,
+    Refused,
+    Reply,
+    Shape,
+    Shaped,
+    Step,
+)
 from tacit.federation.shelf import Shelf
-from tacit.federation.site import Site, plan_print, read_text
-from tacit.federation.wire import from_plain, to_plain
+from tacit.federation.site import Site, plan_print, read_text, required
 from tacit.plan import Plan
-from tacit.plan.from_job import plan_job
+from tacit.privacy.releases import digest
 from tacit.runtime.checkpoint import checkpoint_arrays, from_arrays
 from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.files import read_json, write_json, write_text
 from tacit.runtime.loop import LoopState, Observer, agree, run_loop, traffic
+from tacit.runtime.model import PartyModel
 from tacit.runtime.result import QUIET
 from tacit.runtime.saved import FORMAT, JOINT, MODEL
 from tacit.runtime.store import JOB, RESULT, TRACE
@@ -35,41 +57,70 @@ from tacit.runtime.threads import fitting_threads
 from tacit.runtime.trace_file import growing_trace, write_trace
 from tacit.types import Arrays, Message
 
-Replies = dict[str, dict[str, Any]]
 LEAD = "lead"  # the folder of the coordinator's states
+QUESTIONS = (
+    500_000_000  # from here on the lead's book numbers what the coordinator sends; below, what its party answers
+)
 
 
-def ask_all(site: Site, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
-    """Ask this site and others at once; raise where one of them does not answer as asked, with its name.
+def ask_all(site: Site, names: Sequence[str], request: Step, kind: type[Reply] = Done) -> dict[str, Reply]:  # type: ignore[assignment]
+    """Ask this site and others at once; raise where one of them does not do what it is asked, with its name.
 
     Raises
     ------
-    RunError
+    PartyRefusedError
         Where one refuses.
-    FaultError
+    PartyInterruptedError
         Where one was interrupted, and none refuses.
     """
     others = [name for name in names if name != site.name]
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(site.ask, others, step, payload) if others else None
-        replies = {site.name: site.handle(step, payload, site.name)} if site.name in names else {}
+        coming = pool.submit(site.ask, others, request) if others else None
+        replies = {site.name: site.handle(request, site.name)} if site.name in names else {}
         if coming is not None:
             replies |= coming.result()
-    for key, kind in (("error", RunError), ("fault", FaultError)):
+    for failure, error in ((Refused, PartyRefusedError), (Interrupted, PartyInterruptedError)):
         for name in names:
-            if replies[name].get(key):
-                raise kind(f"party {name!r}: {replies[name][key]}")
-    return replies
+            if isinstance(reply := replies[name], failure):
+                raise error(name, reply.reason)
+    found = {name: reply for name in names if isinstance(reply := replies[name], kind)}
+    if len(found) < len(names):
+        strange = next(name for name in names if name not in found)
+        raise RunError(f"party {strange!r} sent a reply that is not the one to {type(request).__name__}")
+    return found
 
 
-def align_sites(site: Site, names: Sequence[str], opened: Replies) -> None:
-    """Let sites find their common rows by private alignment, where they have not all done so in this run before."""
-    runs = {opened[name].get("aligned") for name in names}
+class PartyRefusedError(RunError):
+    """A party does not do what it was asked: whose refusal, and its constant reason."""
+
+    def __init__(self, party: str, reason: Reason) -> None:
+        super().__init__(f"party {party!r}: {reason.line}")
+        self.party, self.reason = party, reason
+
+
+class PartyInterruptedError(FaultError):
+    """A party could not do what it was asked, and nobody refused."""
+
+    def __init__(self, party: str, reason: Reason) -> None:
+        super().__init__(f"party {party!r}: {reason.line}")
+        self.party, self.reason = party, reason
+
+
+def outcome_line(error: Exception) -> str:
+    """What the server, and with it whoever handed the job in, is told of a run that was refused: a constant line."""
+    if isinstance(error, (PartyRefusedError, PartyInterruptedError)):
+        return str(error)
+    return "the leading party stopped the run; tacit status there says why"
+
+
+def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepared]) -> None:
+    """Let sites find their common rows by private matching, where they have not all done so in this run before."""
+    runs = {prepared[name].matched for name in names}
     if len(runs) == 1 and runs != {""}:
         return
 
     def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
-        return ask_all(site, [name], "align", {"step": step, "payload": payload})[name]["reply"]
+        return from_reply(ask_all(site, [name], to_request(step, payload), Matched)[name])
 
     align(names, ask, at_once=True)
 
@@ -77,13 +128,20 @@ def align_sites(site: Site, names: Sequence[str], opened: Replies) -> None:
 class Sites:
     """The engine between organisations: the lead's own party answers here, the others where they are."""
 
-    def __init__(self, site: Site, names: Sequence[str]) -> None:
-        self.site, self.names = site, list(names)
+    def __init__(self, site: Site, run: str, plan: Plan) -> None:
+        self.site, self.run, self.names = site, run, list(plan.asked_parties)
+        self.private = plan.private is not None
 
     def exchange(self, message: Message) -> list[Message]:
         """Ask every party; their answers in the parties' order."""
-        replies = ask_all(self.site, self.names, "answer", {"message": to_plain(message)})
-        return [from_plain(replies[name].get("message"), name) for name in self.names]
+        if self.private and message.kind not in UNASKED:  # what the labels say with noise is a release too: once
+            self.site.gate.released(self.run, QUESTIONS + message.round, digest(message))
+        replies = ask_all(self.site, self.names, Answer(message=Packet.of(message)), Answered)
+        answers = [replies[name].message.message(name) for name in self.names]
+        for answer in answers:
+            if answer.kind != message.kind:
+                raise RunError(f"party {answer.sender!r} sent an answer of kind {answer.kind!r} to {message.kind!r}")
+        return answers
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -96,59 +154,54 @@ class StarLead:
         self.site, self.run, self.text = site, run, job_text
         self.state = LoopState()
 
-    def go(self, observe: Observer | None = None) -> dict[str, Any]:
-        """Run to the end, or go on from where the run was; what the lead may tell of it."""
-        names = read_text(self.text).names
-        opening = {"run": self.run, "job": self.text, "version": tacit.__version__}
-        opened = self._ask(names, "open", opening)
-        if (self.site.folder / self.run / RESULT).is_file():
-            self._ask(names, "forget", {})
-            return {"rounds": int(read_json(self.site.folder / self.run / RESULT)["rounds"])}
-        work = self.site.work
-        assert isinstance(work, PartyWork)
-        self.work, self.task = work, work.task
-        self._align(names, opened)
-        plan = self._plan(names, self._ask(names, "shape", {}))
+    def go(self, observe: Observer | None = None) -> int:
+        """Run to the end, or go on from where the run was; the number of rounds."""
+        site, names = self.site, read_text(self.text).names
+        ask_all(site, names, Open(run=self.run, job=self.text, version=tacit.__version__), Opened)
+        result = site.folder / self.run / RESULT
+        if result.is_file():
+            ask_all(site, names, Forget())
+            return int(read_json(result)["rounds"])
+        handler = site.handler
+        if not isinstance(handler, PartyHandler):
+            raise RunError("the job is not open here")
+        self.handler, self.task = handler, handler.task
+        self._align(names, ask_all(site, names, Prepare(), Prepared))
+        plan = self._plan(names, ask_all(site, names, Shape(), Shaped))
         coordinator = self._coordinator(plan)
-        result = self._train(plan, coordinator, observe)
+        self._train(plan, coordinator, observe)
         self._end(plan, coordinator, names)
-        self._ask(names, "forget", {})
-        return result
+        ask_all(site, names, Forget())
+        return self.state.rounds
 
-    def _align(self, names: Sequence[str], opened: Replies) -> None:
-        """Find the common rows by private alignment, where the job names ids and all have not done so before."""
+    def _align(self, names: Sequence[str], prepared: Mapping[str, Prepared]) -> None:
+        """Find the common rows by private matching, where the job names ids and all have not done so before."""
         by_id = {party.name: party.id is not None for party in self.task.job.parties}
         if not any(by_id.values()) or len(names) < 2:
             return
         if not all(by_id.values()):
             name = next(name for name, known in by_id.items() if not known)
             raise RunError(f"party {name!r} has no id column in the job, others have: give each one, or none")
-        align_sites(self.site, names, opened)
+        align_sites(self.site, names, prepared)
 
-    def _ask(self, names: Sequence[str], step: str, payload: Mapping[str, Any]) -> Replies:
-        return ask_all(self.site, names, step, payload)
-
-    def _plan(self, names: Sequence[str], shapes: Replies) -> Plan:
+    def _plan(self, names: Sequence[str], shapes: Mapping[str, Shaped]) -> Plan:
         """The plan of the sizes that the parties told; every party makes it again for itself."""
-        rows = {name: int(shapes[name]["rows"]) for name in names}
+        rows = {name: shapes[name].rows for name in names}
         if len(set(rows.values())) > 1:
             held = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
             raise RunError(f"the parties have different numbers of rows ({held}): name an id column for each party")
-        columns = tuple(int(shapes[name]["columns"]) for name in names)
-        size = sum(int(shapes[name]["bytes"]) for name in names)
-        plan = plan_job(self.task.job, next(iter(rows.values())), columns, size)
-        sizes = {"rows": plan.problem.rows, "columns": list(columns), "bytes": size, "plan": plan_print(plan)}
-        replies = self._ask(names, "begin", sizes)
-        self.standing = {name: int(replies[name]["at"]) for name in plan.asked_parties}
+        count, columns = rows[names[0]], tuple(shapes[name].columns for name in names)
+        plan = make_star_plan(self.task, count, columns)
+        replies = ask_all(self.site, names, Begin(rows=[count], columns=list(columns), plan=plan_print(plan)), Begun)
+        self.standing = {name: replies[name].at for name in plan.asked_parties}
         return plan
 
     def _coordinator(self, plan: Plan) -> Coordinator:
-        own = self.work.own
-        assert own is not None
-        assert own.labels is not None
+        own = required(self.handler.own)
+        labels = required(own.labels)
         block = None if self.task.name in plan.asked_parties else make_block(own.shard.features)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            self.coordinator = Coordinator(plan, own.labels.values, block)
+            self.coordinator = Coordinator(plan, labels.values, block)
         self.shelf = Shelf(self.task.folder / LEAD, 1)
         if self.shelf.numbers():
             states, self.state = from_arrays(self.shelf.get(self.shelf.numbers()[-1])[0])
@@ -172,12 +225,11 @@ class StarLead:
         """The coordinator's state, for its checkpoint."""
         return {"coordinator": self.coordinator.state()}
 
-    def _train(self, plan: Plan, coordinator: Coordinator, observe: Observer | None) -> dict[str, Any]:
-        engine, folder, state = Sites(self.site, plan.asked_parties), self.task.folder, self.state
+    def _train(self, plan: Plan, coordinator: Coordinator, observe: Observer | None) -> None:
+        engine, folder, state = Sites(self.site, self.run, plan), self.task.folder, self.state
         if plan.secure:
             agree(coordinator, engine, state.exchange)
-        own = self.work.own
-        assert own is not None
+        own = required(self.handler.own)
         with (
             fitting_threads([own.shard]),
             np.errstate(**QUIET),
@@ -190,23 +242,21 @@ class StarLead:
                     observe(row)
 
             run_loop(plan, coordinator, engine, state, after, exchanged=lambda _: self._keep())
-        last = state.trace[-1]
-        return {"rounds": state.rounds, "converged": state.converged, "note": state.note, "objective": last.objective}
 
     def _end(self, plan: Plan, coordinator: Coordinator, names: Sequence[str]) -> None:
-        """Every site writes its own part; the lead, last, what belongs to no single one."""
-        state, folder, own = self.state, self.task.folder, self.work.own
-        assert own is not None
-        assert own.labels is not None
-        gathered = {} if self.task.name in plan.asked_parties else self.coordinator.side.parts()
-        for name in names:
-            self._ask([name], "end", {"part": part_to_plain(gathered[name])} if gathered else {})
+        """Every site writes its own part, made from its own fit; the lead, last, what belongs to no single one."""
+        state, folder, own = self.state, self.task.folder, required(self.handler.own)
+        asked = plan.asked_parties
+        ask_all(self.site, asked, End(scale=float(getattr(coordinator.side, "part_scale", 1.0))))
+        if self.task.name not in asked:
+            part = coordinator.side.parts()[self.task.name]
+            self.handler.keep_part(PartyModel(self.task.name, own.shard.columns, **part))
         private = plan.private
         joint = {
             "format": FORMAT,
             "loss": self.task.job.model.loss,
             "task": plan.problem.loss.task,
-            "classes": list(own.labels.classes),
+            "classes": list(required(own.labels).classes),
             "parties": list(names),
             "constant": float(self.coordinator.side.intercept),
             "predictions_for": None if private is None else private.predictions_for,

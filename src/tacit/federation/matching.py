@@ -1,16 +1,53 @@
-"""A site's part in finding the common rows: the private alignment of a run, begun, kept and checked."""
+"""A site's part in finding the common rows: private matching, within the limits that the party consented to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit.alignment import Aligner, Alignment
-from tacit.errors import RunError
-from tacit.federation.site import Payload, own_data
+import numpy as np
 
-ALIGNMENT = "alignment.npz"
+from tacit.alignment import Aligner, Alignment
+from tacit.data.wording import plural
+from tacit.errors import RunError
+from tacit.federation.protocol import Match, Matched, Numbers, Reason, RefusalError
+from tacit.federation.site import MatchingLimits, own_data
+from tacit.privacy.releases import arrays_digest
+from tacit.runtime.files import read_json, write_json
+
+ALIGNMENT, TRIES = "alignment.npz", "matching.json"
+_FIELDS = {  # of each step, as `tacit.alignment` asks it
+    "size": (),
+    "list": ("start", "stop"),
+    "add": ("owner", "size", "start", "stop", "elements"),
+    "mixed": ("owner", "start", "stop"),
+    "back": ("owner", "total", "positions"),
+    "rows": ("run", "total", "positions"),
+}
+
+
+def to_request(step: str, payload: Mapping[str, Any]) -> Match:
+    """A question of the alignment as a request."""
+    plain = {key: Numbers.of(value) if isinstance(value, np.ndarray) else value for key, value in payload.items()}
+    return Match(step=step, **{key: plain[key] for key in _FIELDS[step]})  # type: ignore[arg-type]
+
+
+def from_reply(reply: Matched) -> dict[str, Any]:
+    """The answer to a question of the alignment."""
+    arrays = {"elements": reply.elements, "positions": reply.positions}
+    return {"size": reply.size, **{key: value.array() for key, value in arrays.items() if value is not None}}
+
+
+def describe_matching(limits: MatchingLimits, ids: str, lead: str, also: str = "") -> list[str]:
+    """What an organisation is shown before its ids are matched; `also` is told besides."""
+    return [
+        f"matching     {ids}, by private set intersection led by {lead}",
+        f"you tell     the number of your ids; how many are common to all{also}",
+        f"limits       others bring at most {limits.most_ids} ids each; at least {limits.least_common} of them must be",
+        f"             common to all; ids are matched at most {plural(limits.tries, 'time')} in this run",
+        "not covered  every party learns which of its own ids all the others hold, also of ids that it made up",
+    ]
 
 
 class Matching:
@@ -27,15 +64,19 @@ class Matching:
         The site's ids, in the order of its file.
     column : str
         Name of the id column, for messages.
+    limits : MatchingLimits
+        What the party consented to.
     """
 
-    def __init__(self, folder: Path, name: str, parties: Sequence[str], ids: Any, column: str) -> None:
-        self.path, self.name, self.parties = folder / ALIGNMENT, name, tuple(parties)
-        self.ids, self.column = ids, column
+    def __init__(
+        self, folder: Path, name: str, parties: Sequence[str], ids: Any, column: str, limits: MatchingLimits
+    ) -> None:
+        self.folder, self.name, self.parties = folder, name, tuple(parties)
+        self.ids, self.column, self.limits = ids, column, limits
         self.aligner: Aligner | None = None
         self.found: Alignment | None = None
-        if self.path.exists():
-            found = Alignment.read(self.path)
+        if (folder / ALIGNMENT).exists():
+            found = Alignment.read(folder / ALIGNMENT)
             found.check(ids, column=column)
             self.found = found
 
@@ -44,17 +85,64 @@ class Matching:
         """Names an alignment that was finished, the same at all its sites; empty before."""
         return "" if self.found is None else self.found.run
 
-    def answer(self, payload: Payload) -> dict[str, Any]:
-        """One question of a private alignment; the first one begins it anew."""
-        step = str(payload["step"])
-        if step == "size":
-            with own_data():
-                self.aligner = Aligner(self.name, self.ids, self.parties, column=self.column)
+    @property
+    def rows(self) -> Any:
+        """The common rows, in the common order.
+
+        Raises
+        ------
+        RefusalError
+            Where they were not found, or are fewer than the party allows.
+        """
+        if self.found is None:
+            raise RefusalError(Reason.TURN)
+        self._check_common(len(self.found.rows))
+        return self.found.rows
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of which rows are common and of their order, for consent; it stays here."""
+        return arrays_digest({"rows": np.asarray(self.rows)})
+
+    def answer(self, request: Match) -> Matched:
+        """One question of a private alignment; the first one begins it anew, as often as was agreed to."""
+        if request.step == "size":
+            self._begin()
         if self.aligner is None:
-            raise RunError("an alignment was not begun")
-        reply = self.aligner.answer(step, payload["payload"])
+            raise RefusalError(Reason.TURN)
+        self._check(request)
+        payload = {key: getattr(request, key) for key in _FIELDS[request.step]}
+        try:
+            arrays = {key: value.array() for key, value in payload.items() if isinstance(value, Numbers)}
+            reply = self.aligner.answer(request.step, {**payload, **arrays})
+        except RunError as error:
+            raise RefusalError(Reason.MESSAGE, str(error)) from error
         if self.aligner.alignment is not None:
             self.found = self.aligner.alignment
-            self.found.write(self.path)
+            self.found.write(self.folder / ALIGNMENT)
             self.aligner = None
-        return {"reply": reply}
+        plain: dict[str, Any] = {k: Numbers.of(v) if isinstance(v, np.ndarray) else v for k, v in reply.items()}
+        return Matched(**plain)
+
+    def _begin(self) -> None:
+        """Count the try on the disk before anything leaves, and draw a new key."""
+        path = self.folder / TRIES
+        tries = int(read_json(path)["tries"]) if path.exists() else 0
+        if tries >= self.limits.tries:
+            raise RefusalError(Reason.TRIES)
+        write_json(path, {"tries": tries + 1}, secret=True)
+        with own_data():
+            self.aligner = Aligner(self.name, self.ids, self.parties, column=self.column)
+
+    def _check(self, request: Match) -> None:
+        """Refuse lists that are longer than was agreed to, and too few common rows."""
+        if request.step == "add" and request.size > self.limits.most_ids:
+            raise RefusalError(Reason.MANY_IDS)
+        if request.step == "add":
+            self._check_common(request.size)  # a shorter list has no more rows in common
+        if request.step in ("back", "rows"):
+            self._check_common(request.total)
+
+    def _check_common(self, count: int) -> None:
+        if count < self.limits.least_common:
+            raise RefusalError(Reason.FEW_ROWS)

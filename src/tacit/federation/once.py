@@ -9,11 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+
+from tacit.federation.protocol import Reason, Refused, encode
 
 KEPT = 4  # answers for each caller; one asks for two things at once at most
-
-Reply = dict[str, Any]
 
 
 class Once:
@@ -21,17 +20,17 @@ class Once:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._answers: dict[str, dict[int, Future[Reply]]] = {}
+        self._answers: dict[str, dict[int, Future[bytes]]] = {}
         self._newest: dict[str, int] = {}
 
-    def do(self, caller: str, number: int, work: Callable[[], Reply]) -> Reply:
+    def do(self, caller: str, number: int, work: Callable[[], bytes]) -> bytes:
         """The answer of `work`; where the question came before, its answer, which may have to be waited for."""
         with self._lock:
             known = self._answers.setdefault(caller, {})
             if number in known:
                 answer, new = known[number], False
             elif number <= self._newest.get(caller, 0) - KEPT:
-                return {"error": f"question {number} of {caller!r} is an old message: nobody waits for its answer"}
+                return encode(Refused(reason=Reason.OLD))  # nobody waits for its answer
             else:
                 answer, new = known.setdefault(number, Future()), True
                 self._newest[caller] = max(number, self._newest.get(caller, 0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,13 @@ from tacit.data.nodes import load_nodes
 from tacit.data.table import Table
 from tacit.data.wording import show
 from tacit.errors import InputError
+from tacit.federation.protocol import Reason, RefusalError
 from tacit.job import Job
 from tacit.problem.losses import get_loss
+from tacit.runtime.files import read_json, write_json
 from tacit.runtime.labels import Labels, encode_labels
-from tacit.types import Matrix, Shard
+from tacit.runtime.store import fingerprint
+from tacit.types import Shard
 
 SIGNS = ({0.0, 1.0}, {-1.0, 1.0})
 
@@ -45,6 +50,16 @@ class OwnFile:
     def ids(self) -> Any:
         """The ids as text, without blanks and repeats; None where rows are matched by position."""
         return None if self.spec.id is None else text_ids(self.table, self.spec.id)
+
+    def check(self) -> None:
+        """Encode all rows of a protected party once: what is wrong is found whichever rows turn out to be common.
+
+        Raises
+        ------
+        InputError
+        """
+        if self.spec.name in self.job.protected:
+            self.take(None)
 
     def take(self, rows: Rows | None) -> OwnRows:
         """The rows that all parties have, in the common order; None takes all as they are."""
@@ -75,6 +90,9 @@ class FileOnCluster(OwnFile):
 
     cluster: Cluster
     source: ClusterFile
+
+    def check(self) -> None:
+        """Rows on a cluster are not protected, and are checked there when they are used."""
 
     def take(self, rows: Rows | None) -> OwnRows:
         """The rows that all parties have, where they are."""
@@ -137,8 +155,40 @@ def _node_labels(job: Job, name: str, values: npt.NDArray[Any]) -> Labels:
     return Labels(np.where(np.asarray(values, dtype=np.float64) > 0, 1.0, -1.0), classes)
 
 
-def matrix_bytes(matrix: Matrix) -> int:
-    """Bytes of a dense or CSR matrix."""
-    if hasattr(matrix, "indptr"):
-        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
-    return int(matrix.nbytes)
+class UnchangedData:
+    """Sees to it that a run goes on with the data that it began with: the same coins on changed rows would show them.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the site keeps the run.
+    own : OwnRows
+        The data as they are now.
+    begun : bool
+        Whether something was kept of this run before.
+
+    Raises
+    ------
+    RefusalError
+        Where the data are not those that the run began with.
+    """
+
+    FILE = "data.json"  # whoever knows all but one value could find that one: its owner's alone, until the run is over
+
+    def __init__(self, folder: Path, own: OwnRows, *, begun: bool) -> None:
+        labels = Labels(np.zeros(0)) if own.labels is None else own.labels
+        self.path, self.record = folder / self.FILE, fingerprint([own.shard], labels)
+        plain = json.dumps(self.record, sort_keys=True)
+        self.digest = hashlib.sha256(plain.encode()).hexdigest()
+        known = read_json(self.path) if self.path.exists() else None
+        if (known is None and begun) or (known is not None and known != json.loads(plain)):
+            raise RefusalError(Reason.CHANGED, "the data file is not the one that this run began with: start a new run")
+
+    def keep(self) -> None:
+        """Write the fingerprint before anything leaves."""
+        write_json(self.path, self.record, secret=True)
+
+    @classmethod
+    def forget(cls, folder: Path) -> None:
+        """Delete the fingerprint of a run that is over."""
+        (folder / cls.FILE).unlink(missing_ok=True)

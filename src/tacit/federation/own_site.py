@@ -10,6 +10,7 @@ from tacit.data.cluster import ClusterAddress
 from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.federation.gate import SiteGate
+from tacit.federation.handlers import make_handler
 from tacit.federation.kit import Kit
 from tacit.federation.site import Ask, Site
 
@@ -22,7 +23,7 @@ def own_site(kit: Kit, ask: Ask) -> Site:
         raise InputError(f"{show(kit.name)} has no data file: start it with tacit join KIT --data FILE")
     new = settings.get("predict")
     gate, rows = SiteGate(kit), None if new is None else Path(new)
-    return Site(kit.name, Path(data), kit.jobs, gate, ask, rows, own_cluster(settings))
+    return Site(kit.name, Path(data), kit.jobs, gate, ask, make_handler, rows, own_cluster(settings))
 
 
 def own_cluster(settings: Mapping[str, Any]) -> ClusterAddress | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tacit.algorithms.rows import RowClip
 from tacit.data.encode.fit import Encoding
 from tacit.data.encode.saved import to_record
-from tacit.errors import RunError
+from tacit.federation.protocol import Reason, RefusalError
 from tacit.plan import GraphPlan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Modified
@@ -22,7 +20,8 @@ from tacit.runtime.model import PartyModel
 from tacit.runtime.saved import ABOUT, FORMAT, JOINT, MODEL, party_record, whole_record
 from tacit.runtime.store import CERTIFICATE, CERTIFICATE_TEXT
 from tacit.runtime.versions import versions
-from tacit.types import Shard
+
+MASKS = "masks.json"
 
 
 def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encoding | None) -> None:
@@ -61,15 +60,11 @@ def check_about(folder: Path, lead: str, parties: Sequence[str]) -> None:
 
     Raises
     ------
-    RunError
+    RefusalError
     """
-    if not (folder / ABOUT).is_file():
-        raise RunError(f"there is no finished run {folder.name!r} at this site")
-    about = read_json(folder / ABOUT)
+    about = read_json(folder / ABOUT) if (folder / ABOUT).is_file() else {}
     if about.get("lead") != lead or sorted(about.get("parties", [])) != sorted(parties):
-        raise RunError(
-            f"the run {folder.name!r} was led by another party, or had other parties: no scores for {lead!r}"
-        )
+        raise RefusalError(Reason.NOT_TRAINED)
 
 
 def write_certificate(
@@ -82,31 +77,7 @@ def write_certificate(
     write_text(folder / CERTIFICATE_TEXT, str(certificate) + "\n")
 
 
-def part_to_plain(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A part that the coordinator made, on its way to its owner."""
-    plain: dict[str, Any] = {
-        "coef": np.asarray(part["coef"], dtype=np.float64),
-        "numbers": np.array([part["offset"], part.get("bend", 0.0)], dtype=np.float64),
-    }
-    clip = part.get("clip")
-    if clip is not None:
-        plain["clip"] = np.array([clip.norm, clip.radius])
-        if clip.centre is not None:
-            plain["centre"] = np.asarray(clip.centre, dtype=np.float64)
-    return plain
-
-
-def part_of(plain: object, shard: Shard) -> PartyModel:
-    """The part that came, for the columns of this site."""
-    width = len(shard.columns)
-    try:
-        assert isinstance(plain, Mapping)
-        coef, (offset, bend) = plain["coef"], (float(value) for value in plain["numbers"])
-        assert coef.shape == (width,)
-        clip = None
-        if "clip" in plain:
-            norm, radius = (float(value) for value in plain["clip"])
-            clip = RowClip(norm, plain.get("centre"), radius)
-    except (AssertionError, KeyError, ValueError, AttributeError, TypeError) as error:
-        raise RunError("the part of the model that came is none for this site's columns") from error
-    return PartyModel(shard.name, shard.columns, coef, offset, clip, bend)
+def write_masks(folder: Path, fingerprint: str) -> None:
+    """Keep the fingerprint of the masks' keys, which people can compare; nothing where there is none yet."""
+    if fingerprint:
+        write_json(folder / MASKS, {"fingerprint": fingerprint})

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 import tacit
 from tacit.errors import RunError
-from tacit.federation.lead import Replies, align_sites, ask_all
-from tacit.federation.score_work import SHARE, ScoreWork, read_request
+from tacit.federation.lead import align_sites, ask_all
+from tacit.federation.protocol import (
+    Agree,
+    Answered,
+    Begin,
+    Begun,
+    Key,
+    Keys,
+    Numbers,
+    Open,
+    Opened,
+    Prepare,
+    Prepared,
+    Scores,
+)
+from tacit.federation.score_handler import SHARE, ScoreHandler, read_request
 from tacit.federation.site import Site
-from tacit.federation.wire import from_plain
 from tacit.runtime.loop import Observer
 from tacit.runtime.masking import unmask
 from tacit.runtime.predict import load_model, predictions_of
@@ -28,33 +38,34 @@ class ScoreLead:
     def __init__(self, site: Site, run: str, text: str) -> None:
         self.site, self.run, self.text, self.request = site, run, text, read_request(text)
 
-    def go(self, observe: Observer | None = None) -> dict[str, Any]:
-        """Predict the common rows into predictions.csv of the run; how many there are."""
-        names = self.request.parties
-        opened = self._ask(names, "open", {"run": self.run, "job": self.text, "version": tacit.__version__})
-        work = self.site.work
-        assert isinstance(work, ScoreWork)
-        model = load_model(self.site.folder / self.request.run, own=[self.site.name])
-        align_sites(self.site, names, opened)
-        rows = {int(reply["rows"]) for reply in self._ask(names, "begin", {}).values()}
+    def go(self, observe: Observer | None = None) -> int:
+        """Predict the common rows into predictions.csv of the run, in one round."""
+        site, names = self.site, self.request.parties
+        ask_all(site, names, Open(run=self.run, job=self.text, version=tacit.__version__), Opened)
+        handler = site.handler
+        if not isinstance(handler, ScoreHandler):
+            raise RunError("the prediction is not open here")
+        prepared = ask_all(site, names, Prepare(), Prepared)
+        model = load_model(site.folder / self.request.run, own=[site.name])
+        align_sites(site, names, prepared)
+        rows = {reply.rows for reply in ask_all(site, names, Begin(rows=[], columns=[], plan=""), Begun).values()}
         if len(rows) != 1:
             raise RunError("the parties say different numbers of common rows: start again")
-        total = model.constant + work.common_scores() + self._others(rows.pop())
-        predictions = predictions_of(model, np.array(work.common_ids(), dtype=object), total)
-        write_csv(work.folder / PREDICTIONS, predictions, secret=True)
-        return {"rounds": 1, "rows": len(total)}
-
-    def _ask(self, names: Sequence[str], step: str, payload: dict[str, Any]) -> Replies:
-        return ask_all(self.site, names, step, payload)
+        total = model.constant + handler.common_scores() + self._others(rows.pop())
+        predictions = predictions_of(model, np.array(handler.common_ids(), dtype=object), total)
+        write_csv(handler.folder / PREDICTIONS, predictions, secret=True)
+        site.close()
+        return 1
 
     def _others(self, rows: int) -> Vector:
         """The sum of the other parties' scores."""
-        others, masked = self.request.parties[1:], self.request.masked
+        site, others, masked = self.site, self.request.parties[1:], self.request.masked
         if masked:
-            keys = self._ask(masked, "keys", {})
-            self._ask(masked, "keys", {"keys": np.stack([keys[name]["key"] for name in masked])})
-        replies = self._ask(others, "scores", {})
-        answers = [from_plain(replies[name].get("message"), name) for name in others]
+            keys = [reply.key for reply in ask_all(site, masked, Keys(), Key).values()]
+            together = np.stack([key.array() for key in keys if key is not None])
+            ask_all(site, masked, Agree(keys=Numbers.of(together)))
+        replies = ask_all(site, others, Scores(), Answered)
+        answers = [replies[name].message.message(name) for name in others]
         wanted, kind = np.dtype(np.uint64 if masked else np.float64), {SHARE}
         for answer in answers:
             if set(answer.arrays) != kind or answer.arrays[SHARE].dtype != wanted:

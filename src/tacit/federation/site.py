@@ -1,20 +1,8 @@
 """What one organisation does when it is asked: its own rows, its own disk, its own consent. Knows no transport.
 
-A joint job is a row of steps that the leading site asks of all sites, itself included (`lead.py`):
-
-| step | who may ask | what the site does | what leaves |
-|---|---|---|---|
-| open | the lead | reads the job, which is data, and its own file | number of rows, version |
-| align | the lead | its part of private alignment, where the job names ids | points of a curve |
-| shape | the lead | picks the common rows and encodes its columns | number of columns, bytes |
-| begin | the lead | makes the same plan as everybody; consent; budget | where its journal stands |
-| answer | the lead | one exchange of a feature split | one planned message |
-| play, put, again | the lead; a neighbour | one round of a sample split | planned messages; how far it has come |
-| end, forget | the lead | writes its part of the model to its own disk; deletes its journal | nothing |
-
-Whatever goes wrong comes back as one line without data in it; the caller names the site. An "error" is a refusal, which
-ends the run. A "fault" (a full disk, another process that still runs) interrupts it: the site drops what it has in
-memory, which may be ahead of its journal, and the run goes on when it is opened again.
+`protocol.py` lists the steps, who may ask for them, and what leaves. A site that does not do what it is asked says one
+of a few constants (`Reason`); the details stay in its own run folder, for `tacit status`. What depends on rows is never
+told by the kind of a refusal: every such stop is the same constant.
 """
 
 from __future__ import annotations
@@ -28,46 +16,97 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import tacit
-from tacit.data.cluster import ClusterAddress, ClusterDataError, ClusterGoneError
-from tacit.data.wording import one_line, show
+from tacit.data.cluster import ClusterAddress
+from tacit.data.wording import one_line
 from tacit.errors import FaultError, InputError, RunError
+from tacit.federation.protocol import (
+    Forget,
+    Interrupted,
+    InterruptionError,
+    Open,
+    Opened,
+    Prepare,
+    Put,
+    Reason,
+    RefusalError,
+    Refused,
+    Step,
+)
 from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.files import write_text
 
 PROBLEM = "problem.txt"
-Payload = Mapping[str, Any]
-Ask = Callable[[Sequence[str], str, Payload], dict[str, dict[str, Any]]]
+Ask = Callable[[Sequence[str], Step], dict[str, Step]]
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class MatchingLimits:
+    """What a party allows in matching ids.
+
+    Attributes
+    ----------
+    most_ids : int
+        Ids that another party may bring at most.
+    least_common : int
+        Rows that must be common to all parties at least.
+    tries : int
+        How often ids are matched in one run at most: matching that was interrupted begins again.
+    """
+
+    most_ids: int = 10_000_000
+    least_common: int = 20
+    tries: int = 5
 
 
 class Gate(Protocol):
-    """A site's say in whether a job is run: its consent and its budget."""
+    """A site's say in what is asked of it: its consent, in stages, and its budget."""
 
-    def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str) -> None:
-        """Return where the site takes part in the run; raise `RunError` where it does not."""
+    limits: MatchingLimits
 
-    def allow_scores(self, run: str, party: str, lines: Sequence[str]) -> None:
-        """Return where the site lets its scores leave; raise `RunError` where it does not."""
+    def allow_job(self) -> None:
+        """Return where the organisation takes part in jobs at all; raise `RefusalError` where it does not."""
+
+    def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], *, ids: bool) -> None:
+        """Return where ids may be matched and sizes told; raise `RefusalError` where not."""
+
+    def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str, bound: Mapping[str, str]) -> None:
+        """Return where the site takes part in the training; raise `RefusalError` where it does not.
+
+        `bound` is what the consent depends on besides: fingerprints of the rows and of their alignment.
+        """
+
+    def allow_scores(self, run: str, party: str, lines: Sequence[str], bound: Mapping[str, str]) -> None:
+        """Return where the site lets these scores leave; raise `RefusalError` where it does not."""
 
     def released(self, run: str, number: int, digest: str) -> None:
-        """Take down that a release is about to leave; the same one again, as it is sent again, counts once."""
+        """Record that a release is about to leave; the same one again, as it is sent again, counts once."""
 
 
 class OpenGate:
     """Takes part in everything: for tests, and for parties of one process."""
 
-    def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str) -> None:
-        """Yes."""
+    limits = MatchingLimits(least_common=1)
 
-    def allow_scores(self, run: str, party: str, lines: Sequence[str]) -> None:
-        """Yes."""
+    def allow_job(self) -> None:
+        """Take part in every job."""
+
+    def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], *, ids: bool) -> None:
+        """Let ids be matched and sizes be told."""
+
+    def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str, bound: Mapping[str, str]) -> None:
+        """Take part in every training."""
+
+    def allow_scores(self, run: str, party: str, lines: Sequence[str], bound: Mapping[str, str]) -> None:
+        """Let all scores leave."""
 
     def released(self, run: str, number: int, digest: str) -> None:
-        """Nothing is taken down."""
+        """Record nothing."""
 
 
 @dataclass(frozen=True)
@@ -101,36 +140,49 @@ class Task:
     gate: Gate
     dask: ClusterAddress | None = None
 
-    def check_plan(self, plan: Plan | GraphPlan, told: object) -> None:
-        """Refuse a plan that is not the lead's: then somebody runs other software, or said other sizes."""
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Everybody else in the job."""
+        return tuple(name for name in self.job.names if name != self.name)
+
+    def check_lead(self, caller: str) -> None:
+        """Refuse whoever does not lead."""
+        if caller != self.lead:
+            raise RefusalError(Reason.NOT_LEAD)
+
+    def check_plan(self, plan: Plan | GraphPlan, told: str) -> None:
+        """Refuse a plan that is not the lead's: then somebody runs different software, or told different sizes."""
         if told != plan_print(plan):
-            raise RunError(
-                f"{self.name!r} makes another plan of this job than {self.lead!r}: "
-                "install the same version of tacit everywhere"
-            )
+            raise RefusalError(Reason.PLAN)
 
 
-class OwnDataError(InputError):
-    """Something is wrong with a site's own data; the line may quote them, so it does not travel."""
+class Handler(Protocol):
+    """A site's part in one run."""
 
-
-STAYS = (OwnDataError, ClusterDataError, ClusterGoneError)  # what is said of a cluster names machines and files
+    def handle(self, request: Step, caller: str) -> Step:
+        """Do one step for a site whose name is known."""
 
 
 @contextmanager
 def own_data() -> Iterator[None]:
-    """What goes wrong inside is about the site's own data."""
+    """What goes wrong inside is about the site's own data: why stays here."""
     try:
         yield
     except InputError as error:
-        raise OwnDataError(str(error)) from error
+        raise RefusalError(Reason.STOPPED, one_line(error)) from error
 
 
-class Work(Protocol):
-    """A site's part in one run, by the split of the job."""
+def required(value: Value | None) -> Value:
+    """A value that an earlier step has made.
 
-    def handle(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
-        """Do one step."""
+    Raises
+    ------
+    RefusalError
+        Where that step was not asked for before.
+    """
+    if value is None:
+        raise RefusalError(Reason.TURN)
+    return value
 
 
 def plan_print(plan: Plan | GraphPlan) -> str:
@@ -144,8 +196,11 @@ def lead_of(job: Job) -> str:
     return job.holder if job.split == "features" else job.names[0]
 
 
+MakeHandler = Callable[["Site", Open, str], Handler]
+
+
 class Site:
-    """One organisation; makes the work of a run when it is opened.
+    """One organisation; makes the handler of a run when it is opened.
 
     Parameters
     ----------
@@ -156,7 +211,9 @@ class Site:
         Where it keeps runs.
     gate : Gate
     ask : callable
-        Asks other sites: names, step, payload -> their replies.
+        Asks other sites: names, request -> their replies.
+    make_handler : callable
+        What a request to open asks for: `tacit.federation.handlers.make_handler`.
     new : Path or None
         Its own file of rows to predict; None for the file it trains on.
     dask : ClusterAddress or None
@@ -170,77 +227,86 @@ class Site:
         folder: Path,
         gate: Gate,
         ask: Ask,
+        make_handler: MakeHandler,
         new: Path | None = None,
         dask: ClusterAddress | None = None,
     ) -> None:
         self.name, self.data, self.folder, self.gate, self.ask, self.dask = name, data, folder, gate, ask, dask
-        self.new = data if new is None else new
-        self.open_run = ""
-        self.work: Work | None = None
+        self.make_handler, self.new = make_handler, data if new is None else new
+        self.open_run, self.opened_by, self.agreed = "", "", False
+        self.handler: Handler | None = None
         self.busy = threading.RLock()
         self.lock: RunLock | None = None
 
-    def handle(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
-        """Do one step, and never raise: what is wrong is returned as a line under "error" or "fault".
+    def handle(self, request: Step, caller: str) -> Step:
+        """Do one step, and never raise: why it is not done is one of a few constants.
 
         One step at a time, so that one which is asked for again waits for the first; neighbours put in what they have
         at any time.
         """
         try:
-            if step == "put" and self.work is not None:
-                return self.work.handle(step, payload, caller)
+            if isinstance(request, Put) and self.handler is not None:
+                return self.handler.handle(request, caller)
             with self.busy:
-                return self._step(step, payload, caller)
+                return self._step(request, caller)
         except FaultError as error:
-            return self._fault(one_line(error))
-        except (InputError, RunError) as error:
-            return {"error": self.told(error)}
+            return self._interrupted(error.reason if isinstance(error, InterruptionError) else Reason.DISK, error)
+        except RefusalError as error:
+            return self._refused(error.reason, error.detail)
+        except (InputError, RunError) as error:  # the line may quote data: it stays here
+            return self._refused(Reason.STOPPED, one_line(error))
         except OSError as error:  # a disk that refuses what is not written by way of `runtime.files`
-            return self._fault(
-                f"{type(error).__name__} in step {step[:40]!r}: {error.strerror or 'the system refused'}"
-            )
-        except Exception as error:  # the text of any other error may quote data: its type does not
-            logging.getLogger(__name__).exception("step %r failed", step[:40])
-            return {"error": f"{type(error).__name__} in step {step[:40]!r}: see the log of {self.name!r}"}
+            return self._interrupted(Reason.DISK, error)
+        except Exception as error:
+            logging.getLogger(__name__).exception("%s failed", type(request).__name__)
+            return self._refused(Reason.STOPPED, f"{type(error).__name__}: see the log")
 
-    def told(self, error: InputError | RunError) -> str:
-        """What others are told of an error; one that may quote own data is written down for this organisation alone."""
-        if not isinstance(error, STAYS):
-            return one_line(error)
-        if self.open_run:
-            write_text(self.folder / self.open_run / PROBLEM, one_line(error) + "\n", secret=True)
-        return "it cannot use its own data; why is told there, by tacit status"
+    def note_problem(self, line: str) -> None:
+        """Write down what is wrong for this organisation alone."""
+        if line and self.open_run:
+            write_text(self.folder / self.open_run / PROBLEM, line + "\n", secret=True)
 
-    def _fault(self, line: str) -> dict[str, Any]:
-        """Drop the work: its state may be ahead of what is on the disk, and must not answer anything."""
-        logging.getLogger(__name__).warning("interrupted: %s", line)
-        self.work = None
-        return {"fault": line}
+    def _refused(self, reason: Reason, detail: str) -> Refused:
+        """Refuse with a constant; what is wrong here is written down for this organisation alone."""
+        self.note_problem(detail)
+        return Refused(reason=reason)
 
-    def _step(self, step: str, payload: Payload, caller: str) -> dict[str, Any]:
-        if step == "open":
-            return self._open(payload, caller)
-        if self.work is None:
-            raise FaultError(f"{step[:40]!r} was asked for before the job was opened")
-        return self.work.handle(step, payload, caller)
+    def _interrupted(self, reason: Reason, error: Exception) -> Interrupted:
+        """Drop the handler: its state may be ahead of what is on the disk, and must not answer anything."""
+        logging.getLogger(__name__).warning("interrupted: %s", one_line(error))
+        self.handler = None
+        return Interrupted(reason=reason)
 
-    def _open(self, payload: Payload, caller: str) -> dict[str, Any]:
-        from tacit.federation.works import make_work  # it knows all kinds of work, which know this file
+    def _step(self, request: Step, caller: str) -> Step:
+        if isinstance(request, Open):
+            return self._open(request, caller)
+        if self.handler is None:
+            raise InterruptionError(Reason.NOT_OPEN)
+        reply = self.handler.handle(request, caller)
+        self.agreed = self.agreed or isinstance(request, Prepare)
+        if isinstance(request, Forget):
+            self.close()
+        return reply
 
-        if payload.get("version") != tacit.__version__:
-            raise RunError(
-                f"{caller!r} runs tacit {show(payload.get('version'))}, {self.name!r} runs {tacit.__version__}: "
-                "install the same version everywhere"
-            )
-        run, text = check_run(payload.get("run")), payload.get("job")
-        folder = self.folder / run
+    def _open(self, request: Open, caller: str) -> Opened:
+        """Read a job; in the middle of a run that the site has agreed to, nobody but its own lead opens anything."""
+        self.gate.allow_job()
+        if request.version != tacit.__version__:
+            raise RefusalError(Reason.VERSION)
+        if self.handler is not None and self.agreed and caller != self.opened_by:
+            raise RefusalError(Reason.BUSY)
+        handler = self.make_handler(self, request, caller)  # of a job that is none nothing is kept
+        folder = self.folder / request.run
         folder.mkdir(parents=True, exist_ok=True)
         if self.lock is None or self.lock.folder != folder:
             self.lock = RunLock(folder)
-        self.open_run = run
-        (folder / PROBLEM).unlink(missing_ok=True)  # it may have been mended since
-        self.work = make_work(self, run, text, caller)
-        return self.work.handle("open", payload, caller)
+        (folder / PROBLEM).unlink(missing_ok=True)  # it may have been fixed since
+        self.open_run, self.opened_by, self.agreed, self.handler = request.run, caller, False, handler
+        return Opened()
+
+    def close(self) -> None:
+        """End the run that is open: another member may open one."""
+        self.handler, self.open_run, self.opened_by, self.agreed = None, "", "", False
 
 
 class RunLock:
@@ -250,7 +316,7 @@ class RunLock:
 
     Raises
     ------
-    FaultError
+    InterruptionError
         Where another process holds it.
     """
 
@@ -263,13 +329,11 @@ class RunLock:
             fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self.file)
-            raise FaultError("another process still works on this run") from error
+            raise InterruptionError(Reason.LOCKED) from error
 
 
-def read_text(text: object) -> Job:
+def read_text(text: str) -> Job:
     """The job of a text that came from elsewhere: data, checked like a file; refuses what sites cannot run together."""
-    if not isinstance(text, str) or len(text) > 1_000_000:
-        raise InputError("there is no job in the message")
     job = parse_job(text, "the job")
     for key, value in (("holdout", job.holdout), ("memory", job.memory), ("[search]", job.search)):
         if value:

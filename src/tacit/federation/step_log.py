@@ -5,32 +5,28 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
 
 from tacit.federation.kit import Kit
+from tacit.federation.protocol import Answer, Play, Put, Resend, Step
 
 STEPS = "steps.jsonl"
 MOST_BYTES = 20 * 1024 * 1024
 
 
-def log_step(kit: Kit, step: str, caller: str, asked: Any, answered: Any, seconds: float) -> None:
+def log_step(kit: Kit, request: Step, caller: str, bytes_in: int, bytes_out: int, seconds: float) -> None:
     """Add a line; a log that cannot be written stops nothing."""
     record = {
         "at": round(time.time(), 3),
-        "step": str(step)[:40],
+        "step": type(request).__name__,
         "caller": caller,
-        "number": _number(asked),
+        "number": _number(request),
         "seconds": round(seconds, 4),
-        "bytes_in": size_of(asked),
-        "bytes_out": size_of(answered),
-        "refused": isinstance(answered, Mapping) and "error" in answered,
+        "bytes_in": bytes_in,
+        "bytes_out": bytes_out,
     }
     path = kit.logs / STEPS
     try:
-        kit.logs.mkdir(mode=0o700, exist_ok=True)
+        kit.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size > MOST_BYTES:
             path.replace(path.with_suffix(".jsonl.1"))
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -42,19 +38,8 @@ def log_step(kit: Kit, step: str, caller: str, asked: Any, answered: Any, second
         return
 
 
-def _number(asked: Any) -> int | None:
+def _number(request: Step) -> int | None:
     """The exchange or round that a step is about, where it says so."""
-    if not isinstance(asked, Mapping):
-        return None
-    inner = asked.get("message")
-    value = inner.get("round") if isinstance(inner, Mapping) else asked.get("round")
-    return value if isinstance(value, int) else None
-
-
-def size_of(value: Any) -> int:
-    """Bytes of the arrays in a payload, however deep they lie."""
-    if isinstance(value, np.ndarray):
-        return int(value.nbytes)
-    if isinstance(value, Mapping):
-        return sum(size_of(item) for item in value.values())
-    return 0
+    if isinstance(request, Answer | Put):
+        return request.message.round
+    return request.round if isinstance(request, Play | Resend) else None

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from tacit.algorithms.base import Algorithm, PartySide
+from tacit.algorithms.gram.party import GramParty
 from tacit.algorithms.make_block import make_block
 from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
@@ -15,6 +16,7 @@ from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
 from tacit.runtime import door
 from tacit.runtime.masking import MASKED_KINDS, Masks
+from tacit.runtime.model import PartyModel
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
 
@@ -112,6 +114,20 @@ class Party:
     def coef(self) -> Vector:
         """The party's coefficients: they stay with it."""
         return self.side.coef
+
+    def model(self, scale: float = 1.0) -> PartyModel:
+        """The party's part of the joint model, from its own fit; `scale` is what the coordinator may set of it.
+
+        Raises
+        ------
+        RunError
+            Where `scale` is not what the plan allows.
+        """
+        if isinstance(self.side, GramParty):
+            return PartyModel(self.name, self.columns, **self.side.part(scale))
+        if scale != 1.0:
+            raise RunError(f"party {self.name!r}: this plan has no scale that the coordinator sets")
+        return PartyModel(self.name, self.columns, self.coef, self.offset, self.clip)
 
     @property
     def clip(self) -> RowClip | None:

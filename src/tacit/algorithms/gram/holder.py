@@ -14,7 +14,7 @@ from tacit.algorithms.base import Algorithm, Problem, Progress, Release
 from tacit.algorithms.block import Block
 from tacit.algorithms.gram.check import Checked, Gain, estimate
 from tacit.algorithms.gram.fit import CHECK, PrivateFit, private_fit, side_columns
-from tacit.algorithms.gram.party import BITS, fit_from_arrays, fit_to_arrays, flip_of
+from tacit.algorithms.gram.party import BITS, fit_from_arrays, fit_to_arrays, flip_of, part_of
 from tacit.algorithms.gram.refit import loss_beside
 from tacit.algorithms.gram.settings import BEND_AT, CONSTANT, FOLDS, GramSettings
 from tacit.algorithms.gram.targets import Half, label_weight, levels_of
@@ -190,15 +190,20 @@ class GramHolder:
             return CONSTANT * float(self.own.side[0])
         return 0.0
 
+    @property
+    def part_scale(self) -> float:
+        """The one number of the others' parts that is set here: the size of residuals in a regression, 1 elsewhere."""
+        return self.scale
+
     def parts(self) -> dict[str, dict[str, Any]]:
         """Each party's part of the model: coef, offset, clip, bend."""
         scale = self.settings.damping * self.scale
-        parts = {name: _part(fit, scale) for name, fit in self.fits.items()}
+        parts = {name: part_of(fit, scale) for name, fit in self.fits.items()}
         if self.settings.own_exact:  # it stays with the label holder, and so do predictions
             exact = fit_alone(self.problem, self.block, self.labels, self.methods)
             own: dict[str, Any] = {"coef": exact.coef, "offset": -exact.intercept}
         elif isinstance(self.own, PrivateFit):
-            own = _part(self.own, 1.0)
+            own = part_of(self.own, 1.0)
         else:
             assert self.own is not None
             own = {"coef": self.own.coef, "offset": -self.own.intercept}
@@ -238,12 +243,6 @@ class GramHolder:
         self.scale, self.refitted = float(state["numbers"][0]), bool(state["numbers"][1])
         alone, change, sd = (float(value) for value in state["numbers"][2:])
         self.gain = None if math.isnan(alone) else Gain(alone, change, sd)
-
-
-def _part(fit: PrivateFit, scale: float) -> dict[str, Any]:
-    assert fit.clip.centre is not None
-    coef = scale * fit.coef
-    return {"coef": coef, "offset": float(fit.clip.centre @ coef), "clip": fit.clip}
 
 
 def _under(prefix: str, state: Arrays) -> Arrays:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
 from tacit.algorithms.gram.check import row_changes
 from tacit.algorithms.gram.fit import CHECK, LEAST_WEIGHT, PrivateFit, private_fit, side_columns
-from tacit.algorithms.gram.inbox import Inbox
+from tacit.algorithms.gram.inbox import LARGEST, Inbox
 from tacit.algorithms.gram.settings import FitSettings, GramSettings, Response
 from tacit.algorithms.gram.targets import (
     Bits,
@@ -102,6 +103,17 @@ class GramParty:
         bits = self.release.respond(BITS, (self.release.uniform(scores.size) < likely).astype(np.int64))
         return bits.astype(np.float64)
 
+    def part(self, scale: float) -> dict[str, Any]:
+        """The party's part of the model from its own fit: coef, offset, clip.
+
+        `scale` is the size of residuals in a regression, which the label holder found. It is the only number of the
+        part that another party sets, and it is 1 for all other targets.
+        """
+        allowed = 0 < scale <= LARGEST if self.settings.target == "residual" else scale == 1.0
+        if self.fit is None or not allowed:
+            raise RunError(f"party {self.release.owner!r}: there is no part of the model with scale {scale:g}")
+        return part_of(self.fit, self.settings.damping * scale)
+
     def finish(self, inbox: Arrays) -> None:
         """Nothing is left to do."""
 
@@ -115,6 +127,13 @@ class GramParty:
         """Go on from `state`."""
         self.fit = fit_from_arrays(state, self.own.row_norm) if "coef" in state else None
         self.inbox = {name.removeprefix("inbox."): v for name, v in state.items() if name.startswith("inbox.")}
+
+
+def part_of(fit: PrivateFit, scale: float) -> dict[str, Any]:
+    """A part of the model from a private fit: coef, offset, clip."""
+    assert fit.clip.centre is not None
+    coef = scale * fit.coef
+    return {"coef": coef, "offset": float(fit.clip.centre @ coef), "clip": fit.clip}
 
 
 def flip_of(label_epsilon: float | None) -> float:

@@ -1,0 +1,89 @@
+"""Sites in one process: what they ask of each other goes through the bytes of the protocol, and may be disturbed.
+
+For tests, and for `tacit audit`, which plays what sites would say to each other without a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit.federation.handlers import lead_name, make_handler, make_lead
+from tacit.federation.protocol import Step, decode_reply, decode_request, encode
+from tacit.federation.site import Ask, Gate, OpenGate, Site
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One request that was carried, and its reply, both as bytes."""
+
+    caller: str
+    name: str
+    request: bytes
+    reply: bytes
+
+    @property
+    def asked(self) -> Step:
+        """The request."""
+        return decode_request(self.request)
+
+    @property
+    def answered(self) -> Step:
+        """The reply."""
+        return decode_reply(self.reply, self.asked)
+
+
+class Loopback:
+    """Carries what sites ask of each other.
+
+    Parameters
+    ----------
+    files : mapping of str to Path
+        Each site's own file.
+    folder : Path
+        Below it every site has a folder of its own.
+    gates : mapping of str to Gate
+        The say of each site; sites that are not named take part in everything.
+
+    Attributes
+    ----------
+    disturb, after : callable
+        `disturb(caller, name, request)` before a request is handled and `after(caller, name, request, reply)` may raise
+        what a network raises; the latter may change the reply.
+    carried : list of Carried
+    """
+
+    def __init__(self, files: Mapping[str, Path], folder: Path, gates: Mapping[str, Gate] | None = None) -> None:
+        self.files, self.folder, self.gates = files, folder, gates or {}
+        self.disturb: Callable[[str, str, Any], None] = lambda *_: None
+        self.after: Callable[[str, str, Any, Any], None] = lambda *_: None
+        self.carried: list[Carried] = []
+        self.sites: dict[str, Site] = {}
+        self.restart()
+
+    def restart(self, *names: str) -> None:
+        """Kill sites and start them anew: what was only in memory is gone."""
+        for name in names or self.files:
+            gate = self.gates.get(name, OpenGate())
+            self.sites[name] = Site(name, self.files[name], self.folder / name, gate, self._asking(name), make_handler)
+
+    def _asking(self, caller: str) -> Ask:
+        def ask(names: Sequence[str], request: Step) -> dict[str, Step]:
+            return {name: self._carry(caller, name, request) for name in names}
+
+        return ask
+
+    def _carry(self, caller: str, name: str, request: Step) -> Step:
+        self.disturb(caller, name, request)
+        content = encode(request)
+        reply = encode(self.sites[name].handle(decode_request(content), caller))
+        self.carried.append(Carried(caller, name, content, reply))
+        answered = self.carried[-1].answered
+        self.after(caller, name, request, answered)
+        return answered
+
+    def run(self, text: str, run: str = "run-00000001", **options: Any) -> int:
+        """Lead what a text asks for where it is led; the number of rounds."""
+        return make_lead(self.sites[lead_name(text)], run, text).go(**options)

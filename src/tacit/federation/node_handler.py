@@ -1,0 +1,272 @@
+"""A site's part in a sample split: its node, talking to its neighbours and to nobody else."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+
+import numpy as np
+
+from tacit.data.wording import show
+from tacit.federation.journal import Journal, Record
+from tacit.federation.own_data import OwnRows, UnchangedData, open_node
+from tacit.federation.parts import write_about, write_certificate, write_masks, write_part, write_whole
+from tacit.federation.protocol import (
+    Agree,
+    Begin,
+    Begun,
+    Done,
+    End,
+    Finish,
+    Forget,
+    Interrupted,
+    InterruptionError,
+    Key,
+    Keys,
+    Numbers,
+    Packet,
+    Play,
+    Played,
+    Prepare,
+    Prepared,
+    Put,
+    Reason,
+    RefusalError,
+    Refused,
+    Resend,
+    Step,
+)
+from tacit.federation.site import Ask, Task, own_data, required
+from tacit.plan import GraphPlan
+from tacit.plan.from_job import plan_nodes
+from tacit.privacy.releases import arrays_digest, digest
+from tacit.runtime.files import write_json
+from tacit.runtime.graph.node import TO_ALL, TO_ONE, Node, Outbox
+from tacit.runtime.model import PartyModel
+from tacit.runtime.result import QUIET
+from tacit.runtime.saved import FORMAT
+from tacit.runtime.store import RESULT
+from tacit.runtime.threads import fitting_threads
+from tacit.types import Arrays, Message
+
+DONE, RESIDUAL = "done", "residual"  # what the journal keeps of a round's progress
+
+
+class NodeHandler:
+    """One node of a sample split, from its file to its model."""
+
+    def __init__(self, task: Task, ask: Ask) -> None:
+        self.task, self.ask = task, ask
+        self.own: OwnRows | None = None
+        self.plan: GraphPlan | None = None
+        self.node: Node | None = None
+        self.finished = False
+        self.inboxes: dict[int, dict[str, Message]] = {}  # by round, then by neighbour
+        self.outboxes: dict[int, Outbox] = {}  # what was sent under the masks in force, by round
+        self.recorded: set[int] = set()  # rounds whose release is in the book
+        self.lock = threading.Lock()
+
+    @cached_property
+    def journal(self) -> Journal:
+        """What the node has played in this run, on its disk."""
+        return Journal(self.task.folder / "journal")
+
+    def handle(self, request: Step, caller: str) -> Step:
+        """Do one step: take in what a neighbour puts, or do what the lead asks for."""
+        if isinstance(request, Put):
+            return self.put(request, caller)
+        self.task.check_lead(caller)
+        match request:
+            case Prepare():
+                return self.prepare()
+            case Begin():
+                return self.begin(request)
+            case Keys():
+                return self.keys()
+            case Agree():
+                return self.agree(request)
+            case Resend():
+                return self.resend(request)
+            case Play():
+                return self.play(request)
+            case Finish():
+                return self.finish(request)
+            case End():
+                return self.end()
+            case Forget():
+                return self.forget()
+        raise RefusalError(Reason.TURN)
+
+    # --- before training -------------------------------------------------------------------------------
+
+    def prepare(self) -> Prepared:
+        """Ask for the first consent, and read the site's file."""
+        task = self.task
+        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(), ids=False)
+        with own_data():
+            self.own = open_node(task.job, task.name, task.data)
+        shard = self.own.shard
+        names = hashlib.sha256("\n".join(shard.columns).encode()).hexdigest()
+        rows, columns = shard.features.shape
+        return Prepared(rows=rows, columns=columns, names=names)
+
+    def describe(self) -> list[str]:
+        """What the organisation is shown before anything about its data is told."""
+        task = self.task
+        told = "the number of your rows and of your columns after encoding, and a fingerprint of the column names"
+        return [
+            f"job          {show(task.job.name)}: preparation",
+            f"with         {', '.join(task.others)}",
+            f"you tell     {task.lead}, and the others by the plan: {told}",
+        ]
+
+    def begin(self, request: Begin) -> Begun:
+        """Make the plan, ask for the second consent, and go on from the journal where there is one."""
+        own, task = required(self.own), self.task
+        labels, names = required(own.labels), task.job.names
+        told = request.rows[names.index(task.name)] if len(request.rows) == len(names) else -1
+        if ((told,), tuple(request.columns)) != (own.shard.features.shape[:1], own.shard.features.shape[1:]):
+            raise RefusalError(Reason.SIZES)
+        plan = plan_nodes(task.job, tuple(request.rows), request.columns[0], {})
+        task.check_plan(plan, request.plan)
+        data = UnchangedData(task.folder, own, begun=self.journal.last is not None)
+        task.gate.allow(task.run, task.job, plan, task.name, {"data": data.digest})
+        data.keep()
+        with fitting_threads([own.shard]), np.errstate(**QUIET):
+            node = Node(own.shard, labels.values, None, plan)
+        if self.journal.last is None:
+            self.journal.write(Record(0, "", {}, {"node": node.state()}))  # the keys of the noise, before all else
+        else:
+            node.restore(self.journal.last.states["node"], 0)  # nothing goes on its way before masks are agreed on
+        with self.lock:
+            self.node, self.plan, self.finished = node, plan, False
+            self.inboxes.clear()  # every neighbour sends its last messages once more
+            self.outboxes.clear()
+        return Begun(at=self.journal.at)
+
+    def keys(self) -> Key:
+        """A new public key, where the run has masks and this node hides its part."""
+        masks = required(self.node).masks
+        with self.lock:  # what was sent under old masks is sent again under new ones
+            self.inboxes.clear()
+            self.outboxes.clear()
+        if masks is None or masks.is_middle:
+            return Key()
+        masks.renew()
+        return Key(key=Numbers.of(masks.key))
+
+    def agree(self, request: Agree) -> Done:
+        """Agree on masks with the others."""
+        masks = required(self.node).masks
+        if masks is not None and not masks.is_middle:
+            masks.agree(request.keys.array())
+            write_masks(self.task.folder, masks.fingerprint)
+        return Done()
+
+    # --- rounds ----------------------------------------------------------------------------------------
+
+    def resend(self, request: Resend) -> Done:
+        """Send the messages of a round that was played to the neighbours once more, the same."""
+        if request.round:
+            self._send(self.journal.read(request.round))
+        return Done()
+
+    def play(self, request: Play) -> Played:
+        """Play a round once, and send what it made; a round that was played sends and says the same once more."""
+        round_ = request.round
+        record = self.journal.find(round_, f"round {round_}")
+        if record is None:
+            record = self._play(round_, self._inbox(round_ - 1))
+        sent = self._send(record)
+        with self.lock:
+            for old in [number for number in self.inboxes if number < round_ - 1]:
+                del self.inboxes[old]
+                self.outboxes.pop(old, None)
+        residual = None if required(self.plan).private is not None else float(record.answer[RESIDUAL][0])
+        return Played(done=bool(record.answer[DONE][0]), sent=sent, residual=residual)
+
+    def _play(self, round_: int, inbox: Mapping[str, Message]) -> Record:
+        node = required(self.node)
+        with fitting_threads([required(self.own).shard]), np.errstate(**QUIET):
+            self.outboxes[round_] = node.answer(round_, inbox)
+        progress = node.progress
+        if progress.note:  # no method of this split has one
+            raise RefusalError(Reason.STOPPED, progress.note)
+        told = {DONE: np.array([float(progress.done)]), RESIDUAL: np.array([float(progress.dual)])}
+        record = Record(round_, f"round {round_}", told, {"node": node.state()})
+        self.journal.write(record)
+        return record
+
+    def _outbox(self, record: Record) -> Outbox:
+        """What a record's round sends, under the masks in force, which are used once: the same where it was sent."""
+        if record.number not in self.outboxes:
+            self.outboxes[record.number] = required(self.node).outbox_of(record.states["node"], record.number)
+        return self.outboxes[record.number]
+
+    def _send(self, record: Record) -> int:
+        """Hand each neighbour its message, all at once, recorded before; bytes that were sent."""
+        if record.number not in self.recorded:
+            self.task.gate.released(self.task.run, record.number, sent_digest(record.states["node"]))
+            self.recorded.add(record.number)
+        outbox = self._outbox(record)
+        with ThreadPoolExecutor(max(1, len(outbox))) as pool:
+            for replies in pool.map(lambda name: self.ask([name], Put(message=Packet.of(outbox[name]))), outbox):
+                for name, reply in replies.items():
+                    if isinstance(reply, Refused):
+                        raise RefusalError(reply.reason, f"neighbour {name!r}: {reply.reason.line}")
+                    if isinstance(reply, Interrupted):
+                        raise InterruptionError(reply.reason, f"neighbour {name!r}: {reply.reason.line}")
+        return sum(message.nbytes for message in outbox.values())
+
+    def put(self, request: Put, caller: str) -> Done:
+        """Take in a neighbour's message; the same one again changes nothing, a different one is refused."""
+        node = required(self.node)
+        if caller not in node.neighbours:
+            raise RefusalError(Reason.NOT_NEIGHBOUR)
+        message = request.message.message(caller)
+        with self.lock:
+            if not self.journal.at - 1 <= message.round <= self.journal.at + 1:
+                raise RefusalError(Reason.OLD)
+            known = self.inboxes.setdefault(message.round, {}).setdefault(caller, message)
+            if digest(known) != digest(message):
+                raise RefusalError(Reason.SECOND)
+        return Done()
+
+    def _inbox(self, round_: int) -> dict[str, Message]:
+        with self.lock:
+            return dict(self.inboxes.get(round_, {})) if round_ else {}
+
+    def finish(self, request: Finish) -> Done:
+        """Take in the messages of the last round, once."""
+        if not self.finished:
+            with np.errstate(**QUIET):
+                required(self.node).finish(request.round, self._inbox(request.round - 1))
+            self.finished = True
+        return Done()
+
+    def end(self) -> Done:
+        """Write the node's model to its own disk."""
+        node, own, plan = required(self.node), required(self.own), required(self.plan)
+        folder = self.task.folder
+        model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
+        write_part(folder, model, None, own.encoding)
+        write_whole(folder, plan, model, required(own.labels).classes, own.encoding)
+        write_about(folder, self.task.lead, self.task.job.names)
+        write_certificate(folder, plan.certificate(), node.name, own.encoding, shared=True)
+        if self.task.name != self.task.lead:  # who writes it last, when all have ended
+            write_json(folder / RESULT, {"format": FORMAT, "rounds": self.journal.at})
+        return Done()
+
+    def forget(self) -> Done:
+        """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""
+        self.journal.forget()
+        UnchangedData.forget(self.task.folder)
+        return Done()
+
+
+def sent_digest(state: Arrays) -> str:
+    """A fingerprint of all that the round of a state sent, before masks."""
+    return arrays_digest({key: array for key, array in state.items() if key.startswith((TO_ALL, TO_ONE))})

@@ -1,0 +1,210 @@
+"""A site's part in a feature split: its party, answering the coordinator at the site that holds the labels."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tacit.algorithms.base import Algorithm
+from tacit.data.wording import show
+from tacit.federation.journal import Journal, Record
+from tacit.federation.matching import Matching, describe_matching
+from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
+from tacit.federation.parts import write_about, write_certificate, write_masks, write_part
+from tacit.federation.protocol import (
+    Answer,
+    Answered,
+    Begin,
+    Begun,
+    Done,
+    End,
+    Forget,
+    Match,
+    Packet,
+    Prepare,
+    Prepared,
+    Reason,
+    RefusalError,
+    Shape,
+    Shaped,
+    Step,
+)
+from tacit.federation.site import Task, own_data, required
+from tacit.job.memory import check_as_they_are
+from tacit.plan import Plan
+from tacit.plan.budget import check_on_cluster
+from tacit.plan.from_job import plan_job
+from tacit.privacy.releases import arrays_digest, digest
+from tacit.runtime.coordinator import NAME as COORDINATOR
+from tacit.runtime.model import PartyModel
+from tacit.runtime.party import Party
+from tacit.runtime.result import QUIET
+from tacit.runtime.threads import fitting_threads
+from tacit.types import Arrays, Message
+
+UNASKED = ("keys", "agree")  # about masks, which are never saved
+
+
+def make_star_plan(task: Task, rows: int, columns: tuple[int, ...]) -> Plan:
+    """The plan of public sizes; how many entries of a row are zero is data, so none counts as zero here."""
+    return plan_job(task.job, rows, columns, 8 * rows * sum(columns))
+
+
+class PartyHandler:
+    """One party of a feature split, from its file to its part of the model."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.file: OwnFile | None = None
+        self.matching: Matching | None = None
+        self.own: OwnRows | None = None
+        self.plan: Plan | None = None
+        self.party: Party | None = None  # None where the coordinator itself has this site's columns
+        self.shared: Any = None
+        self.sent: Message | None = None
+
+    @cached_property
+    def journal(self) -> Journal:
+        """What the site has answered in this run, on its disk."""
+        return Journal(self.task.folder / "journal")
+
+    def handle(self, request: Step, caller: str) -> Step:
+        """Do one step, for the lead alone."""
+        self.task.check_lead(caller)
+        match request:
+            case Prepare():
+                return self.prepare()
+            case Match():
+                return required(self.matching).answer(request)
+            case Shape():
+                return self.shape()
+            case Begin():
+                return self.begin(request)
+            case Answer():
+                return self.answer(request)
+            case End():
+                return self.end(request)
+            case Forget():
+                return self.forget()
+        raise RefusalError(Reason.TURN)
+
+    # --- before training -------------------------------------------------------------------------------
+
+    def prepare(self) -> Prepared:
+        """Ask for the first consent, and read the site's file."""
+        task = self.task
+        id_ = next(spec.id for spec in task.job.parties if spec.name == task.name)
+        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(id_), ids=id_ is not None)
+        if task.dask is not None:
+            check_as_they_are(task.job, "a site with dask")
+        with own_data():
+            file = self.file = open_file(task.job, task.name, task.data, task.dask)
+            file.check()
+            if file.spec.id is not None:
+                names, limits = task.job.names, task.gate.limits
+                self.matching = Matching(task.folder, task.name, names, file.ids, file.spec.id, limits)
+        return Prepared(matched="" if self.matching is None else self.matching.run)
+
+    def describe(self, id_: str | None) -> list[str]:
+        """What the organisation is shown before anything about its data is told."""
+        task, limits = self.task, self.task.gate.limits
+        lines = [f"job          {show(task.job.name)}: preparation", f"with         {', '.join(task.others)}"]
+        sizes = "the number of your columns after encoding"
+        if id_ is None:
+            return [*lines, f"you tell     {task.lead}, and the others by the plan: the number of your rows, {sizes}"]
+        return [*lines, *describe_matching(limits, f"ids of column {show(id_)}", task.lead, f"; {sizes}")]
+
+    def shape(self) -> Shaped:
+        """Pick the common rows and encode the columns."""
+        rows = None if self.matching is None else self.matching.rows
+        with own_data():
+            self.own = required(self.file).take(rows)
+        features = self.own.shard.features
+        return Shaped(rows=features.shape[0], columns=features.shape[1])
+
+    def begin(self, request: Begin) -> Begun:
+        """Make the plan, ask for the second consent, and go on from the journal where there is one."""
+        own, task = required(self.own), self.task
+        columns = tuple(request.columns)
+        told = (
+            tuple(request.rows),
+            columns[task.job.names.index(task.name)] if len(columns) == len(task.job.names) else 0,
+        )
+        if told != ((own.shard.features.shape[0],), own.shard.features.shape[1]):
+            raise RefusalError(Reason.SIZES)
+        plan = make_star_plan(task, request.rows[0], columns)
+        task.check_plan(plan, request.plan)
+        if task.dask is not None:
+            check_on_cluster(plan.method, private=plan.private is not None)
+        data = UnchangedData(task.folder, own, begun=self.journal.last is not None)
+        bound = {"data": data.digest} | ({} if self.matching is None else {"rows": self.matching.digest})
+        task.gate.allow(task.run, task.job, plan, task.name, bound)
+        data.keep()
+        self.plan = plan
+        if task.name in plan.asked_parties:
+            self._make_party(plan)
+        return Begun(at=max(self.journal.at, 0))
+
+    def _make_party(self, plan: Plan) -> None:
+        own = required(self.own)
+        make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
+        self.shared = make_shared(plan.problem) if make_shared else None
+        with fitting_threads([own.shard]), np.errstate(**QUIET):
+            party = self.party = Party(own.shard, plan, self.shared)
+        if self.journal.last is None:
+            self.journal.write(Record(0, "", {}, self._states()))  # the keys of the noise, before anything is sent
+            return
+        states = self.journal.last.states
+        if self.shared is not None:
+            self.shared.restore(states["shared"])
+        party.restore(states["party"])
+
+    def _states(self) -> dict[str, Arrays]:
+        states = {"party": required(self.party).state()}
+        return states if self.shared is None else {**states, "shared": self.shared.state()}
+
+    # --- training --------------------------------------------------------------------------------------
+
+    def answer(self, request: Answer) -> Answered:
+        """One exchange: an answer is made once, kept, and sent again as it was where it is asked for again."""
+        party, message = required(self.party), request.message.message(COORDINATOR)
+        if message.kind in UNASKED:
+            reply = party.answer(message)
+            write_masks(self.task.folder, party.fingerprint)
+            return Answered(message=Packet.of(reply))
+        asked = f"{message.kind} {message.round} {digest(message)}"
+        record = self.journal.find(message.round, asked)
+        if record is None:
+            record = self._answer(message, asked)
+        if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
+            # Recorded once, also where the site died between its journal and its book.
+            self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
+            self.sent = party.release(message, record.answer)
+        return Answered(message=Packet.of(self.sent))
+
+    def _answer(self, message: Message, asked: str) -> Record:
+        with fitting_threads([required(self.own).shard]), np.errstate(**QUIET):
+            answer: Arrays = dict(required(self.party).work(message))  # type: ignore[arg-type]
+        record = Record(message.round, asked, answer, self._states())
+        self.journal.write(record)
+        return record
+
+    def end(self, request: End) -> Done:
+        """Write this site's part of the model, computed from its own fit, to its own disk."""
+        self.keep_part(required(self.party).model(request.scale))
+        return Done()
+
+    def keep_part(self, model: PartyModel) -> None:
+        """Write a part of the model, who took part, and the certificate."""
+        folder, encoding = self.task.folder, required(self.own).encoding
+        write_part(folder, model, required(self.file).spec.id, encoding)
+        write_about(folder, self.task.lead, self.task.job.names)
+        write_certificate(folder, required(self.plan).certificate(), self.task.name, encoding, shared=False)
+
+    def forget(self) -> Done:
+        """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""
+        self.journal.forget()
+        UnchangedData.forget(self.task.folder)
+        return Done()

@@ -1,0 +1,525 @@
+"""What sites say to each other: every request and every reply, field by field, and why each field may leave its site.
+
+A message is the number of its type (one byte) and msgpack. The type, and with it the largest size, is known before
+anything is parsed; fields are read by their types, and nothing nests deeper than they say.
+
+| request | who asks | what the site does | reply |
+|---|---|---|---|
+| Open | the lead | reads the job, which is data; nothing of its own | Opened |
+| Prepare | the lead | first consent: matching and sizes; then reads its file | Prepared |
+| Match | the lead | one step of private matching | Matched |
+| Shape | the lead | picks the common rows and encodes its columns | Shaped |
+| Begin | the lead | second consent: the plan, which it makes itself; reserves its budget | Begun |
+| Answer | the lead | one exchange of a feature split | Answered |
+| Keys, Agree | the lead | a fresh public key for masks; the keys of all | Key, Done |
+| Play, Resend | the lead | a round of a sample split; its messages once more | Played, Done |
+| Finish | the lead | takes in the messages of the last round | Done |
+| Put | a neighbour | takes in a message of a round | Done |
+| Scores | the lead | third consent was given: the scores of the common rows, once | Answered |
+| End, Forget | the lead | writes its own part of the model; deletes its journal | Done |
+
+A site that does not do what it is asked replies Refused or Interrupted, with one of the constants of `Reason` and no
+word of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta, Struct
+
+from tacit.errors import FaultError, RunError
+from tacit.runtime import door
+from tacit.types import Message
+
+
+class Origin(Enum):
+    """Why a field may leave the site that sends it. A field without one of these cannot be sent."""
+
+    JOB = "in the job, which all parties have"
+    SIZE = "a public size that the party consented to"
+    RELEASE = "a planned release"
+    MASKED = "under masks or secret keys"
+    TRANSCRIPT = "a function of the messages so far and of fresh coins alone"
+
+
+class Reason(IntEnum):
+    """Why a site does not do what it is asked; what its organisation can do about it stands in its own status."""
+
+    NEVER = 1
+    REFUSED = 2
+    UNANSWERED = 3
+    BUDGET = 4
+    NOISE_SEED = 5
+    VERSION = 6
+    JOB = 7
+    NOT_LEAD = 8
+    NOT_NEIGHBOUR = 9
+    BUSY = 10
+    TURN = 11
+    STOPPED = 12
+    CHANGED = 13
+    FEW_ROWS = 14
+    MANY_IDS = 15
+    TRIES = 16
+    SIZES = 17
+    PLAN = 18
+    SECOND = 19
+    OLD = 20
+    NOT_AGREED = 21
+    ANSWERED = 22
+    MESSAGE = 23
+    NOT_TRAINED = 24
+    DISK = 30
+    LOCKED = 31
+    NOT_OPEN = 32
+    UNREACHABLE = 33
+
+    @property
+    def line(self) -> str:
+        """The reason in words."""
+        return LINES[self]
+
+
+LINES = {
+    Reason.NEVER: 'it takes part in no job (accept = "never")',
+    Reason.REFUSED: "it was asked, and does not take part",
+    Reason.UNANSWERED: "nobody there answered in time: run tacit accept there, and start the job again",
+    Reason.BUDGET: "the job does not fit its privacy budget",
+    Reason.NOISE_SEED: "the job has noise_seed, with which everybody could take the noise off: leave it out",
+    Reason.VERSION: "it runs a different version of tacit: install the same version everywhere",
+    Reason.JOB: "it cannot use this job; tacit status there says why",
+    Reason.NOT_LEAD: "only the site that leads the job may ask this",
+    Reason.NOT_NEIGHBOUR: "the message came from a site that is not its neighbour",
+    Reason.BUSY: "another run is open there",
+    Reason.TURN: "a step was asked for out of turn",
+    Reason.STOPPED: "it stopped; tacit status there says why",
+    Reason.CHANGED: "its data are not those that this run began with: start a new run",
+    Reason.FEW_ROWS: "fewer rows are common to all parties than it allows",
+    Reason.MANY_IDS: "a party brings more ids than it allows",
+    Reason.TRIES: "ids were matched as often as it agreed to: start a new run",
+    Reason.SIZES: "it was told different sizes than its own",
+    Reason.PLAN: "it makes a different plan of this job: install the same version everywhere",
+    Reason.SECOND: "it was asked twice under one number, with different content: a second answer is not given",
+    Reason.OLD: "it was sent an old message, or one too soon",
+    Reason.NOT_AGREED: "it has not agreed to this",
+    Reason.ANSWERED: "it has answered this prediction: start a new one",
+    Reason.MESSAGE: "it was sent a message that it cannot use",
+    Reason.NOT_TRAINED: "it has no finished run of this name with these parties and this lead",
+    Reason.DISK: "its disk refused to write",
+    Reason.LOCKED: "another process there still works on this run",
+    Reason.NOT_OPEN: "the job is not open there",
+    Reason.UNREACHABLE: "it does not answer",
+}
+
+
+class RefusalError(RunError):
+    """A site does not do what it is asked: others get the reason; the detail stays with its own organisation."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(detail or reason.line)
+        self.reason, self.detail = reason, detail
+
+
+class InterruptionError(FaultError):
+    """A site cannot go on now, and nobody refused anything."""
+
+    def __init__(self, reason: Reason, detail: str = "") -> None:
+        super().__init__(detail or reason.line)
+        self.reason, self.detail = reason, detail
+
+
+def _origin(origin: Origin, **limits: Any) -> Meta:
+    return Meta(extra={"origin": origin}, **limits)
+
+
+# --- parts of messages ---------------------------------------------------------------------------------
+
+KINDS = ("keys", "agree", "start", "step", "finish")
+NUMBERS = ("f8", "u8", "i8", "u1")
+LARGEST = 1e100  # beyond what columns of moderate size can lead to; sums of such numbers overflow
+MOST_ROWS = 10**12
+MOST_ROUNDS = 10**9
+SMALL = 1 << 16  # bytes of a message without arrays
+LARGE = 1 << 32  # bytes of a message with arrays
+MOST_JOB = 1_000_000  # characters
+
+_Count = Annotated[int, Meta(ge=0, le=MOST_ROWS)]
+_Round = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
+_Name = Annotated[str, Meta(max_length=200)]
+
+
+class Numbers(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """An array: its type, its shape and its bytes, little-endian."""
+
+    kind: Literal["f8", "u8", "i8", "u1"]
+    shape: Annotated[list[_Count], Meta(max_length=8)]
+    content: bytes
+
+    @classmethod
+    def of(cls, array: npt.NDArray[Any]) -> Numbers:
+        """The array as it travels."""
+        kind = array.dtype.str[1:]
+        if kind not in NUMBERS:
+            raise RunError(f"arrays of type {array.dtype} do not travel between sites")
+        return cls(kind, list(array.shape), np.ascontiguousarray(array, dtype=f"<{kind}").tobytes())  # type: ignore[arg-type]
+
+    def array(self) -> npt.NDArray[Any]:
+        """The array, a new one that may be written to.
+
+        Raises
+        ------
+        RunError
+            Where the bytes are not those of its shape, or a number is NaN, infinite or huge.
+        """
+        if math.prod(self.shape) * np.dtype(self.kind).itemsize != len(self.content):
+            raise RunError(f"an array came with {len(self.content)} bytes, which are not those of its shape")
+        found = np.frombuffer(self.content, dtype=f"<{self.kind}").astype(self.kind).reshape(self.shape)
+        if self.kind == "f8" and found.size and not np.abs(found).max() <= LARGEST:  # NaN is not below anything
+            raise RunError(f"an array came with a number that is NaN, infinite or beyond {LARGEST:g}")
+        return found
+
+
+class Packet(Struct, forbid_unknown_fields=True):
+    """A message of a run: named arrays, its round and kind. Who sent it is known from who carried it."""
+
+    round: _Round
+    kind: Literal["keys", "agree", "start", "step", "finish"]
+    arrays: Annotated[dict[_Name, Numbers], Meta(max_length=1000)]
+
+    @classmethod
+    def of(cls, message: Message) -> Packet:
+        """A message as it travels."""
+        arrays = {name: Numbers.of(array) for name, array in message.arrays.items()}
+        return cls(message.round, message.kind, arrays)  # type: ignore[arg-type]
+
+    def message(self, sender: str) -> Message:
+        """The message that `sender` sent, by the one door.
+
+        Raises
+        ------
+        RunError
+            Where an array is none, or of a type that no message has; the line names the sender.
+        """
+        arrays = {}
+        for name, numbers in self.arrays.items():
+            if numbers.kind not in ("f8", "u8"):
+                raise RunError(f"{sender!r} sent {name!r} as something else than float64 or uint64 numbers")
+            try:
+                arrays[name] = numbers.array()
+            except RunError as error:
+                raise RunError(f"{sender!r} sent {name!r}: {error}") from error
+        return door.arrive(sender, self.round, arrays, self.kind)
+
+
+# --- requests ------------------------------------------------------------------------------------------
+
+
+class Step(Struct, forbid_unknown_fields=True, kw_only=True):
+    """One request or one reply."""
+
+
+class Open(Step):
+    """Read a job."""
+
+    run: Annotated[str, _origin(Origin.JOB, pattern=r"^[A-Za-z0-9-]{8,100}$")]
+    job: Annotated[str, _origin(Origin.JOB, max_length=MOST_JOB)]
+    version: Annotated[str, _origin(Origin.JOB, max_length=100)]
+
+
+class Prepare(Step):
+    """Ask for the first consent, and read the own file."""
+
+
+class Match(Step):
+    """One step of private matching; which fields it has depends on the step (`tacit.alignment`)."""
+
+    step: Annotated[Literal["size", "list", "add", "mixed", "back", "rows"], _origin(Origin.JOB)]
+    owner: Annotated[_Name, _origin(Origin.JOB)] = ""
+    start: Annotated[_Count, _origin(Origin.SIZE)] = 0
+    stop: Annotated[_Count, _origin(Origin.SIZE)] = 0
+    size: Annotated[_Count, _origin(Origin.SIZE)] = 0
+    total: Annotated[_Count, _origin(Origin.SIZE)] = 0
+    run: Annotated[_Name, _origin(Origin.TRANSCRIPT)] = ""
+    elements: Annotated[Numbers | None, _origin(Origin.MASKED)] = None
+    positions: Annotated[Numbers | None, _origin(Origin.TRANSCRIPT)] = None
+
+
+class Shape(Step):
+    """Pick the common rows and tell their sizes."""
+
+
+class Begin(Step):
+    """Ask for the second consent: the plan is made by everybody from these sizes, and must be the lead's."""
+
+    rows: Annotated[list[_Count], _origin(Origin.SIZE, max_length=10_000)]
+    columns: Annotated[list[_Count], _origin(Origin.SIZE, max_length=10_000)]
+    plan: Annotated[str, _origin(Origin.TRANSCRIPT, max_length=64)]
+
+
+class Answer(Step):
+    """Answer a message of the coordinator."""
+
+    message: Annotated[Packet, _origin(Origin.RELEASE)]
+
+
+class Keys(Step):
+    """Draw a fresh key for masks."""
+
+
+class Agree(Step):
+    """Agree on masks, given everybody's public key."""
+
+    keys: Annotated[Numbers, _origin(Origin.TRANSCRIPT)]
+
+
+class Resend(Step):
+    """Send the messages of a round that was played to the neighbours once more, the same."""
+
+    round: Annotated[_Round, _origin(Origin.TRANSCRIPT)]
+
+
+class Play(Step):
+    """Play a round."""
+
+    round: Annotated[_Round, _origin(Origin.TRANSCRIPT)]
+
+
+class Put(Step):
+    """A neighbour's message of a round: a planned release, under masks where the plan has them."""
+
+    message: Annotated[Packet, _origin(Origin.RELEASE)]
+
+
+class Finish(Step):
+    """Take in the messages of the last round."""
+
+    round: Annotated[_Round, _origin(Origin.TRANSCRIPT)]
+
+
+class Scores(Step):
+    """Send the scores of the common rows."""
+
+
+class End(Step):
+    """Write the own part of the model; `scale` is the one number of it that the lead sets, where the plan has it."""
+
+    scale: Annotated[float, _origin(Origin.RELEASE)] = 1.0
+
+
+class Forget(Step):
+    """Delete the journal of a run that is over everywhere."""
+
+
+# --- replies -------------------------------------------------------------------------------------------
+
+
+class Opened(Step):
+    """The job was read; nothing of the site's data was."""
+
+
+class Prepared(Step):
+    """The site takes part in the preparation.
+
+    `matched` names the alignment of this run that it has, if any. `rows`, `columns` and `names` (a fingerprint of the
+    column names) are those of a node of a sample split, and 0 and empty elsewhere.
+    """
+
+    matched: Annotated[_Name, _origin(Origin.TRANSCRIPT)] = ""
+    rows: Annotated[_Count, _origin(Origin.SIZE)] = 0
+    columns: Annotated[_Count, _origin(Origin.SIZE)] = 0
+    names: Annotated[str, _origin(Origin.SIZE, max_length=64)] = ""
+
+
+class Matched(Step):
+    """What a step of private matching gives."""
+
+    size: Annotated[_Count, _origin(Origin.SIZE)] = 0
+    elements: Annotated[Numbers | None, _origin(Origin.MASKED)] = None
+    positions: Annotated[Numbers | None, _origin(Origin.TRANSCRIPT)] = None
+
+
+class Shaped(Step):
+    """Rows and columns that the party trains on."""
+
+    rows: Annotated[_Count, _origin(Origin.SIZE)]
+    columns: Annotated[_Count, _origin(Origin.SIZE)]
+
+
+class Begun(Step):
+    """The site takes part; `at` is the exchange or round that its journal stands at, `rows` those of a prediction."""
+
+    at: Annotated[_Round, _origin(Origin.TRANSCRIPT)] = 0
+    rows: Annotated[_Count, _origin(Origin.SIZE)] = 0
+
+
+class Answered(Step):
+    """The answer to a message, or the scores: a planned release, under masks where the plan has them."""
+
+    message: Annotated[Packet, _origin(Origin.RELEASE)]
+
+
+class Key(Step):
+    """A public key for masks, fresh; None where the site hides nothing."""
+
+    key: Annotated[Numbers | None, _origin(Origin.TRANSCRIPT)] = None
+
+
+class Played(Step):
+    """A round was played.
+
+    `done` follows from the messages of a run without privacy, and from the number of the round with it. `residual` is
+    None in a private run.
+    """
+
+    done: Annotated[bool, _origin(Origin.TRANSCRIPT)]
+    sent: Annotated[_Count, _origin(Origin.TRANSCRIPT)]
+    residual: Annotated[float | None, _origin(Origin.RELEASE)] = None
+
+
+class Done(Step):
+    """It was done."""
+
+
+class Refused(Step):
+    """It is not done, and the run cannot go on."""
+
+    reason: Annotated[Reason, _origin(Origin.TRANSCRIPT)]
+
+
+class Interrupted(Step):
+    """It could not be done now; the run goes on when the job is opened again."""
+
+    reason: Annotated[Reason, _origin(Origin.TRANSCRIPT)]
+
+
+# --- bytes ---------------------------------------------------------------------------------------------
+
+REQUESTS: tuple[type[Step], ...] = (
+    Open,
+    Prepare,
+    Match,
+    Shape,
+    Begin,
+    Answer,
+    Keys,
+    Agree,
+    Resend,
+    Play,
+    Put,
+    Finish,
+    Scores,
+    End,
+    Forget,
+)
+REPLIES: dict[type[Step], type[Step]] = {
+    Open: Opened,
+    Prepare: Prepared,
+    Match: Matched,
+    Shape: Shaped,
+    Begin: Begun,
+    Answer: Answered,
+    Keys: Key,
+    Agree: Done,
+    Resend: Done,
+    Play: Played,
+    Put: Done,
+    Finish: Done,
+    Scores: Answered,
+    End: Done,
+    Forget: Done,
+}
+FAILURES: tuple[type[Step], ...] = (Refused, Interrupted)
+_ALL: tuple[type[Step], ...] = (*REQUESTS, *dict.fromkeys(REPLIES.values()), *FAILURES)
+_NUMBER = {kind: number for number, kind in enumerate(_ALL)}
+
+Reply = TypeVar("Reply", bound=Step)
+
+
+def origins(kind: type[Struct]) -> dict[str, Origin]:
+    """Why each field of a request or reply may leave.
+
+    Raises
+    ------
+    TypeError
+        For a field that does not say so: such a type cannot be sent.
+    """
+    found = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        metas = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Meta) and one.extra]
+        said = [one.extra["origin"] for one in metas if one.extra and "origin" in one.extra]
+        if len(said) != 1:
+            raise TypeError(f"{kind.__name__}.{name} does not say why it may leave a site: give it one Origin")
+        found[name] = said[0]
+    return found
+
+
+def _largest(kind: type[Step]) -> int:
+    """Bytes that a message of this type may have."""
+    if kind is Open:
+        return 4 * MOST_JOB + SMALL
+    arrays = any(part in str(hint) for hint in get_type_hints(kind).values() for part in ("Numbers", "Packet"))
+    return LARGE if arrays else SMALL
+
+
+ORIGINS: Mapping[type[Step], Mapping[str, Origin]] = {kind: origins(kind) for kind in _ALL}
+_LARGEST = {kind: _largest(kind) for kind in _ALL}
+_DECODERS: dict[type[Step], Any] = {kind: msgspec.msgpack.Decoder(kind) for kind in _ALL}
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def encode(message: Step) -> bytes:
+    """A request or reply as it travels.
+
+    Raises
+    ------
+    TypeError
+        For anything that the protocol does not declare.
+    """
+    number = _NUMBER.get(type(message))
+    if number is None:
+        raise TypeError(f"{type(message).__name__} is no message of the protocol: it is not sent")
+    buffer = bytearray([number])
+    _ENCODER.encode_into(message, buffer, 1)
+    return bytes(buffer)
+
+
+def decode_request(content: bytes) -> Step:
+    """The request of bytes that anybody may have made.
+
+    Raises
+    ------
+    RunError
+        Where they are none.
+    """
+    return _decode(content, REQUESTS)
+
+
+def decode_reply(content: bytes, to: Step) -> Step:
+    """The reply to a request: of its type, or a refusal or an interruption.
+
+    Raises
+    ------
+    RunError
+        Where it is none of them.
+    """
+    return _decode(content, (REPLIES[type(to)], *FAILURES))
+
+
+def _decode(content: bytes, allowed: tuple[type[Step], ...]) -> Step:
+    kind = _ALL[content[0]] if isinstance(content, bytes) and content and content[0] < len(_ALL) else None
+    if kind is None or kind not in allowed:
+        raise RunError("a message came that is not one of those that are due")
+    if len(content) > _LARGEST[kind]:
+        raise RunError(f"a message came with {len(content)} bytes, more than {_LARGEST[kind]}")
+    try:
+        found: Step = _DECODERS[kind].decode(memoryview(content)[1:])
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise RunError("a message came that cannot be read") from error
+    return found

@@ -1,0 +1,269 @@
+"""Joint prediction between sites: each scores its own rows, and only sums of scores leave where there are enough sites.
+
+The request is data, as a job is:
+
+    [predict]
+    run = "credit-0123456789ab"            # the training whose model is used
+    parties = ["bank", "shop", "phone"]    # as in that training; the first leads and gets the predictions
+
+The lead, which trained with the labels, gets the sum of the others' scores: under masks where there are two others or
+more, so that no single one can be read; with one other party its scores are that sum. Scores are exact: no certificate
+covers them, so each site is asked for its consent: to these rows in this order, by this part of the model. They are
+sent once; whoever asks again gets the same bytes again. The difference of two orders would be a difference of scores.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from tacit.data.wording import one_line
+from tacit.errors import InputError
+from tacit.federation.matching import Matching, describe_matching
+from tacit.federation.parts import check_about, write_masks
+from tacit.federation.protocol import (
+    Agree,
+    Answered,
+    Begin,
+    Begun,
+    Done,
+    Key,
+    Keys,
+    Match,
+    Matched,
+    Numbers,
+    Packet,
+    Prepare,
+    Prepared,
+    Reason,
+    RefusalError,
+    Scores,
+    Step,
+    decode_reply,
+    encode,
+)
+from tacit.federation.site import Gate, check_run, own_data, required
+from tacit.job.write import literal
+from tacit.privacy.releases import arrays_digest
+from tacit.runtime import door
+from tacit.runtime.files import write_atomically
+from tacit.runtime.masking import Masks
+from tacit.runtime.own_scores import OwnScores, read_own_scores
+from tacit.runtime.saved import MODEL
+from tacit.types import Vector, Words
+
+SHARE = "share"
+LEAST = 2  # parties besides the lead whose scores can hide in a sum
+ROUND = 1
+RUN = "joint prediction"  # part of every mask
+SENT = "scores.sent"  # the answer of a run, to be given again as it was
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked: the training whose model is used, and the parties of it, the one that leads first."""
+
+    run: str
+    parties: tuple[str, ...]
+
+    @property
+    def lead(self) -> str:
+        """Who gets the predictions."""
+        return self.parties[0]
+
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """Whose scores go under masks; nobody's where a sum would hide nothing."""
+        return self.parties[1:] if len(self.parties) > LEAST else ()
+
+    def to_toml(self) -> str:
+        """The request as it travels."""
+        return f"[predict]\nrun = {literal(self.run)}\nparties = {literal(self.parties)}\n"
+
+
+def is_request(text: object) -> bool:
+    """Whether a text asks for predictions, and not for training."""
+    return isinstance(text, str) and text.lstrip().startswith("[predict]")
+
+
+def read_request(text: str) -> Request:
+    """The request of a text that came from elsewhere.
+
+    Raises
+    ------
+    InputError
+    """
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:
+        raise InputError(f"the request is not valid TOML: {one_line(error)}") from error
+    asked = document.get("predict")
+    if set(document) != {"predict"} or not isinstance(asked, dict) or set(asked) != {"run", "parties"}:
+        raise InputError("the request must be [predict] with run and parties, and nothing else")
+    parties = asked["parties"]
+    if not isinstance(parties, list) or not all(isinstance(name, str) for name in parties) or len(parties) < 2:
+        raise InputError("parties of the request must be a list of two names or more")
+    if len(set(parties)) < len(parties):
+        raise InputError("a party is named twice in the request")
+    return Request(check_run(asked["run"]), tuple(parties))
+
+
+class ScoreHandler:
+    """One site's part in a joint prediction.
+
+    Parameters
+    ----------
+    run : str
+        Names this prediction at every site.
+    request : Request
+    name : str
+    data : Path
+        The site's file of rows to score.
+    jobs : Path
+        Where the site keeps its runs, that of the training among them.
+    gate : Gate
+    """
+
+    def __init__(self, run: str, request: Request, name: str, data: Path, jobs: Path, gate: Gate) -> None:
+        if name not in request.parties:
+            raise InputError(f"the request has no party {name!r}: it is not for this organisation")
+        self.run, self.request, self.name, self.gate = run, request, name, gate
+        self.data, self.part = data, jobs / request.run / MODEL / f"{name}.json"
+        self.folder = jobs / run
+        self.own: OwnScores | None = None
+        self.matching: Matching | None = None
+        self.allowed = ""  # the digest of the rows and of the part that the site has agreed to
+
+    def handle(self, request: Step, caller: str) -> Step:
+        """Do one step, for the lead alone."""
+        if caller != self.request.lead:
+            raise RefusalError(Reason.NOT_LEAD)
+        match request:
+            case Prepare():
+                return self.prepare()
+            case Match():
+                return self.match(request)
+            case Begin():
+                return self.begin()
+            case Keys():
+                return self.keys()
+            case Agree():
+                return self.agree(request)
+            case Scores():
+                return self.scores()
+        raise RefusalError(Reason.TURN)
+
+    @property
+    def others(self) -> list[str]:
+        """Everybody else in the request."""
+        return [name for name in self.request.parties if name != self.name]
+
+    @cached_property
+    def masks(self) -> Masks | None:
+        """The masks of this process: never saved, and made once."""
+        masked = self.request.masked
+        return Masks(self.name, masked, f"{RUN} {self.run}") if self.name in masked else None
+
+    def prepare(self) -> Prepared:
+        """Ask for the first consent, read the part of the model and score the own rows."""
+        check_about(self.part.parent.parent, self.request.lead, self.request.parties)
+        limits = self.gate.limits
+        lines = [
+            f"job          predictions by the model of run {self.request.run}: preparation",
+            f"with         {', '.join(self.others)}",
+            *describe_matching(limits, "your ids", self.request.lead),
+        ]
+        self.gate.allow_preparing(self.run, self.name, self.others, lines, ids=True)
+        with own_data():
+            self.own = read_own_scores(self.part, self.data)
+            ids = list(self.own.places)
+            self.matching = Matching(self.folder, self.name, self.request.parties, ids, "id", limits)
+        return Prepared(matched=self.matching.run)
+
+    def match(self, request: Match) -> Matched:
+        """One question of a private alignment; none once scores were sent."""
+        if self.answered:
+            raise RefusalError(Reason.ANSWERED)
+        self.allowed = ""  # a consent holds for one alignment
+        return required(self.matching).answer(request)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the scores of this run have been sent."""
+        return (self.folder / SENT).exists()
+
+    def begin(self) -> Begun:
+        """Ask for consent to send these scores, now that the common rows and their order are known."""
+        rows = len(required(self.matching).rows)
+        digest = self._digest()
+        bound = {"rows": required(self.matching).digest, "part": sha256(required(self.own).part).hexdigest()}
+        self.gate.allow_scores(self.run, self.name, self.describe(rows), {**bound, "scores": digest})
+        self.allowed = digest
+        return Begun(rows=rows)
+
+    def _digest(self) -> str:
+        """A fingerprint of the scores of the common rows in their order; it stays here."""
+        return arrays_digest({SHARE: self.common_scores()})
+
+    def describe(self, rows: int) -> list[str]:
+        """What the organisation is shown before its scores leave."""
+        request = self.request
+        others = len(request.masked)
+        how = f"under masks: {request.lead} reads the sum over {others} parties" if others else "as they are"
+        own = f"one score for each of {rows} rows, once, {how}"
+        if self.name == request.lead:
+            own = "nothing: you get the predictions"
+        return [
+            f"job          predictions by the model of run {request.run}",
+            f"with         {', '.join(self.others)}",
+            f"you send     {own}",
+            f"to           {request.lead}",
+            "not covered  scores are exact functions of your rows: no certificate covers them",
+        ]
+
+    def keys(self) -> Key:
+        """The public key of the masks."""
+        if self.answered:
+            raise RefusalError(Reason.ANSWERED)
+        return Key() if self.masks is None else Key(key=Numbers.of(self.masks.key))
+
+    def agree(self, request: Agree) -> Done:
+        """Agree on masks with the others."""
+        if self.masks is not None:
+            self.masks.agree(request.keys.array())
+            write_masks(self.folder, self.masks.fingerprint)
+        return Done()
+
+    def scores(self) -> Answered:
+        """The scores of the common rows, as agreed to: made once, and on the disk before they leave."""
+        if self.answered:
+            return self._sent()
+        if not self.allowed or self.allowed != self._digest():
+            raise RefusalError(Reason.NOT_AGREED)
+        arrays: dict[str, Vector | Words] = {SHARE: self.common_scores()}
+        if self.masks is not None:
+            arrays = dict(self.masks.hide(ROUND, arrays))
+        reply = Answered(message=Packet.of(door.leave(self.name, ROUND, arrays)))
+        write_atomically(self.folder / SENT, lambda file: file.write(encode(reply)), secret=True)
+        return reply
+
+    def _sent(self) -> Answered:
+        reply = decode_reply((self.folder / SENT).read_bytes(), Scores())
+        if not isinstance(reply, Answered):
+            raise RefusalError(Reason.STOPPED, f"{SENT} is damaged: start a new prediction")
+        return reply
+
+    def common_scores(self) -> Vector:
+        """The own scores of the common rows, in their common order."""
+        return np.ascontiguousarray(required(self.own).scores[required(self.matching).rows])
+
+    def common_ids(self) -> Sequence[str]:
+        """The own ids of the common rows, in their common order."""
+        ids = list(required(self.own).places)
+        return [ids[row] for row in required(self.matching).rows]
