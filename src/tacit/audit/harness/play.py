@@ -24,6 +24,7 @@ from tacit.types import Message
 
 Command = Callable[[Sequence[str]], int]
 LOCKS = ("lock", "run.lock")
+PROBLEM = "problem.txt"  # what is wrong with an organisation's data, which it alone is told
 MOST_INTERRUPTS = 60
 PLANS: dict[str, Any] = {}  # a plan is made from a job and from public sizes: the same for the same words
 
@@ -51,11 +52,11 @@ def play_sites(world: World, folder: Path, tape: Tape, seed: int, *, restarts: b
         sites = folder / "sites"
         carrier = Carrier(world.files(folder / "data"), sites, record, party if restarts else None)
         try:
-            record.add("outcome", "", _plain(carrier.run(world.text())))
+            record.add("outcome", "", carrier.live(world.text()))
         except Exception as error:
             record.add("outcome", "", f"{type(error).__name__}: {error}")
     for name in world.job.names:
-        mine = owned if name == party else ()
+        mine = (*owned, PROBLEM) if name == party else ()
         add_files(record, sites / name, name, lambda file, mine=mine: _left_out(file, mine))
         add_files(record, sites / f"{name}-logs", name)
     shutil.rmtree(folder)
@@ -204,9 +205,3 @@ class _Logs(logging.Handler):
             root.removeHandler(self)
             own.setLevel(level)
             own.propagate = spread
-
-
-def _plain(told: Any) -> Any:
-    from tacit.audit.harness.recording import without_clocks
-
-    return without_clocks(told)

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tacit.federation.protocol import ORIGINS
+
 CLOCKS = frozenset({"seconds", "at"})  # what whoever writes a file measures by his own clock
 SHOWN = 60  # characters of a value in a report
 MOST = 1000  # differences that are kept
@@ -165,12 +167,12 @@ def _inside(items: Any, path: str, origin: str) -> Iterator[Leaf]:
 
 
 def _join(path: str, name: object) -> str:
-    return f"{path}.{name}" if path else str(name)
+    return ".".join(part for part in (path, str(name)) if part)
 
 
 def origins_of(kind: type) -> dict[str, str]:
     """Why each field of a message may leave, where its type says so."""
-    return {}
+    return {name: origin.name for name, origin in ORIGINS.get(kind, {}).items()}
 
 
 # --- files ---------------------------------------------------------------------------------------------
