@@ -7,7 +7,7 @@ from tacit.audit.harness.world import World, make_world
 from tacit.job.file import parse_job
 
 SUFFIX = {"dense": ".csv", "parquet": ".parquet", "sparse": ".svm", "encoded": ".csv"}
-ROWS, NODE_ROWS = 60, 24
+ROWS, NODE_ROWS = 40, 16
 ENCODED = """
 [party.columns]
 a = { low = -2, high = 2 }
@@ -36,9 +36,9 @@ FEATURES = {
 SAMPLES = {
     "gaussian": ("ring", "rounds = 4", "[privacy]\nepsilon = 4"),
     "gaussian on a masked star": ("star", "rounds = 3\nsecure_aggregation = true", "[privacy]\nepsilon = 4"),
-    "dual": ("ring", "rounds = 3", "[privacy]\nepsilon = 4\n[model]\nmethod = 'dual'"),
-    "primal": ("ring", "rounds = 3", "[privacy]\nepsilon = 4\n[model]\nmethod = 'primal'"),
-    "pdml": ("ring", "rounds = 3", "[privacy]\nepsilon = 4\nlabel_epsilon = 2\n[model]\nmethod = 'pdml'"),
+    "dual": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\n[model]\nmethod = 'dual'"),
+    "primal": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\n[model]\nmethod = 'primal'"),
+    "pdml": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\nlabel_epsilon = 2\n[model]\nmethod = 'pdml'"),
 }
 
 
@@ -76,3 +76,15 @@ def sample_world(case: str, kind: str, nodes: int = 3) -> World:
     job = parse_job("\n".join(lines), "a job")
     columns = dict.fromkeys(names, columns_of(kind, "x", 3))
     return make_world(job, columns, dict.fromkeys(names, SUFFIX[kind]), dict.fromkeys(names, NODE_ROWS))
+
+
+def aligned_world() -> World:
+    """A feature split whose rows are matched by id, in private."""
+    names = ("bank", "shop", "phone")
+    lines = ["[job]", 'name = "neighbours"\nengine = "flare"', "[encode]", 'scale = "none"', FEATURES["gram"]]
+    for name in names:
+        lines += ["[[party]]", f'name = "{name}"\nid = "customer"', *(['label = "y"'] if name == names[0] else [])]
+        lines += [ENCODED]
+    job = parse_job("\n".join(lines), "a job")
+    columns = dict.fromkeys(names, ENCODED_COLUMNS)
+    return make_world(job, columns, dict.fromkeys(names, ".csv"), {"bank": 36, "shop": 40, "phone": 38})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -62,6 +63,8 @@ class Found:
     ----------
     comparisons, steps, pairs : int
         Values compared; messages, replies, lines and files they were in; pairs of runs.
+    kinds : set of str
+        Kinds of neighbours that were tried.
     differences : list of Seen
         Everything that told two neighbours apart although all planned releases were the same.
     ratio : float
@@ -71,6 +74,7 @@ class Found:
     comparisons: int = 0
     steps: int = 0
     pairs: int = 0
+    kinds: set[str] = field(default_factory=set)
     differences: list[Seen] = field(default_factory=list)
     ratio: float = 0.0
 
@@ -90,20 +94,46 @@ class Found:
         self.comparisons += other.comparisons
         self.steps += other.steps
         self.pairs += other.pairs
+        self.kinds |= other.kinds
         self.differences += other.differences
         self.ratio = max(self.ratio, other.ratio)
 
 
-Chooser = Callable[[str], bool]
+@dataclass(frozen=True)
+class Scope:
+    """How much of a job is tried.
+
+    Attributes
+    ----------
+    ways : tuple of Way
+    most : int or None
+        Neighbours of each party and way at most; None for all.
+    parties : int or None
+        Parties and units at most; None for all.
+    turn : int
+        Where among parties and kinds of neighbours to begin, where not all are tried.
+    report : bool
+        Whether the page of `tacit report` is compared, too, where runs are played in process.
+    predict : bool
+        Whether a prediction follows, where runs are played between sites; scores themselves are covered by no claim.
+    seed : int
+        Of all coins, and of the neighbours.
+    """
+
+    ways: tuple[Way, ...] = WAYS
+    most: int | None = None
+    parties: int | None = None
+    turn: int = 0
+    report: bool = False
+    predict: bool = False
+    seed: int = 0
+
+
+EVERYTHING = Scope()
 
 
 def neighbour_test(
-    world: World,
-    command: Command | None = None,
-    ways: Iterable[Way] = WAYS,
-    chosen: Chooser = lambda kind: True,
-    seed: int = 0,
-    folder: Path | None = None,
+    world: World, command: Command | None = None, scope: Scope = EVERYTHING, folder: Path | None = None
 ) -> Found:
     """Play a job on neighbouring data sets and compare everything that leaves.
 
@@ -113,72 +143,100 @@ def neighbour_test(
         A job with something claimed, and its files.
     command : callable, optional
         Runs the command line; without it nothing is played in process.
-    ways : iterable of Way
-    chosen : callable
-        Which kinds of neighbours are tried.
-    seed : int
-        Of all coins, and of the neighbours.
+    scope : Scope
     folder : Path, optional
         An empty or absent folder to work in; a temporary one by default.
+
+    Returns
+    -------
+    Found
+        Nothing is compared where nothing is claimed.
     """
-    made = folder is None
     where = Path(tempfile.mkdtemp(prefix="tacit-audit-")) if folder is None else folder
     try:
-        return _test(world, command, list(ways), chosen, seed, where)
+        plan, found = plan_world(world, where / "plan"), Found()
+        for protected in _some(protected_parties(world.job, plan), scope.parties, scope.turn):
+            for way in scope.ways:
+                if way.where == BETWEEN or command is not None:
+                    found.add(_Pairs(world, plan, protected, way, command, scope, where / "play").test())
+        return found
     finally:
-        if made:
+        if folder is None:
             shutil.rmtree(where, ignore_errors=True)
 
 
-def _test(
-    world: World, command: Command | None, ways: Sequence[Way], chosen: Chooser, seed: int, folder: Path
-) -> Found:
-    plan, found = plan_world(world, folder / "plan"), Found()
-    for protected in protected_parties(world.job, plan):
-        for way in ways:
-            if way.where == IN_PROCESS and command is None:
-                continue
-            found.add(_test_way(world, plan, protected, way, command, chosen, seed, folder / "play"))
-    return found
+Value = TypeVar("Value")
 
 
-def _test_way(
-    world: World,
-    plan: Plan | GraphPlan,
-    protected: Protected,
-    way: Way,
-    command: Command | None,
-    chosen: Chooser,
-    seed: int,
-    folder: Path,
-) -> Found:
-    owned = own_files(plan, protected)
+def _some(values: Sequence[Value], most: int | None, start: int) -> list[Value]:
+    """So many values at most, from one of them on."""
+    count = len(values) if most is None else min(most, len(values))
+    return [values[(start + number) % len(values)] for number in range(count)]
 
-    def play(which: World, tape: Tape) -> Recording:
-        if way.where == BETWEEN:
-            return play_sites(which, folder, tape, seed, restarts=way.restarts, owned=owned)
-        assert command is not None
-        return play_commands(which, folder, tape, seed, restarts=way.restarts, owned=owned, command=command)
 
-    found = Found()
-    tape = Tape(protected.owner, protected.stays)
-    first = play(world, tape)
-    _refuse_broken(first, way, world)
-    for kind, neighbour in neighbours(world, protected, np.random.default_rng(seed)):
-        if not chosen(kind):
-            continue
-        again = tape.play_back()
-        second = play(neighbour, again)
-        compared = compare(first, second)
-        _compare_releases(again, compared)
-        sums = add_up(protected.claim.events)
-        ratio = again.cost(_honest(plan)).ratio(sums.mu, sums.pure)
-        seen = [Seen(protected.party, protected.claim.unit, kind, way, one) for one in compared.differences]
-        found.add(Found(compared.comparisons, compared.steps, 1, seen, ratio))
-    for fault in tape.faults:
-        difference = Difference("releases", "", fault, "once", "twice")
-        found.differences.append(Seen(protected.party, protected.claim.unit, "none", way, difference))
-    return found
+@dataclass(frozen=True)
+class _Pairs:
+    """The neighbours of one party, played in one way."""
+
+    world: World
+    plan: Plan | GraphPlan
+    protected: Protected
+    way: Way
+    command: Command | None
+    scope: Scope
+    folder: Path
+
+    def test(self) -> Found:
+        """Play the job once, then each neighbour with the same releases."""
+        found, tape = Found(), Tape(self.protected.owner, self.protected.stays)
+        first = self._play(self.world, tape)
+        _refuse_broken(first, self.way, self.world)
+        for kind, neighbour in self._neighbours():
+            again = tape.play_back()
+            compared = compare(first, self._play(neighbour, again))
+            _compare_releases(again, compared)
+            seen = self._seen(kind, compared)
+            found.add(Found(compared.comparisons, compared.steps, 1, {kind}, seen, self._ratio(again)))
+        for fault in tape.faults:
+            twice = Compared(differences=[Difference("releases", "", fault, "once", "twice")])
+            found.differences += self._seen("none", twice)
+        return found
+
+    def _neighbours(self) -> list[tuple[str, World]]:
+        found = list(neighbours(self.world, self.protected, np.random.default_rng(self.scope.seed)))
+        return _some(found, self.scope.most, self.scope.turn * (self.scope.most or 0))
+
+    def _play(self, world: World, tape: Tape) -> Recording:
+        owned, scope = own_files(self.plan, self.protected), self.scope
+        if self.way.where == BETWEEN:
+            return play_sites(
+                world,
+                self.folder,
+                tape,
+                scope.seed,
+                restarts=self.way.restarts,
+                owned=owned,
+                predict=scope.predict,
+            )
+        assert self.command is not None
+        return play_commands(
+            world,
+            self.folder,
+            tape,
+            scope.seed,
+            restarts=self.way.restarts,
+            owned=owned,
+            command=self.command,
+            report=scope.report,
+        )
+
+    def _ratio(self, tape: Tape) -> float:
+        sums = add_up(self.protected.claim.events)
+        return tape.cost(_honest(self.plan)).ratio(sums.mu, sums.pure)
+
+    def _seen(self, kind: str, compared: Compared) -> list[Seen]:
+        unit = self.protected.claim.unit
+        return [Seen(self.protected.party, unit, kind, self.way, one) for one in compared.differences]
 
 
 def _compare_releases(tape: Tape, compared: Compared) -> None:

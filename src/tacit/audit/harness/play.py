@@ -13,23 +13,37 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
 from tacit.audit.harness.carrier import Carrier
 from tacit.audit.harness.coins import fixed_coins
 from tacit.audit.harness.pace import steady_pace
 from tacit.audit.harness.recording import Recording, add_files
 from tacit.audit.harness.tape import Tape, on_tape
 from tacit.audit.harness.world import World
+from tacit.federation.score_handler import Request
 from tacit.runtime import door
 from tacit.types import Message
 
 Command = Callable[[Sequence[str]], int]
+RUN, PREDICTION = "run-00000001", "predict-00000001"
 LOCKS = ("lock", "run.lock")
+SCORES = ("scores.sent", "predictions.csv")  # covered by no claim
 PROBLEM = "problem.txt"  # what is wrong with an organisation's data, which it alone is told
 MOST_INTERRUPTS = 60
 PLANS: dict[str, Any] = {}  # a plan is made from a job and from public sizes: the same for the same words
 
 
-def play_sites(world: World, folder: Path, tape: Tape, seed: int, *, restarts: bool, owned: Sequence[str]) -> Recording:
+def play_sites(
+    world: World,
+    folder: Path,
+    tape: Tape,
+    seed: int,
+    *,
+    restarts: bool,
+    owned: Sequence[str],
+    predict: bool = False,
+) -> Recording:
     """A run between sites.
 
     Parameters
@@ -44,6 +58,8 @@ def play_sites(world: World, folder: Path, tape: Tape, seed: int, *, restarts: b
         Whether all processes die after every step of the protected party.
     owned : sequence of str
         Names of files that belong to the protected party and are covered by no claim.
+    predict : bool
+        Whether a joint prediction follows; the scores themselves are left out, as no claim covers them.
     """
     record = Recording()
     with _recorded(record, tape, seed, folder):
@@ -52,7 +68,11 @@ def play_sites(world: World, folder: Path, tape: Tape, seed: int, *, restarts: b
         sites = folder / "sites"
         carrier = Carrier(world.files(folder / "data"), sites, record, party if restarts else None)
         try:
-            record.add("outcome", "", carrier.live(world.text()))
+            record.add("outcome", "training", carrier.live(world.text(), RUN))
+            if predict:
+                request = Request(RUN, world.job.names).to_toml()
+                record.predicting = True
+                record.add("outcome", "prediction", carrier.live(request, PREDICTION))
         except Exception as error:
             record.add("outcome", "", f"{type(error).__name__}: {error}")
     for name in world.job.names:
@@ -100,7 +120,7 @@ def _party(world: World, tape: Tape) -> str:
 
 def _left_out(file: str, owned: Sequence[str]) -> bool:
     name = file.split("/")[-1]
-    return name in LOCKS or any(file.endswith(one) for one in owned)
+    return name in (*LOCKS, *SCORES) or any(file.endswith(one) for one in owned)
 
 
 def _train_interrupted(record: Recording, train: Sequence[str], tell: Callable[[str, Sequence[str]], int]) -> None:
@@ -170,7 +190,9 @@ def _listening(record: Recording) -> Any:
 
     def listened(*args: Any, **kwargs: Any) -> Message:
         message = leave(*args, **kwargs)
-        said = {"kind": message.kind, "arrays": dict(message.arrays)}
+        arrays = dict(message.arrays)
+        sent = {name: np.zeros_like(array) for name, array in arrays.items()} if record.predicting else arrays
+        said = {"kind": message.kind, "arrays": sent}
         record.add(f"message of {message.sender}", f"{message.kind} {message.round}", said)
         return message
 

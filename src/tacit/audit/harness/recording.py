@@ -65,6 +65,7 @@ class Recording:
     """What left in one run, by channel: from whom to whom, or which log, file or command."""
 
     channels: dict[str, list[Item]] = field(default_factory=dict)
+    predicting: bool = False  # whether messages are scores, which no claim covers
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, channel: str, step: str, value: Any) -> None:
