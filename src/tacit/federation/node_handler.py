@@ -39,7 +39,7 @@ from tacit.federation.protocol import (
     Resend,
     Step,
 )
-from tacit.federation.site import Ask, Task, own_data, required
+from tacit.federation.site import Ask, Task, own_data, received, required
 from tacit.plan import GraphPlan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest, digest
@@ -226,7 +226,7 @@ class NodeHandler:
         node = required(self.node)
         if caller not in node.neighbours:
             raise RefusalError(Reason.NOT_NEIGHBOUR)
-        message = request.message.message(caller)
+        message = received(request.message, caller)
         with self.lock:
             if not self.journal.at - 1 <= message.round <= self.journal.at + 1:
                 raise RefusalError(Reason.OLD)

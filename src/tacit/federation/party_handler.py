@@ -31,7 +31,7 @@ from tacit.federation.protocol import (
     Shaped,
     Step,
 )
-from tacit.federation.site import Task, own_data, required
+from tacit.federation.site import Task, own_data, received, required
 from tacit.job.memory import check_as_they_are
 from tacit.plan import Plan
 from tacit.plan.budget import check_on_cluster
@@ -169,7 +169,7 @@ class PartyHandler:
 
     def answer(self, request: Answer) -> Answered:
         """One exchange: an answer is made once, kept, and sent again as it was where it is asked for again."""
-        party, message = required(self.party), request.message.message(COORDINATOR)
+        party, message = required(self.party), received(request.message, COORDINATOR)
         if message.kind in UNASKED:
             reply = party.answer(message)
             write_masks(self.task.folder, party.fingerprint)

@@ -28,6 +28,7 @@ from tacit.federation.protocol import (
     InterruptionError,
     Open,
     Opened,
+    Packet,
     Prepare,
     Put,
     Reason,
@@ -39,6 +40,7 @@ from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.files import write_text
+from tacit.types import Message
 
 PROBLEM = "problem.txt"
 Ask = Callable[[Sequence[str], Step], dict[str, Step]]
@@ -183,6 +185,20 @@ def required(value: Value | None) -> Value:
     if value is None:
         raise RefusalError(Reason.TURN)
     return value
+
+
+def received(packet: Packet, sender: str) -> Message:
+    """The message that another site sent.
+
+    Raises
+    ------
+    RefusalError
+        Where its arrays cannot be used: that is known from the message alone.
+    """
+    try:
+        return packet.message(sender)
+    except RunError as error:
+        raise RefusalError(Reason.MESSAGE, str(error)) from error
 
 
 def plan_print(plan: Plan | GraphPlan) -> str:
