@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.audit.graph.scene import honest_nodes
 from tacit.audit.harness.play import Command, play_commands, play_sites
-from tacit.audit.harness.recording import Compared, Difference, Recording, compare
+from tacit.audit.harness.recording import Compared, Difference, Recording, compare, sent_twice
 from tacit.audit.harness.tape import Tape
 from tacit.audit.harness.world import Protected, World, neighbours, plan_of, protected_parties
 from tacit.errors import RunError
@@ -197,9 +197,8 @@ class _Pairs:
             _compare_releases(again, compared)
             seen = self._seen(kind, compared)
             found.add(Found(compared.comparisons, compared.steps, 1, {kind}, seen, self._ratio(again)))
-        for fault in tape.faults:
-            twice = Compared(differences=[Difference("releases", "", fault, "once", "twice")])
-            found.differences += self._seen("none", twice)
+        again_sent = sent_twice(first)
+        found.add(Found(again_sent.comparisons, differences=self._seen("the same data", again_sent)))
         return found
 
     def _neighbours(self) -> list[tuple[str, World]]:

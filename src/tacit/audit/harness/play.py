@@ -18,7 +18,7 @@ import numpy as np
 from tacit.audit.harness.carrier import Carrier
 from tacit.audit.harness.coins import fixed_coins
 from tacit.audit.harness.pace import steady_pace
-from tacit.audit.harness.recording import Recording, add_files
+from tacit.audit.harness.recording import MESSAGES, Recording, add_files
 from tacit.audit.harness.tape import Tape, on_tape
 from tacit.audit.harness.world import World
 from tacit.federation.score_handler import Request
@@ -71,7 +71,7 @@ def play_sites(
             record.add("outcome", "training", carrier.live(world.text(), RUN))
             if predict:
                 request = Request(RUN, world.job.names).to_toml()
-                record.predicting = True
+                record.predicting, carrier.victim = True, None  # scores are answered once: after a restart, not again
                 record.add("outcome", "prediction", carrier.live(request, PREDICTION))
         except Exception as error:
             record.add("outcome", "", f"{type(error).__name__}: {error}")
@@ -193,7 +193,7 @@ def _listening(record: Recording) -> Any:
         arrays = dict(message.arrays)
         sent = {name: np.zeros_like(array) for name, array in arrays.items()} if record.predicting else arrays
         said = {"kind": message.kind, "arrays": sent}
-        record.add(f"message of {message.sender}", f"{message.kind} {message.round}", said)
+        record.add(f"{MESSAGES}{message.sender}", f"{message.kind} {message.round}", said)
         return message
 
     return listened

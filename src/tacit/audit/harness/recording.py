@@ -17,6 +17,7 @@ import numpy as np
 from tacit.federation.protocol import ORIGINS
 
 CLOCKS = frozenset({"seconds", "at"})  # what whoever writes a file measures by his own clock
+MESSAGES, MASKED = "message of ", "<u8"  # words under masks are unsigned
 SHOWN = 60  # characters of a value in a report
 MOST = 1000  # differences that are kept
 
@@ -106,6 +107,20 @@ def compare(first: Recording, second: Recording) -> Compared:
         if len(here) != len(there):
             left = (here if len(here) > len(there) else there)[min(len(here), len(there))]
             found.differences.append(Difference(channel, left.step, "the number", str(len(here)), str(len(there))))
+    return found
+
+
+def sent_twice(record: Recording) -> Compared:
+    """Compare messages that were sent again after a restart with those of the first time; masks are drawn anew."""
+    found = Compared()
+    for channel, items in record.channels.items():
+        if not channel.startswith(MESSAGES):
+            continue
+        first: dict[str, Item] = {}
+        for item in items:
+            before = first.setdefault(item.step, item)
+            if before is not item and not any(MASKED in str(leaf.value) for leaf in item.leaves):
+                _compare_items(f"{channel}, sent again", before, item, found)
     return found
 
 
