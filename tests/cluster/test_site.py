@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from tacit.data import cluster, cluster_rows
 from tacit.data.cluster import ClusterAddress, ClusterDataError, ClusterGoneError, connect
 from tacit.errors import RunError
+from tacit.federation.protocol import Shape, Shaped
 from tests.cluster.local import Pair
 from tests.federation.loopback import Loopback
 
@@ -59,8 +61,8 @@ def test_sites_train_the_same_model(files: dict[str, Path], tmp_path: Path, addr
             loop.sites[name].dask = ClusterAddress(address)
         loop.run(text())
     np.testing.assert_allclose(coefs(tmp_path / "there"), coefs(tmp_path / "here"), rtol=0, atol=1e-10)
-    sizes = [reply for _, name, step, _, reply in loop.carried if step == "shape" and name == "shop"]
-    assert sizes == [{"rows": 200, "columns": 4, "bytes": 0}]
+    sizes = [one.answered for one in loop.carried if isinstance(one.asked, Shape) and one.name == "shop"]
+    assert sizes == [Shaped(rows=200, columns=4)]
 
 
 REFUSED = {
@@ -76,8 +78,9 @@ def test_what_does_not_go_with_a_cluster_is_refused(
     job, expected = REFUSED[name]
     loop = Loopback(files, tmp_path / "there")
     loop.sites["shop"].dask = ClusterAddress(address)
-    with connect(ClusterAddress(address)), pytest.raises(RunError, match=expected):
+    with connect(ClusterAddress(address)), pytest.raises(RunError, match="'shop': it stopped"):
         loop.run(job)
+    assert re.search(expected, (tmp_path / "there/shop/run-00000001/problem.txt").read_text())
 
 
 def test_a_cluster_that_is_gone_is_told_at_home_alone(
@@ -86,7 +89,7 @@ def test_a_cluster_that_is_gone_is_told_at_home_alone(
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.5)
     loop, problem = Loopback(files, tmp_path), tmp_path / "shop" / "run-00000001" / "problem.txt"
     loop.sites["shop"].dask = ClusterAddress("tcp://127.0.0.1:9")
-    with pytest.raises(RunError, match="cannot use its own data"):
+    with pytest.raises(RunError, match="'shop': it stopped"):
         loop.run(text())
     assert "127.0.0.1" not in str(loop.carried)
     assert "cannot reach the Dask scheduler at tcp://127.0.0.1:9" in problem.read_text()
@@ -97,6 +100,14 @@ def test_a_cluster_that_is_gone_is_told_at_home_alone(
 
 @pytest.mark.parametrize("kind", [ClusterDataError, ClusterGoneError])
 def test_what_a_worker_says_of_rows_stays_at_home(files: dict[str, Path], tmp_path: Path, kind: Any) -> None:
-    site = Loopback(files, tmp_path).sites["bank"]
-    assert "row 3" not in site.told(kind("column is infinite in row 3"))
-    assert site.told(RunError("the job has no row 3")) == "the job has no row 3"
+    loop = Loopback(files, tmp_path)
+
+    def fail(*_: object) -> None:
+        raise kind("column is infinite in row 3")
+
+    loop.sites["shop"].gate.allow_preparing = lambda *_, **__: fail()  # type: ignore[method-assign]
+    with pytest.raises(RunError, match="'shop': it stopped") as caught:
+        loop.run(text())
+    assert "row 3" not in str(caught.value)
+    assert not any(b"row 3" in one.reply for one in loop.carried)
+    assert "row 3" in (tmp_path / "shop/run-00000001/problem.txt").read_text()

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tacit.federation.once import KEPT, Once
+from tacit.federation.protocol import Reason, Refused, encode
 
 
 def test_the_same_number_is_done_once_and_answered_alike() -> None:
@@ -41,8 +42,8 @@ def test_a_question_that_comes_while_it_is_being_done_waits_for_the_answer() -> 
 def test_a_question_that_is_long_over_is_not_done() -> None:
     once = Once()
     for number in range(1, KEPT + 2):
-        once.do("bank", number, dict)
-    assert "old message" in once.do("bank", 1, lambda: pytest.fail("it was done"))["error"]
+        once.do("bank", number, bytes)
+    assert once.do("bank", 1, lambda: pytest.fail("it was done")) == encode(Refused(reason=Reason.OLD))
 
 
 def test_what_went_wrong_goes_wrong_for_whoever_waits() -> None:

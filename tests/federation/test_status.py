@@ -14,6 +14,7 @@ from tacit.cli.main import main
 from tacit.federation.consent import PENDING
 from tacit.federation.kit import Kit
 from tacit.federation.outcome import write_outcome, write_progress
+from tacit.federation.protocol import Answer, Done, Numbers, Open, Packet, Reason, Refused, Step
 from tacit.federation.status import status_of
 from tacit.federation.step_log import log_step
 from tacit.runtime.files import write_json
@@ -32,8 +33,8 @@ def test_a_party_sees_its_runs_budget_and_problems(
     loop.run(job_text(files, "flare"))
     shutil.copytree(tmp_path / "sites/party0/run-00000001", shop.jobs / "run-00000001")
 
-    def stop(caller: str, name: str, step: str, payload: dict) -> None:
-        if step == "answer" and payload["message"]["round"] == 3:
+    def stop(caller: str, name: str, request: Step) -> None:
+        if isinstance(request, Answer) and request.message.round == 3:
             raise ConnectionError
 
     loop.disturb = stop
@@ -81,12 +82,13 @@ def test_the_server_sees_rounds_and_refusals(kit: Callable[[str], Kit]) -> None:
 
 def test_the_log_of_steps_holds_sizes_and_no_values(kit: Callable[[str], Kit]) -> None:
     shop = kit("shop")
-    message = {"message": {"round": 3, "arrays": {"share": np.full(10, 0.123456789)}}}
-    log_step(shop, "answer", "bank", message, {"message": {"arrays": {"share": np.full(20, 0.5)}}}, 0.25)
-    log_step(shop, "open", "bank", {"job": "secret words"}, {"error": "id 7 twice"}, 0.5)
+    asked = Answer(message=Packet(3, "step", {"share": Numbers.of(np.full(10, 0.123456789))}))
+    log_step(shop, asked, Done(), "bank", 80, 160, 0.25)
+    opening = Open(run="run-00000001", job="secret words", version="1")
+    log_step(shop, opening, Refused(reason=Reason.JOB), "bank", 12, 4, 0.5)
     lines = [json.loads(line) for line in (shop.logs / "steps.jsonl").read_text().splitlines()]
     assert [(one["number"], one["bytes_in"], one["bytes_out"], one["refused"]) for one in lines] == [
         (3, 80, 160, False),
-        (None, 0, 0, True),
+        (None, 12, 4, True),
     ]
-    assert not any(word in (shop.logs / "steps.jsonl").read_text() for word in ("0.123", "secret", "id 7"))
+    assert not any(word in (shop.logs / "steps.jsonl").read_text() for word in ("0.123", "secret"))

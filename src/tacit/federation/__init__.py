@@ -2,14 +2,18 @@
 
 | file | holds |
 |---|---|
-| kit.py, project.py, pages.py | the kit of each organisation, made by `tacit federation init` |
-| policy.py, processes.py | what a site lets in, and its process |
+| protocol.py | every request and reply between sites, field by field, and why each field may leave |
+| identity.py, members.py, channel.py | a party's own keys, those of the others, and what seals every payload |
 | site.py | `Site`: what one organisation does when it is asked, whoever carries the messages |
-| party_work.py, node_work.py | its part in a feature split and in a sample split |
-| lead.py, graph_lead.py | what the site that leads a job does besides |
-| own_data.py, parts.py | a site's own rows, and its own part of the model |
-| journal.py, wire.py | what a site has answered, kept; messages as plain values, read without trust |
-| budget.py, consent.py, spending.py | what a party may spend over all jobs, and its yes to each |
+| party_handler.py, node_handler.py, score_handler.py | its part in a feature split, a sample split, a prediction |
+| lead.py, graph_lead.py, score_lead.py | what the site that leads does besides |
+| handlers.py | from the text of a job to its handler and its lead |
+| matching.py, own_data.py, parts.py | a site's common rows, its own data, its own part of the model |
+| journal.py, shelf.py, once.py | what a site has answered, kept and given again as it was |
+| consent.py, gate.py, budget.py, spending.py | a party's yes in stages, and what it may spend over all jobs |
 | driver.py, outcome.py | sees a job through, and how it ended |
+| kit.py, project.py, pages.py | the kit of each organisation, made by `tacit federation init` |
+| policy.py, processes.py | what FLARE's process of a site may do, and the process |
 | flare.py | NVIDIA FLARE as the carrier |
+| loopback.py | sites in one process, for tests and for `tacit audit` |
 """

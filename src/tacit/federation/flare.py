@@ -164,9 +164,10 @@ def _handled(site: Site, content: bytes, caller: str) -> bytes:
     except RunError:
         return encode(Refused(reason=Reason.MESSAGE))
     began = time.perf_counter()
-    reply = encode(site.handle(request, caller))
-    log_step(Kit.from_environment(), request, caller, len(content), len(reply), time.perf_counter() - began)
-    return reply
+    reply = site.handle(request, caller)
+    packed, seconds = encode(reply), time.perf_counter() - began
+    log_step(Kit.from_environment(), request, reply, caller, len(content), len(packed), seconds)
+    return packed
 
 
 def _import_early() -> None:

@@ -7,13 +7,13 @@ import os
 import time
 
 from tacit.federation.kit import Kit
-from tacit.federation.protocol import Answer, Play, Put, Resend, Step
+from tacit.federation.protocol import Answer, Play, Put, Refused, Resend, Step
 
 STEPS = "steps.jsonl"
 MOST_BYTES = 20 * 1024 * 1024
 
 
-def log_step(kit: Kit, request: Step, caller: str, bytes_in: int, bytes_out: int, seconds: float) -> None:
+def log_step(kit: Kit, request: Step, reply: Step, caller: str, bytes_in: int, bytes_out: int, seconds: float) -> None:
     """Add a line; a log that cannot be written stops nothing."""
     record = {
         "at": round(time.time(), 3),
@@ -23,6 +23,7 @@ def log_step(kit: Kit, request: Step, caller: str, bytes_in: int, bytes_out: int
         "seconds": round(seconds, 4),
         "bytes_in": bytes_in,
         "bytes_out": bytes_out,
+        "refused": isinstance(reply, Refused),
     }
     path = kit.logs / STEPS
     try:
