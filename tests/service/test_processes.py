@@ -140,7 +140,7 @@ def test_certificates_let_in_whom_they_were_made_for(company: Company, capsys: p
     code, out, err = call(capsys, *words, "--cert", good.client, "--key", good.client_key)
     assert (code, len(out.splitlines())) == (0, ROWS + 1), err
     answered = (company.folder / "shop.log").read_text()
-    assert '"caller": "certificate"' in answered
+    assert '"caller": "certificate CN=client"' in answered
     for extra in ((), ("--cert", stranger.client, "--key", stranger.client_key)):
         code, out, err = call(capsys, *words, *extra)
         assert (code, out) == (1, "")
