@@ -123,8 +123,8 @@ class Door:
 def caller_of(certificate: x509.Certificate) -> str:
     """The name of whoever shows this certificate: its subject, so that it stays when the certificate is renewed.
 
-    An authority that gives one subject to two callers makes them one caller. A certificate without a subject is known by
-    its fingerprint.
+    An authority that gives one subject to two callers makes them one caller. A certificate without a subject is known
+    by its fingerprint.
     """
     subject = certificate.subject.rfc4514_string() or certificate.fingerprint(SHA256()).hex()
     return f"{BY_CERTIFICATE} {subject}"

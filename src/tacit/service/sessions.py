@@ -1,4 +1,4 @@
-"""Sessions: the keys that some parties agree on for a while, in memory alone, few of each caller, for a limited time."""
+"""Sessions: the keys that some parties agree on, in memory alone, few of each caller, for a while."""
 
 from __future__ import annotations
 
