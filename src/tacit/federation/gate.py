@@ -20,7 +20,7 @@ class SiteGate:
     def __init__(self, kit: Kit) -> None:
         self.kit, self.settings = kit, kit.settings()
         limits, allow = read_limits(self.settings)
-        self.book = BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow)
+        self.book = BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow, runs=kit.jobs)
 
     def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str) -> None:
         """Show the job, wait for a yes, and take its cost down before anything leaves; a run that goes on counts once.
