@@ -58,7 +58,7 @@ JOBS = {
     "star": DrillJob(
         7,
         2,
-        0.4,
+        0.1,
         "secure_aggregation = true\n",
         "[graph]\nkind = 'star'\n" + NOISE + AS_THEY_ARE,
         samples=True,

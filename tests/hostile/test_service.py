@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
+import math
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +18,14 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 
-from tacit.service import guard
+from tacit.errors import RunError
+from tacit.service import asking, guard
 from tacit.service.access import Door, Tokens
 from tacit.service.app import make_app
+from tacit.service.calling import Line
 from tacit.service.connections import Connections
 from tacit.service.refusals import RefusedError
+from tacit.service.wire import ModelCard, Scores
 from tests.service.certificates import make_certificates
 from tests.service.company import IDS, TOKEN, Company, secret_file
 from tests.service.conftest import company, trained  # noqa: F401
@@ -304,3 +310,51 @@ def test_what_is_refused_is_told_without_raw_control_characters(clients: dict[st
     refused = clients["shop"].post("/v1/sessions", json=opening)
     assert refused.status_code == 403
     assert refused.json()["detail"].isprintable()
+
+
+# ---------------------------------------------------------------- a party that answers with nonsense
+
+
+@pytest.mark.parametrize("score", [1e300, -1e100, 2.0**51, math.inf, math.nan])
+def test_a_huge_score_of_a_party_that_answers_alone_is_refused(score: float) -> None:
+    with pytest.raises(RunError, match="shop did not answer with 2 scores"):
+        asking._plain(Scores.model_construct(party="shop", number=0, scores=[0.0, score]), 2)
+
+
+def endless(head: bytes, part: bytes, pause: float) -> tuple[str, threading.Thread, socket.socket]:
+    """A party whose answer never ends."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        link, _ = listening.accept()
+        with link, contextlib.suppress(OSError):
+            link.recv(2**16)
+            link.sendall(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n")
+            while True:
+                link.sendall(part)
+                time.sleep(pause)
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    return f"http://127.0.0.1:{listening.getsockname()[1]}", thread, listening
+
+
+PACKED = gzip.compress(b" " * 2**28)
+ANSWERS = {
+    "without end": (b"", b" " * 2**16, 0.0),
+    "slowly": (b"", b" ", 0.05),
+    "packed": (b"Content-Encoding: gzip\r\nContent-Length: %d\r\n" % len(PACKED), PACKED, 0.0),
+}
+
+
+@pytest.mark.parametrize("kind", list(ANSWERS))
+def test_an_answer_without_end_is_not_waited_for(kind: str) -> None:
+    url, thread, listening = endless(*ANSWERS[kind])
+    line, start = Line("shop", url, seconds=1.0), time.monotonic()
+    with pytest.raises(RunError, match="is it this service"):
+        line.get("/v1/model", ModelCard)
+    assert time.monotonic() - start < 4
+    line.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    listening.close()
