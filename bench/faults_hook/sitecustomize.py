@@ -20,6 +20,8 @@ from types import ModuleType
 from typing import Any
 
 TARGET = "tacit.federation.flare"
+DISTURBED = ("answer", "play")  # the exchanges of a feature split, and the rounds of a sample split
+SLOWED = (*DISTURBED, "align")
 FOLDER = Path(os.environ.get("TACIT_DRILL", "."))
 
 
@@ -28,20 +30,22 @@ class Disturber:
 
     def __init__(self, original: Any) -> None:
         self.original, self.lock = original, threading.Lock()
-        self.old: tuple[str, int, dict[str, Any], Any] | None = None
+        self.old: tuple[str, int, str, dict[str, Any], Any] | None = None
 
     def ask(self, member: Any, name: str, step: str, payload: dict[str, Any]) -> Any:
-        if step != "answer":
+        if step not in SLOWED:
             return self.original(member, name, step, payload)
         pace = FOLDER / "pace"
         if pace.exists():
             time.sleep(float(pace.read_text()))
+        if step not in DISTURBED:
+            return self.original(member, name, step, payload)
         with self.lock:  # the others of this exchange wait: one is disturbed at a time
             kind = self._armed(name)
             if kind == "duplicated":
-                return self._twice(member, name, payload)
+                return self._twice(member, name, step, payload)
             if kind == "reordered":
-                return self._remember(member, name, payload)
+                return self._remember(member, name, step, payload)
             reply = self.original(member, name, step, payload)
             if self.old is not None and self.old[0] == name:
                 self._send_old(member, *self.old)
@@ -58,34 +62,35 @@ class Disturber:
         (FOLDER / "arm").unlink()
         return kind
 
-    def _twice(self, member: Any, name: str, payload: dict[str, Any]) -> Any:
+    def _twice(self, member: Any, name: str, step: str, payload: dict[str, Any]) -> Any:
         """The same message twice at once, and once more as a new question."""
         number = next(member._numbers[name])
         with ThreadPoolExecutor(2) as pool:
-            first, second = pool.map(lambda _: take(member, name, number, payload), range(2))
-        third = self.original(member, name, "answer", payload)
-        written("duplicated", plain(first) == plain(second) == plain(third), "" if "message" in first else str(first))
+            first, second = pool.map(lambda _: take(member, name, number, step, payload), range(2))
+        third = self.original(member, name, step, payload)
+        said = str(first) if "error" in first or "fault" in first else ""
+        written("duplicated", plain(first) == plain(second) == plain(third), said)
         return first
 
-    def _remember(self, member: Any, name: str, payload: dict[str, Any]) -> Any:
+    def _remember(self, member: Any, name: str, step: str, payload: dict[str, Any]) -> Any:
         number = next(member._numbers[name])
-        reply = take(member, name, number, payload)
-        self.old = (name, number, payload, reply)
+        reply = take(member, name, number, step, payload)
+        self.old = (name, number, step, payload, reply)
         return reply
 
-    def _send_old(self, member: Any, name: str, number: int, payload: dict[str, Any], reply: Any) -> None:
+    def _send_old(self, member: Any, name: str, number: int, step: str, payload: dict[str, Any], reply: Any) -> None:
         """A message of the exchange before, after the new one: as it was, and as a new question."""
-        again = take(member, name, number, payload)
-        asked = self.original(member, name, "answer", payload)
+        again = take(member, name, number, step, payload)
+        asked = self.original(member, name, step, payload)
         fine = plain(again) == plain(reply) and "old message" in str(asked.get("error"))
         written("reordered", fine, str(asked.get("error")))
 
 
-def take(member: Any, name: str, number: int, payload: dict[str, Any]) -> Any:
+def take(member: Any, name: str, number: int, step: str, payload: dict[str, Any]) -> Any:
     from tacit.federation.wire import pack, unpack
 
     call = member._proxies[name](timeout=60.0, secure=True)
-    return unpack(call.take(number=number, step="answer", payload=pack(payload)))
+    return unpack(call.take(number=number, step=step, payload=pack(payload)))
 
 
 def plain(reply: dict[str, Any]) -> Any:

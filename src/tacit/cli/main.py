@@ -32,6 +32,7 @@ from tacit.cli import (
     verify,
     watch,
 )
+from tacit.data.terminal import plain_streams
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -132,6 +133,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    with plain_streams():
+        return _guarded(arguments)
+
+
+def _guarded(arguments: list[str]) -> int:
+    """Run a verb, and say what went wrong."""
     try:
         code = _run(arguments)
         sys.stdout.flush()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tacit.data.terminal import raw
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,8 +87,9 @@ def write_predictions(out: str | None, predictions: Predictions) -> None:
     from tacit.runtime.predictions_file import csv_text
 
     if out is None:
+        file = sys.stdout if sys.stdout.isatty() else raw(sys.stdout)  # ids in a file are as they were
         for text in csv_text(predictions):
-            sys.stdout.write(text)
+            file.write(text)
     else:
         _write(Path(out), predictions)
         print(f"{plural(len(predictions.score), 'prediction')} in {out}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tacit.cli.wording import tell
+from tacit.data.terminal import raw
 from tacit.data.wording import listing
 from tacit.errors import InputError, RunError
 
@@ -112,7 +114,7 @@ def shown(visible: bool) -> Iterator[Callable[[int, float], None]]:
     """Yield what shows the rounds of the run, where somebody looks."""
     from rich.console import Console
 
-    console = Console(stderr=True)
+    console = Console(file=raw(sys.stderr))
     if not visible or not console.is_terminal:
         yield lambda round_, seconds: None
         return

@@ -105,9 +105,18 @@ def status_of(kit: Kit) -> Status:
     return Status(kit, running(kit), kit.certificate.days, tuple(_runs(kit)), spent, releases)
 
 
-def _spent(kit: Kit) -> tuple[tuple[tuple[str, float, float, float], ...], int]:
+def count_again(kit: Kit) -> list[str]:
+    """Count as spent what the runs' folders say and an older ledger has forgotten; return these runs."""
+    return _book(kit).count_again()
+
+
+def _book(kit: Kit) -> BudgetBook:
     limits, allow = read_limits(kit.settings())
-    book = BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow)
+    return BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow, runs=kit.jobs)
+
+
+def _spent(kit: Kit) -> tuple[tuple[tuple[str, float, float, float], ...], int]:
+    book = _book(kit)
     spent = tuple(
         (one.unit, one.limit.epsilon, one.limit.delta, one.before) for one in book.standings(dict.fromkeys(UNITS, ()))
     )
