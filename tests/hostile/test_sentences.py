@@ -370,10 +370,11 @@ def test_an_old_copy_of_the_books_is_never_recommended(tmp_path: Path) -> None:
     messages = []
     ledger = tmp_path / "ledger.json"
     book = BudgetBook(ledger, {"record": Limit(epsilon=3, delta=1e-6)}, party="phone")
-    book.reserve("job", dict.fromkeys(UNITS, (GaussianRelease(0.1, 1.0),)))
+    job = dict.fromkeys(UNITS, (GaussianRelease(0.1, 1.0),))
+    book.reserve("job", job)
     ledger.write_text(ledger.read_text().replace('"job"', '"jub"'))
     with pytest.raises(TacitError) as refused:
-        BudgetBook(ledger, {"record": Limit(epsilon=3, delta=1e-6)}, party="phone").reserve("next", {})
+        BudgetBook(ledger, {"record": Limit(epsilon=3, delta=1e-6)}, party="phone").reserve("next", job)
     messages.append(str(refused.value))
     path = tmp_path / "releases.jsonl"
     releases = ReleaseJournal(path)

@@ -118,7 +118,7 @@ class LedgerFile:
 
     def _damaged(self, reason: str) -> InputError:
         return InputError(
-            f"{self.party}: cannot use the budget ledger {show_path(self.path)}: {reason}; count the whole budget of "
+            f"{self.party}: cannot use the budget ledger {show_path(self.path)}: {reason.partition(": give ")[0]}; count the whole budget of "
             "these rows as spent, and do not put an old copy back; rows of no earlier job may begin in a new folder"
         )
 

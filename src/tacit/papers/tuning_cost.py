@@ -1,4 +1,4 @@
-"""What it costs to choose alpha on private rows: all runs that were tried compose with one at the largest alpha allowed.
+"""What it costs to choose alpha on private rows: all runs tried compose with one at the largest alpha allowed.
 
 Choosing alpha from losses of private rows is a release. Every run that was tried sent models about the same rows, and
 the losses that were compared say more. The run that is kept then has an alpha that depends on what these released, so

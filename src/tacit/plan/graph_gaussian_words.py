@@ -77,7 +77,6 @@ def _does_not_cover(
 ) -> tuple[str, ...]:
     missing = [
         "how many rows each node has: it is public here",
-        "a run that stops with an error: that it stopped, and where, may depend on the rows",
         OTHER_RUNS,
     ]
     if privacy.unit == "record":

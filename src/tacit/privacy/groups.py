@@ -7,8 +7,8 @@
 | randomized response | one symbol of the row | k symbols, each with its own epsilon |
 | bucketed response | mu-GDP, then one symbol | k mu-GDP, then k symbols |
 
-Epsilon at a fixed delta grows faster than k: with Gaussian noise, 10 rows at epsilon 4 and delta 1e-5 have epsilon 81.5,
-not 40. The proof is docs/proofs/composition.md, theorem 8.
+Epsilon at a fixed delta grows faster than k: with Gaussian noise, 10 rows at epsilon 4 and delta 1e-5 have epsilon
+81.41, not 40. The proof is docs/proofs/composition.md, theorem 8.
 """
 
 from __future__ import annotations
