@@ -70,7 +70,8 @@ def _person(
 
 
 def _covers(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
-    rows = [f"the rows of {_listed(sizes.others)}: what each gives out is the outcome of one private fit"]
+    bit = "" if settings.refit is None else ", and one randomized bit for each row"
+    rows = [f"the rows of {_listed(sizes.others)}: what each gives out is the outcome of one private fit{bit}"]
     if settings.response is not None:
         rows.append(f"the rows and labels of {sizes.holder}: a private fit, and one randomized symbol for each row")
     elif settings.label_epsilon is not None:

@@ -168,8 +168,8 @@ def _broken(node: NodeBounds, alpha: float, round_: int, privacy: Privacy) -> No
     factor = 2 + 2 * node.penalty * node.degree / node.ridge
     return NotPrivate(
         f"the last round at {node.name} reads the model without noise: noises of neighbouring data differ by up to "
-        f"{factor:.4g} times the largest gradient of a row, where the paper has 2: no epsilon is proven for it, and the "
-        f"stated {alpha:.4g} is not",
+        f"{factor:.4g} times the largest gradient of a row, where the paper has 2: no epsilon is proven for it, and "
+        f"the stated {alpha:.4g} is not",
         released="the last model",
         party=node.name,
         round=round_,
