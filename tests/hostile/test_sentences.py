@@ -61,7 +61,7 @@ def test_k_rows_are_k_mu_and_not_k_epsilon(rows: int, stated: float) -> None:
     assert found == pytest.approx(stated, rel=1e-4)
     assert gaussian_delta(rows * one.mu, found) == pytest.approx(DELTA, rel=1e-3)
     # a sum in which all rows of a person move the same way reaches it: with "their epsilons add up", delta is broken
-    assert gaussian_delta(rows * one.mu, rows * 4.0) > 1.8 * DELTA
+    assert gaussian_delta(rows * one.mu, rows * 4.0) > (0.5 if rows == 10 else 10 * DELTA)
     assert found > rows * 4.0
 
 

@@ -2,7 +2,7 @@
 
 Choosing alpha from losses of private rows is a release. Every run that was tried sent models about the same rows, and
 the losses that were compared say more. The run that is kept then has an alpha that depends on what these released, so
-that its own epsilon is not fixed beforehand: counted at the chosen alpha, the stated delta can be exceeded (1.76 times
+that its own epsilon is not fixed beforehand: counted at the chosen alpha, the stated delta can be exceeded (1.75 times
 in the test). What holds is the cost at the largest alpha that could have been chosen, whichever was
 (docs/proofs/composition.md, section 3b). A choice on public or generated rows costs nothing.
 """

@@ -1,4 +1,4 @@
-"""From a job and public sizes to its plan: the same at every site, whoever makes it."""
+"""From a job and public sizes to its plan: the same at every site."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ BROADCASTS = (
     "said of the coordinator above holds for any party"
 )
 ASSUMED = (
-    "masks: at least two parties follow the protocol and do not pool what they know; the coordinator need not follow it, "
+    "masks: at least two parties follow the protocol and do not pool what they know; the coordinator need not, "
     "as what it sends to each party is bound into the masks",
     "masks: the public keys that the coordinator passes on are genuine (people compare the fingerprint of the masks)",
     "masks: each party runs where only it can look; the person who runs several in one process sees what they hold",
