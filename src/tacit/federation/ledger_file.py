@@ -117,10 +117,9 @@ class LedgerFile:
         sync_folder(self.path.parent)
 
     def _damaged(self, reason: str) -> InputError:
-        what = reason.partition(": give ")[0]  # "give the file as it was written" is no way out here
         return InputError(
-            f"{self.party}: cannot use the budget ledger {show_path(self.path)}: {what}; count the whole budget of "
-            "these rows as spent, and do not put an old copy back; rows of no earlier job may begin in a new folder"
+            f"{self.party}: cannot use the budget ledger {show_path(self.path)}: {reason}; restore it from a backup, "
+            "as no job is taken without knowing what was spent"
         )
 
 

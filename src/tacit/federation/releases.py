@@ -10,8 +10,6 @@ from tacit.data.wording import one_line, show
 from tacit.errors import FaultError, InputError, RunError
 from tacit.runtime.files import show_path
 
-LOST = "count the whole budget of these rows as spent, and do not put an old copy back"
-
 
 class ReleaseJournal:
     """Lines of {"job", "release", "digest"}; each release of a job occurs once.
@@ -57,11 +55,11 @@ class ReleaseJournal:
         """What was added since the last reading, here or by another process."""
         if not self.path.exists():
             if self._end:
-                raise InputError(f"{show_path(self.path)} is missing, though releases were recorded: {LOST}")
+                raise InputError(f"{show_path(self.path)} is missing, though releases were recorded: restore the file")
             return b""
         with self.path.open("rb") as file:
             if os.fstat(file.fileno()).st_size < self._end:
-                raise InputError(f"{show_path(self.path)} is shorter than it was: {LOST}")
+                raise InputError(f"{show_path(self.path)} is shorter than it was: restore the file")
             file.seek(self._end)
             return file.read()
 
@@ -110,7 +108,7 @@ class ReleaseJournal:
         return job, release, digest
 
     def _damaged(self, number: int, reason: str) -> InputError:
-        return InputError(f"line {number} of {show_path(self.path)} was changed ({reason}): {LOST}")
+        return InputError(f"line {number} of {show_path(self.path)} was changed ({reason}): restore the file")
 
 
 def sync_folder(folder: Path) -> None:
