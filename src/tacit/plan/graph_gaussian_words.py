@@ -77,6 +77,7 @@ def _does_not_cover(
 ) -> tuple[str, ...]:
     missing = [
         "how many rows each node has: it is public here",
+        "how long a node takes for a round",
         OTHER_RUNS,
     ]
     if privacy.unit == "record":
