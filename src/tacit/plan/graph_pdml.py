@@ -43,6 +43,10 @@ CONTRIBUTORS = (
     "each contributor randomizes their own label before the node gets it: in a run on labels that a node already "
     "holds, its software does so for them, and the node itself is not kept from the true ones"
 )
+RANDOMIZED_LABELS = (
+    "the labels of the rows trained on, against everybody and for ever: each was randomized once, and the messages and "
+    "the model were made from the randomized ones alone"
+)
 THEOREM = "decaying noise on models (docs/proofs/pdml.md, theorem 2)"
 
 
@@ -223,7 +227,7 @@ def _said(epsilons: Mapping[str, Sequence[float]]) -> str:
 
 
 def _covers(records: bool, rounds: int, before: bool) -> list[str]:
-    dropped = "the labels, against everybody and for ever: each was randomized once, and the true ones were dropped"
+    dropped = RANDOMIZED_LABELS
     covered = [COVERED if before else dropped]
     if records:
         covered.append(
