@@ -18,6 +18,7 @@ from tacit.algorithms.gram.party import BITS, fit_from_arrays, fit_to_arrays, fl
 from tacit.algorithms.gram.refit import loss_beside
 from tacit.algorithms.gram.settings import BEND_AT, CONSTANT, FOLDS, GramSettings
 from tacit.algorithms.gram.targets import Half, label_weight, levels_of
+from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
 from tacit.types import Arrays, Vector
 
@@ -195,8 +196,7 @@ class GramHolder:
         scale = self.settings.damping * self.scale
         parts = {name: _part(fit, scale) for name, fit in self.fits.items()}
         if self.settings.own_exact:  # it stays with the label holder, and so do predictions
-            exact = fit_alone(self.problem, self.block, self.labels, self.methods)
-            own: dict[str, Any] = {"coef": exact.coef, "offset": -exact.intercept}
+            own: dict[str, Any] = self._exact_part()
         elif isinstance(self.own, PrivateFit):
             own = _part(self.own, 1.0)
         else:
@@ -205,6 +205,20 @@ class GramHolder:
         if self._bent and not self.refitted and self.settings.response is None:
             own["bend"] = sum(float(fit.side[1]) for fit in self.fits.values()) / BEND_AT
         return {**parts, self.settings.holder: own}
+
+    def _exact_part(self) -> dict[str, Any]:
+        """The label holder's own exact fit to its true labels.
+
+        Where its rows are protected too they are clipped as in its private fit: what the others add was fitted beside
+        scores of clipped rows, and one long row must neither bend the fit nor stop the run.
+        """
+        if not isinstance(self.own, PrivateFit):
+            exact = fit_alone(self.problem, self.block, self.labels, self.methods)
+            return {"coef": exact.coef, "offset": -exact.intercept}
+        clip = _sparse_clip(self.own.clip) if self.block.is_sparse else self.own.clip
+        exact = fit_alone(self.problem, Block(clip.apply(self.block).matrix()), self.labels, self.methods)
+        centred = 0.0 if clip.centre is None else float(clip.centre @ exact.coef)
+        return {"coef": exact.coef, "offset": centred - exact.intercept, "clip": clip}
 
     def closing(self) -> Arrays:
         """Nothing more is sent."""
@@ -244,6 +258,12 @@ def _part(fit: PrivateFit, scale: float) -> dict[str, Any]:
     assert fit.clip.centre is not None
     coef = scale * fit.coef
     return {"coef": coef, "offset": float(fit.clip.centre @ coef), "clip": fit.clip}
+
+
+def _sparse_clip(clip: RowClip) -> RowClip:
+    """A clip without a centre, under which sparse rows stay sparse; rows that the given one keeps whole stay whole."""
+    assert clip.centre is not None
+    return RowClip(min(clip.norm, float(np.linalg.norm(clip.centre)) + clip.radius))
 
 
 def _under(prefix: str, state: Arrays) -> Arrays:

@@ -1,0 +1,1 @@
+"""Attacks, and what is said to users that must not be wrong."""
