@@ -29,8 +29,8 @@ def heavy(seed: int = 0) -> tuple[Vector, Vector, Vector]:
 
 def train(own: object, other: Vector, labels: Vector, predictions: str) -> RunResult:
     plan = make_plan(
-        loss="logistic", penalty="l2", alpha=1e-4, fit_intercept=True, method="auto", rho="auto", max_rounds=10, tol=1e-6,
-        privacy=Privacy(epsilon=4.0, protect="everyone", row_norm=3.0, predictions=predictions, noise_seed=1),
+        loss="logistic", penalty="l2", alpha=1e-4, fit_intercept=True, method="auto", rho="auto", max_rounds=10,
+        tol=1e-6, privacy=Privacy(epsilon=4.0, protect="everyone", row_norm=3.0, predictions=predictions, noise_seed=1),
         party_names=("bank", "shop"), rows=len(labels), input_bytes=0, columns=(4, 3),
     )  # fmt: skip
     return Run(plan, [Shard("bank", own), Shard("shop", other)], labels).go()

@@ -16,8 +16,8 @@ from tacit.types import Matrix, Shard, Vector
 class PartyModel:
     """One party's part of the model.
 
-    Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Where `clip` is given, the
-    row is clipped first; `constant` is what is then left of the offset beside the centre of the clip.
+    Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Where `clip` is given,
+    the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip.
     """
 
     name: str
