@@ -1,1 +1,0 @@
-"""Attacks, and what is said to users that must not be wrong."""
