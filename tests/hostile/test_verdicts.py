@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tacit.cli.main import main
@@ -66,3 +67,149 @@ def test_a_file_without_that_column_is_numbered(tmp_path: Path, tacit: Any) -> N
     said = tacit("predict", tmp_path / "run", tmp_path / "new.csv")
     assert said.out.startswith("row,score")
     assert "no id column" in tacit("explain", tmp_path / "run", tmp_path / "new.csv", "--id", "north1").err
+
+
+# --- joint, alone, pooled: the same chance for each --------------------------------------------------------
+
+
+def wide(files: Files, columns: int = 60) -> Files:
+    """Columns of noise at the shop: without a penalty they are learnt by heart."""
+    rng = np.random.default_rng(0)
+    files.shop |= {f"noise{number}": rng.normal(size=files.rows).tolist() for number in range(columns)}
+    files.job = "holdout = 0.3"
+    return files
+
+
+def evaluated(files: Files, tacit: Any, *options: str) -> tuple[dict[str, Any], Answer]:
+    run = files.folder / "run"
+    answer = tacit("train", files.write(), "--out", run, "--report", *options)
+    assert answer.code == 0, answer
+    return json.loads((run / "evaluation.json").read_text()), answer
+
+
+def test_other_models_are_chosen_by_the_same_search(files: Files, tacit: Any) -> None:
+    """They were trained with the default alpha, and pooling looked worse or better than the joint model."""
+    files = wide(files)
+    files.model = 'loss = "logistic"\n[search]\nalphas = [1.0, 0.1, 0.01, 0.0001]\nfolds = 4'
+    record, _ = evaluated(files, tacit)
+    models = {model["party"] or model["kind"]: model for model in record["models"]}
+    assert models["pooled"]["alpha"] == models["joint"]["alpha"] > 1e-4
+    for name, value in models["joint"]["measures"].items():
+        assert models["pooled"]["measures"][name] == pytest.approx(value, rel=5e-3), "the same problem in one place"
+    for party in ("bank", "shop"):
+        own = Files(files.folder)
+        wanted = {"bank": files.bank, "shop": files.shop | {"default": files.bank["default"]}}[party]
+        assert models[party]["alpha"] == searched_alone(own, wanted, files.model, tacit)
+    page = (files.folder / "run" / "report.html").read_text()
+    assert "chosen by the same search" in page
+    assert f"alpha = {models['joint']['alpha']:.4g}, chosen of 4 by cross-validation" in page
+
+
+def searched_alone(own: Files, table: dict[str, list[Any]], model: str, tacit: Any) -> float:
+    """The alpha that the party's own job takes, of the same rows with the same folds."""
+    lines = [",".join(table), *(",".join(str(value) for value in row) for row in zip(*table.values(), strict=True))]
+    (own.folder / "own.csv").write_text("\n".join(lines) + "\n")
+    job = own.folder / "own.toml"
+    job.write_text(
+        f'[job]\nname = "own"\nholdout = 0.3\n[model]\n{model}\n'
+        '[[party]]\nname = "own"\ndata = "own.csv"\nid = "customer"\nlabel = "default"\n'
+    )
+    run = own.folder / f"own{len(table)}"
+    assert tacit("train", job, "--out", run, "--quiet").code == 0
+    return float(json.loads((run / "search.json").read_text())["alpha"])
+
+
+def test_where_a_search_would_take_too_long_the_same_alpha_is_used_and_that_is_said(
+    files: Files, tacit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tacit.report.apart.MOST_SEARCHED", 100)
+    files.job, files.model = "holdout = 0.3", 'loss = "logistic"\n[search]\nalphas = [1.0, 0.1, 0.01]\nfolds = 3'
+    record, _ = evaluated(files, tacit)
+    assert {model["alpha"] for model in record["models"]} == {record["alpha"]}
+    assert "with the alpha that the search took for the joint model" in record["notes"][0]
+    page = (files.folder / "run" / "report.html").read_text()
+    assert record["notes"][0] in page
+    assert "chosen by the same search" not in page
+
+
+def test_a_joint_model_that_loses_to_the_label_holder_is_told_first(files: Files, tacit: Any) -> None:
+    """It lost, 0.197 against 0.066, and nothing said so."""
+    files = wide(files)
+    files.model = 'loss = "logistic"\nalpha = 1e-6'
+    record, answer = evaluated(files, tacit)
+    own = next(model for model in record["models"] if model["party"] == "bank")
+    assert own["joint_against_it"]["difference"] > 2 * own["joint_against_it"]["error"]
+    said = " ".join(answer.out.split())
+    assert said.startswith("verdict the joint model is WORSE than bank alone on 36 held-out rows: log loss")
+    assert "Choose the penalty by validation, with [search] in the job, or give a larger alpha than 1e-06" in said
+    page = (files.folder / "run" / "report.html").read_text()
+    body = page[page.index("<h1>") :]
+    assert 0 < body.index("The joint model is WORSE than bank alone") < body.index("trained one model together")
+
+
+def test_a_joint_model_that_wins_is_told_with_the_error_of_the_measurement(files: Files, tacit: Any) -> None:
+    files.job = "holdout = 0.3"
+    record, answer = evaluated(files, tacit)
+    against = next(model for model in record["models"] if model["party"] == "bank")["joint_against_it"]
+    said = " ".join(answer.out.split())
+    assert said.startswith("verdict the joint model is better than bank alone on 36 held-out rows")
+    assert f"standard error {against['error']:.2g}" in said
+    assert "WORSE" not in (files.folder / "run" / "report.html").read_text()
+
+
+def test_what_cannot_be_told_apart_is_no_gain(files: Files, tacit: Any) -> None:
+    rng = np.random.default_rng(1)
+    files.shop |= {f"s{number}": rng.normal(size=files.rows).tolist() for number in range(4)}
+    files.job = "holdout = 0.3"
+    _, answer = evaluated(files, tacit)
+    assert " ".join(answer.out.split()).startswith("verdict the joint model and bank alone cannot be told apart on 36")
+
+
+@pytest.mark.parametrize("privacy", [None, "epsilon = 3", 'epsilon = 3\nprotect = "everyone"'])
+def test_without_holdout_it_is_said_that_nothing_was_compared(files: Files, tacit: Any, privacy: str | None) -> None:
+    files.privacy = privacy
+    if privacy and "everyone" in privacy:
+        files.encode = 'scale = "none"'
+    _, answer = evaluated(files, tacit)
+    said = " ".join(answer.out.split())
+    assert said.startswith("verdict not compared with bank alone on new rows: no rows were held out. Add holdout = 0.2")
+
+
+def test_a_private_model_that_loses_is_told_what_would_help(files: Files, tacit: Any) -> None:
+    files.job, files.privacy = "holdout = 0.4", "epsilon = 0.05\nnoise_seed = 1\nrow_norm = 2000"
+    record, answer = evaluated(files, tacit)
+    said = " ".join(answer.out.split())
+    own = next(model for model in record["models"] if model["party"] == "bank")
+    if own["joint_against_it"]["difference"] > 2 * own["joint_against_it"]["error"]:
+        assert said.startswith("verdict the joint model is WORSE than bank alone")
+        assert "a row_norm nearer to the real rows" in said
+    else:
+        assert "cannot be told apart" in said.split("job credit", maxsplit=1)[0]
+
+
+def test_a_node_whose_own_model_is_better_is_named(tmp_path: Path, tacit: Any) -> None:
+    nodes = Nodes(tmp_path, rows=(400, 400, 400), job="holdout = 0.3", model='loss = "logistic"\nalpha = 1e-3')
+    other = {"yes": "no", "no": "yes"}
+    nodes.tables["north"]["ill"] = [other[label] for label in nodes.tables["north"]["ill"]]
+    answer = tacit("train", nodes.write(), "--out", tmp_path / "run")
+    said = " ".join(answer.out.split())
+    assert said.startswith("verdict the joint model is better than the node's own at ")
+    assert "WORSE at" in said.split("job wards", maxsplit=1)[0]
+    assert "north" in said.split("Try a larger alpha", maxsplit=1)[0]
+
+
+def test_the_same_command_gives_the_same_figures(files: Files, tacit: Any) -> None:
+    files.job = "holdout = 0.3"
+    records = []
+    for name in ("one", "two"):
+        assert tacit("train", files.write(), "--out", files.folder / name, "--quiet").code == 0
+        record = json.loads((files.folder / name / "evaluation.json").read_text())
+        records.append({key: value for key, value in record.items() if key != "seconds"})
+    assert records[0] == records[1]
+
+
+def test_a_caution_of_the_certificate_is_printed() -> None:
+    from tacit.cli.summary import _cautions
+
+    lines = ["headline", "CAUTION: epsilon = 1000 hides nothing in practice.", "Covered:"]
+    assert _cautions(lines) == [("CAUTION", "epsilon = 1000 hides nothing in practice.")]

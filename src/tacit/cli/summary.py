@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tacit.runtime.store import Begun
 
 WIDTH = 88  # of a long text
+CAUTION = "CAUTION: "  # how a line of a certificate begins that warns
 _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
 
@@ -37,11 +39,13 @@ def summary(
     """How the run went: `data` say how rows were matched, `searched` how alpha was chosen, `page` where its page is."""
     from tacit.cli.search import search_line
     from tacit.data.wording import plural
+    from tacit.report.verdict import verdict
     from tacit.runtime.store import result_record
 
     record = result_record(result, begun)
     rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
+        *_wrapped("verdict", verdict(evaluated).sentence),
         ("job", begun.job.name),
         ("rows", _rows_of_nodes(begun) if data is None else _rows(data)),
         *_held_out(begun),
@@ -77,7 +81,8 @@ def _privacy(result: RunResult | GraphResult) -> list[tuple[str, str]]:
     from tacit.plan.describe import mechanism_words, strengths
     from tacit.plan.describe_graph import method_words
 
-    said = [("privacy", str(result.certificate).splitlines()[1])]
+    certificate = str(result.certificate).splitlines()
+    said = [("privacy", certificate[1]), *_cautions(certificate)]
     plan = result.plan
     if result.certificate.target is None:
         return said
@@ -86,6 +91,12 @@ def _privacy(result: RunResult | GraphResult) -> list[tuple[str, str]]:
     for number, text in enumerate(result.outlook):
         said += _wrapped("" if number else "worth it?", text)
     return said
+
+
+def _cautions(certificate: Sequence[str]) -> list[tuple[str, str]]:
+    """The lines of a certificate that warn."""
+    warned = [line.removeprefix(CAUTION) for line in certificate if line.startswith(CAUTION)]
+    return [row for line in warned for row in _wrapped("CAUTION", line)]
 
 
 def _wrapped(title: str, text: str) -> list[tuple[str, str]]:
