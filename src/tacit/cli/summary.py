@@ -39,7 +39,7 @@ def summary(
     """How the run went: `data` say how rows were matched, `searched` how alpha was chosen, `page` where its page is."""
     from tacit.cli.search import search_line
     from tacit.data.wording import plural
-    from tacit.report.verdict import verdict
+    from tacit.report.verdict import told, verdict
     from tacit.runtime.store import result_record
 
     record = result_record(result, begun)
@@ -56,7 +56,7 @@ def summary(
         *_objective(record),
         *_wrapped("tried on", tried_on(evaluated)),
         ("traffic", _sent(record["traffic"]) if data is None else traffic(record["traffic"])),
-        *_privacy(result),
+        *_privacy(result, told(evaluated, result.outlook)),
         ("written", f"{directory}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
         ("report", command("tacit", "report", directory) if page is None else str(page)),
     ]
@@ -75,7 +75,7 @@ def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [("objective", f"{record['objective']:.6g}, {within(gap)}")]
 
 
-def _privacy(result: RunResult | GraphResult) -> list[tuple[str, str]]:
+def _privacy(result: RunResult | GraphResult, outlook: Sequence[str]) -> list[tuple[str, str]]:
     """What is proven, by which mechanism, and whether it was worth it."""
     from tacit.plan import GraphPlan
     from tacit.plan.describe import mechanism_words, strengths
@@ -88,7 +88,7 @@ def _privacy(result: RunResult | GraphResult) -> list[tuple[str, str]]:
         return said
     said += _wrapped("protects", strengths(result.certificate))
     said += _wrapped("mechanism", method_words(plan) if isinstance(plan, GraphPlan) else mechanism_words(plan))
-    for number, text in enumerate(result.outlook):
+    for number, text in enumerate(outlook):
         said += _wrapped("" if number else "worth it?", text)
     return said
 

@@ -16,7 +16,7 @@ from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.page import fill
 from tacit.report.saved_run import SavedRun, read_run
-from tacit.report.verdict import WORSE
+from tacit.report.verdict import WORSE, told
 from tacit.runtime.files import damaged, show_path, write_text
 from tacit.runtime.store import EVALUATION, REPORT
 
@@ -85,7 +85,7 @@ def report_page(run: SavedRun) -> str:
         graph_figures=_graph(run),
         way=_way(run),
         traffic=words.traffic_rows(run),
-        outlook=run.result.get("outlook", []),
+        outlook=told(evaluation, run.result.get("outlook", [])),
         certificate=words.certificate_blocks(run),
         private=run.certificate.private,
         versions=run.versions,

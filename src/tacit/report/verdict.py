@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tacit.plan.private import UNMEASURED
 from tacit.report.measures import TITLES, loss_title
 
 WORSE, BETTER, SAME, NOT_COMPARED, NOTHING = "worse", "better", "same", "not compared", ""
@@ -54,6 +55,12 @@ def verdict(record: Mapping[str, Any]) -> Verdict:
     }[kind]
     said += f" on {record['rows']['evaluated']:,} held-out rows: {_figures(record, own or {}, against)}"
     return Verdict(kind, f"{said}. {_what_to_do(record, holder)}" if kind == WORSE else said)
+
+
+def told(record: Mapping[str, Any], outlook: Sequence[str]) -> list[str]:
+    """What a private run says about its use, without that it was not measured where it was."""
+    measured = verdict(record).kind in (WORSE, BETTER, SAME)
+    return [line for line in outlook if not (measured and line.startswith(UNMEASURED))]
 
 
 def kind_of(against: Mapping[str, float]) -> str:

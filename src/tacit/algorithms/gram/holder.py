@@ -12,7 +12,7 @@ import numpy as np
 from tacit.algorithms.alone import OwnFit, fit_alone, out_of_fold
 from tacit.algorithms.base import Algorithm, Problem, Progress, Release
 from tacit.algorithms.block import Block
-from tacit.algorithms.gram.check import Checked, Gain, estimate
+from tacit.algorithms.gram.check import Checked, Gain, estimate, is_short, large_norm
 from tacit.algorithms.gram.fit import CHECK, PrivateFit, private_fit, side_columns
 from tacit.algorithms.gram.party import BITS, fit_from_arrays, fit_to_arrays, flip_of
 from tacit.algorithms.gram.refit import loss_beside
@@ -151,6 +151,18 @@ class GramHolder:
     def outlook(self) -> str:
         """Whether it was worth it, where the run could tell; empty otherwise."""
         return "" if self.gain is None else self.gain.sentence(self.settings.holder)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """On a row_norm that is far above the rows, as the released radius tells."""
+        fits = [(name, fit, self.settings.fits[name]) for name, fit in self.fits.items()]
+        if isinstance(self.own, PrivateFit) and self.settings.own is not None:
+            fits.insert(0, (self.settings.holder, self.own, self.settings.own))
+        return tuple(
+            large_norm(name, settings.row_norm)
+            for name, fit, settings in fits
+            if is_short(fit.clip.radius, settings, self.problem.rows)
+        )
 
     def _taken(self, name: str, arrays: Arrays) -> PrivateFit:
         try:
