@@ -124,7 +124,7 @@ def is_short(radius: float, settings: FitSettings, rows: int) -> bool:
 def large_norm(name: str, row_norm: float) -> str:
     """For people."""
     return (
-        f"row_norm = {row_norm:g} is more than 4 times as long as the rows of {name} typically are around their mean, as "
+        f"row_norm = {row_norm:g} is more than 4 times as long as rows of {name} typically are around their mean, as "
         "its released radius tells: the noise is made for rows of that length; a smaller row_norm would need less "
         "(every run costs its own epsilon)"
     )
