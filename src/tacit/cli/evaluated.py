@@ -71,7 +71,7 @@ def tried_on(record: Mapping[str, Any]) -> str:
         if key in model["measures"]
     )
     which = "held-out" if record["held_out"] else "trained"
-    said = f"{record['rows']['evaluated']} {which} rows: {TITLES[key]} {measures[key]:.4g}"
+    said = f"{record['rows']['evaluated']:,} {which} rows: {TITLES[key]} {measures[key]:.4g}"
     said += f" ({others})" if others else ""
     if record["private"]:
         return f"{said}; these figures are not for others: no certificate covers them"

@@ -45,7 +45,7 @@ def lead(run: SavedRun) -> str:
     label = next(spec.label for spec in run.job.parties if spec.label is not None)
     together = "trained one model together" if len(names) > 1 else "trained a model"
     rounds = plural(int(run.result["rounds"]), "round")
-    how = "other rows with the same columns" if run.on_graph else "other columns of the same rows"
+    how = "different rows with the same columns" if run.on_graph else "different columns of the same rows"
     first = f"{who} {together}, to predict “{label}”: {run.rows:,} rows, {rounds}."
     return f"{first} They hold {how}." if len(names) > 1 else first
 

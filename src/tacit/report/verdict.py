@@ -1,7 +1,8 @@
 """Whether the joint model is better than what the label holder, or a node, has without the others.
 
-A verdict is measured, on rows that were held out, or it is not made. Two models are told apart where the mean
-difference of their losses, row by row, is beyond two standard errors.
+A verdict is measured, on rows that were held out, or it is not made. It goes by the mean difference of two models'
+losses, row by row, and its standard error. That the joint model is better is said beyond two standard errors. That it is
+worse than the label holder alone is said beyond one: who is warned in vain loses less than who is not warned.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tacit.plan.private import UNMEASURED
 from tacit.report.measures import TITLES, loss_title
 
 WORSE, BETTER, SAME, NOT_COMPARED, NOTHING = "worse", "better", "same", "not compared", ""
-SURE = 2.0  # standard errors
+SURE, WARN = 2.0, 1.0  # standard errors
 HOW_TO_MEASURE = "Add holdout = 0.2 under [job] to measure it"
 MOST_NAMES = 4
 
@@ -47,9 +48,10 @@ def verdict(record: Mapping[str, Any]) -> Verdict:
     against = {} if own is None else own.get("joint_against_it", {})
     if not against:
         return Verdict(NOT_COMPARED, f"not compared with {holder} alone: {_reason(record)}")
-    kind = kind_of(against)
+    kind = kind_of(against, WARN)
+    sure = "" if kind_of(against) == kind else ", by more than one standard error though not by two,"
     said = {
-        WORSE: f"the joint model is WORSE than {holder} alone",
+        WORSE: f"the joint model is WORSE than {holder} alone{sure}",
         BETTER: f"the joint model is better than {holder} alone",
         SAME: f"the joint model and {holder} alone cannot be told apart",
     }[kind]
@@ -63,11 +65,12 @@ def told(record: Mapping[str, Any], outlook: Sequence[str]) -> list[str]:
     return [line for line in outlook if not (measured and line.startswith(UNMEASURED))]
 
 
-def kind_of(against: Mapping[str, float]) -> str:
-    """Worse, better or the same, by the mean difference of the losses and its standard error."""
-    if abs(against["difference"]) <= SURE * against["error"]:
-        return SAME
-    return WORSE if against["difference"] > 0 else BETTER
+def kind_of(against: Mapping[str, float], warn: float = SURE) -> str:
+    """Worse (beyond `warn` standard errors), better or the same, by the mean difference of the losses."""
+    difference, error = against["difference"], against["error"]
+    if difference > warn * error:
+        return WORSE
+    return BETTER if -difference > SURE * error else SAME
 
 
 def _figures(record: Mapping[str, Any], own: Mapping[str, Any], against: Mapping[str, float]) -> str:
@@ -132,8 +135,8 @@ def _of_nodes(record: Mapping[str, Any]) -> Verdict:
     measured = f"by {loss_title(record['loss'])} on each node's held-out rows"
     parts = [
         f"better than the node's own at {len(better)} of {len(kinds)} nodes",
-        f"WORSE at {len(worse)}{_named(worse)}",
-        f"not to be told apart at {len(same)}",
+        f"WORSE at {len(worse)}{_named(worse)}" if worse else "worse at none",
+        f"not to be told apart from it at {len(same)}",
     ]
     said = f"the joint model is {', '.join(parts)}, {measured}"
     if not worse:

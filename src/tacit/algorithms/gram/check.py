@@ -54,14 +54,14 @@ class Gain:
     def sentence(self, holder: str) -> str:
         """For people: an estimate, told as one."""
         joint, either = self.alone + self.change, SURE * self.sd
-        said = f"estimated log loss on new rows: {holder} alone {self.alone:.4f}"
+        said = f"estimated from noisy sums, log loss on new rows: {holder} alone {self.alone:.4f}"
         if either >= self.alone and self.verdict == "cannot be told":
             return f"{said}; that of the joint private model is lost in noise, so whether it helps cannot be told"
         said = f"{said}, joint private model {joint:.4f} +/- {either:.4f}"
         if self.verdict == "not worth it":
             return f"{said}: NOT worth it at this epsilon: {holder} alone is better"
         if self.verdict == "cannot be told":
-            return f"{said}: the difference cannot be told from noise; more rows or a larger epsilon would tell"
+            return f"{said}: the difference cannot be told from noise; more rows or a larger epsilon may tell"
         return f"{said}: worth it"
 
 
