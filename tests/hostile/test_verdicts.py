@@ -285,3 +285,26 @@ def test_a_radius_that_noise_alone_may_have_made_tells_nothing() -> None:
     privacy = Privacy(epsilon=0.05, row_norm=300.0, noise_seed=1)
     model = VerticalClassifier(parties=2, privacy=privacy).fit(X, X[:, 0] > 0)
     assert not [line for line in model.outlook_ if "more than 4 times" in line]
+
+
+# --- few rows and a small alpha ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "told"),
+    [
+        ("alpha = 1e-4", 200, True),
+        ("alpha = 1e-4", 400, False),
+        ("alpha = 1e-2", 200, False),
+        ('penalty = "none"', 200, True),
+        ("[search]\nalphas = 5", 200, False),
+    ],
+)
+def test_a_plan_warns_of_few_rows_with_a_small_alpha(
+    files: Files, tacit: Any, model: str, rows: int, told: bool
+) -> None:
+    files.model = f'loss = "logistic"\n{model}'
+    words = ("plan", files.write(), "--rows", rows, "--columns", "bank=10,shop=20")
+    said = " ".join(tacit(*words).out.split())
+    assert ("worse than the label holder alone in 119 of 162 trial runs" in said) is told
+    assert bool(json.loads(tacit(*words, "--json").out)["penalty"]) is told

@@ -1,8 +1,8 @@
 """Whether the joint model is better than what the label holder, or a node, has without the others.
 
 A verdict is measured, on rows that were held out, or it is not made. It goes by the mean difference of two models'
-losses, row by row, and its standard error. That the joint model is better is said beyond two standard errors. That it is
-worse than the label holder alone is said beyond one: who is warned in vain loses less than who is not warned.
+losses, row by row, and its standard error. That the joint model is better is said beyond two standard errors. That it
+is worse than the label holder alone is said beyond one: who is warned in vain loses less than who is not warned.
 """
 
 from __future__ import annotations
