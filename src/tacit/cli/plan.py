@@ -248,8 +248,8 @@ def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
 
     The rule was tried on ten public data sets with 60 to 4,000 rows and two parties. With fewer than 10 rows for each
     column and an alpha of at most 1e-4 the joint model's log loss on new rows was worse than the label holder's, by
-    more than one standard error, in 119 of 162 runs, and better in 30. With an alpha of 0.01 it was worse in 26 of 81 and
-    better in 45; with 20 rows or more for each column, whatever the alpha of at most 1e-4, worse in 6 of 84.
+    more than one standard error, in 119 of 162 runs, and better in 30. With an alpha of 0.01 it was worse in 26 of 81,
+    and better in 45; with 20 rows or more for each column, whatever the alpha of at most 1e-4, worse in 6 of 84.
     """
     known = job.model.loss == "logistic" and job.model.penalty in ("l2", "none") and job.privacy is None
     alpha = 0.0 if job.model.penalty == "none" else job.model.alpha
