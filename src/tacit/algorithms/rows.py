@@ -81,6 +81,17 @@ class ClippedRows:
         with np.errstate(over="ignore", invalid="ignore"):  # of rows that count as zeros
             return np.where(self.kept, self.shrink * self.block.predict(x), 0.0)
 
+    def matrix(self) -> Matrix:
+        """The clipped rows themselves, a copy; sparse rows stay sparse where there is no centre."""
+        factor = self.factor * self.shrink
+        if self.block.is_sparse and self.clip.centre is None:
+            kept = sparse.diags_array(self.kept.astype(np.float64)) @ self.block.matrix
+            kept.eliminate_zeros()
+            return sparse.csr_array(sparse.diags_array(factor) @ kept)
+        whole = self.block.matrix.toarray() if self.block.is_sparse else self.block.matrix
+        rows = factor[:, None] * np.where(self.kept[:, None], whole, 0.0)
+        return rows if self.clip.centre is None else rows - np.multiply.outer(self.factor, self.clip.centre)
+
     def correlate(self, r: Vector) -> Vector:
         """The transposed rows times r."""
         weighted = self.factor * r

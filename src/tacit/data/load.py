@@ -206,6 +206,7 @@ def load_prediction_data(
     party_specs: Sequence[PartySpec],
     paths: Sequence[str | os.PathLike[str]],
     encoders: Sequence[Encoder | None] | None = None,
+    row_ids: Sequence[str] = (),
 ) -> PredictionData:
     """Read and align new rows for a trained model.
 
@@ -219,6 +220,8 @@ def load_prediction_data(
         LIBSVM file a column number above those of the file is a column of zeros.
     encoders : sequence of Encoder or None
         For each party how its columns were encoded in training; None where they were used as they are.
+    row_ids : sequence of str
+        For one file of whole rows: id columns, of which the first that the file has names its rows, as they stand.
 
     Returns
     -------
@@ -238,7 +241,10 @@ def load_prediction_data(
     encoders = encoders or [None] * len(paths)
     tables = [
         read_table(
-            path, party=spec.name, id_column=spec.id, text_columns=() if encoder is None else encoder.text_columns
+            path,
+            party=spec.name,
+            id_column=spec.id,
+            text_columns=(*row_ids, *(() if encoder is None else encoder.text_columns)),
         )
         for path, spec, encoder in zip(paths, party_specs, encoders, strict=True)
     ]
@@ -246,7 +252,17 @@ def load_prediction_data(
     names = [spec.features or () for spec in party_specs]
     said: list[str] = []
     shards = _shards(tables, names, alignment, encoders=encoders, said=said)
-    return PredictionData(shards, alignment.ids, alignment.counts, tuple(said), tables, alignment.rows)
+    ids = _ids_of_rows(tables[0], row_ids) if alignment.ids is None else alignment.ids
+    return PredictionData(shards, ids, alignment.counts, tuple(said), tables, alignment.rows)
+
+
+def _ids_of_rows(table: Table, names: Sequence[str]) -> npt.NDArray[Any] | None:
+    """The ids of one file of whole rows, in its order; None where it has none of these columns."""
+    name = next((name for name in names if name in table.columns), None)
+    if name is None:
+        return None
+    values = table.column(name).tolist()
+    return np.array(["" if v is None else v.strip() if isinstance(v, str) else v for v in values], dtype=object)
 
 
 def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tacit.algorithms.gram.settings import FitSettings, GramSettings
-from tacit.plan.private import Sizes
+from tacit.plan.private import MEASURES, UNMEASURED, Sizes
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event
@@ -16,7 +16,7 @@ from tacit.privacy.scope import NO_ROWS, OTHER_RUNS, at_several_parties, row_and
 THEOREM = "private sharing in Gram space (docs/proofs/gram.md, theorem 5)"
 BOTH = "private fit, then a randomized symbol for each row (docs/proofs/gram.md, theorems 5 and 6)"
 LABEL_THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
-LARGE_NOISE = 0.05  # of the mean gradient, in units of a row: beyond it the joint model seldom beats the local one
+LARGE_NOISE = 0.05  # of the mean gradient, in units of a row
 
 
 def certificate(
@@ -148,17 +148,28 @@ def noise_level(fit: FitSettings, rows: int, columns: int) -> float:
 
 
 def outlook(settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
-    """What the sizes alone say about whether the joint model can be better than the label holder's own."""
+    """What the sizes alone say about the noise. They do not tell who wins: that is measured, or not said.
+
+    In trial runs on five public data sets with 500 to 24,000 rows, a level of at most 0.05 went with a joint model
+    better than the label holder alone in 48 of 52 runs where row_norm was near the length of the rows, and in 34 of 52
+    where it was 100 times as long; with protect="everyone" in 33 of 44 and in 2 of 44, and above 0.05 in none of 108.
+    """
     levels = {name: noise_level(fit, sizes.rows, sizes.columns_of(name)) for name, fit in settings.fits.items()}
     bad = [name for name, level in levels.items() if level > LARGE_NOISE]
-    worst = max(levels.values())
+    said = f"noise level {max(levels.values()):.2g}, for rows as long as row_norm (for shorter rows it is larger)"
     if bad:
-        return (
-            f"noise level {worst:.2g} (above {LARGE_NOISE:g}) at {_listed(bad)}: with {sizes.rows} rows this much "
-            f"privacy probably costs more than the collaboration gives; {sizes.holder} alone is likely as good. "
-            "Raise epsilon, or use more rows or fewer columns",
+        said += (
+            f"; above {LARGE_NOISE:g}, as at {_listed(bad)}, this is large noise: raise epsilon, or use more rows or "
+            "fewer columns"
         )
-    return (f"noise level {worst:.2g} (up to {LARGE_NOISE:g} the joint model usually beats {sizes.holder} alone)",)
+    return (said, unmeasured(settings, sizes))
+
+
+def unmeasured(settings: GramSettings, sizes: Sizes) -> str:
+    """That nobody knows yet who wins, and how to find out."""
+    tells = "training estimates it from one more noisy sum of each protected party" if settings.checks else ""
+    how = f"{tells}; {MEASURES}" if tells else f"nothing that this form of the run releases tells it; {MEASURES}"
+    return f"{UNMEASURED}whether the joint model beats {sizes.holder} alone; {how}"
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

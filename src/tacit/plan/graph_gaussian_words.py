@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tacit.algorithms.consensus.gaussian.settings import GaussianSettings
 from tacit.plan.graph import GraphSizes
+from tacit.plan.private import MEASURES, UNMEASURED
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
@@ -127,6 +128,7 @@ def outlook(settings: GaussianSettings, sizes: GraphSizes, loss: Loss) -> tuple[
     worth = max(1, round((SPREAD / level) ** 2))
     largest = max(zip(sizes.rows, sizes.graph.names, strict=True))
     lines = [_level(level, sizes), _alone(worth, *largest)]
+    lines.append(f"{UNMEASURED}whether the joint model beats a node's own, which has no noise; {MEASURES}")
     if loss.name == "logistic":
         lines.append(
             "loss: exp(-m) for margins m >= 0, 1 - m below, in place of the logistic one; its scores are log odds too, "
@@ -138,16 +140,15 @@ def outlook(settings: GaussianSettings, sizes: GraphSizes, loss: Loss) -> tuple[
 
 
 def _level(level: float, sizes: GraphSizes) -> str:
+    said = f"noise level {level:.2g}, for rows as long as row_norm (for shorter rows it is larger)"
     if level > LARGE_NOISE:
-        return (
-            f"noise level {level:.2g} (above {LARGE_NOISE:g}): with {sizes.total} rows the model is probably hardly "
-            "better than a constant; raise epsilon, or use more rows, fewer columns or fewer nodes"
+        said += (
+            f"; above {LARGE_NOISE:g}, as with these {sizes.total} rows, this is large noise: raise epsilon, or use "
+            "more rows, fewer columns or fewer nodes"
         )
-    return f"noise level {level:.2g} (from about {LARGE_NOISE:g} on the model is hardly better than a constant)"
+    return said
 
 
 def _alone(worth: int, rows: int, name: str) -> str:
-    said = f"the noise is about as large as chance in a sample of {worth} rows"
-    if worth < rows:
-        return f"{said}; {name} has {rows}, so that a model of its own, without noise, is probably as good for it"
-    return f"{said}, more than any node has"
+    size = f"such noise is about as large as chance in a sample of {worth} rows"
+    return f"{size}; {name}, which has most, has {rows} of its own"

@@ -45,7 +45,8 @@ class Privacy:
         messages only. "published" is the paper's noise on the coefficients, "published-inverse" that of its longer
         version, of covariance sigma^2 (D'D)^-1; both protect nobody, and their certificate says so.
     predictions : {"anyone", "label-holder"}, default "anyone"
-        Who may see predictions. Where only the label holder does, it may use its own exact fit in them.
+        Who may see predictions. Where only the label holder does, it uses its own exact fit in them, which may make
+        them better or worse: measure it on rows kept out of training.
     neighbours : {"replace-one", "zero-out"}, default "replace-one"
         What may change about a row.
     coef_norm : float, default 1.0

@@ -23,6 +23,7 @@ from tacit.algorithms.block import Block
 from tacit.algorithms.gram.settings import (
     BEND_AT,
     CONSTANT,
+    LEAST_SPREAD,
     NOISE_FACTOR,
     PRIOR,
     RADIUS,
@@ -34,7 +35,6 @@ from tacit.types import Vector
 
 SIDE_PRIOR = 4.0  # variance of a side coefficient
 LEAST_WEIGHT = 1e-9  # mean weight of a row: scores that leave nothing to learn must not make anything overflow
-LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
 MEAN, TRACE, GRAM, GRADIENT, CHECK = "mean", "trace", "gram", "gradient", "check"
 
 
