@@ -147,7 +147,8 @@ def _decaying(first: float, decay: float, rounds: int) -> list[float]:
 
 
 def _numbers(node: NodeBounds, first: float, objective: float) -> NodeNumbers:
-    return node.numbers(TYPICAL * math.sqrt(node.size) * (first + objective / node.modulus))
+    largest = math.sqrt(node.size) * objective
+    return node.numbers(TYPICAL * (math.sqrt(node.size) * first + largest / node.modulus), noises=(largest,))
 
 
 def _pairs(node: NodeBounds, sds: Sequence[float], objective: float) -> list[tuple[float, float]]:
