@@ -38,7 +38,9 @@ EXTREME = (1e300, -1e300, 1e-300, 5e-324, -0.0, 0.0, 1.0, 1e154, 1e60, 1e8, -1.0
 # --- the sample split ----------------------------------------------------------------------------------
 
 
-def graph_plan(method: str, *, graph: str = "complete", nodes: int = 2, epsilon: float = 0.5, **changes: Any) -> GraphPlan:
+def graph_plan(
+    method: str, *, graph: str = "complete", nodes: int = 2, epsilon: float = 0.5, **changes: Any
+) -> GraphPlan:
     """A private plan of the sample split."""
     asked: dict[str, Any] = {"epsilon": epsilon, **({"label_epsilon": 1.0} if method == "pdml" else {})}
     asked |= changes.pop("privacy", {})
@@ -93,7 +95,7 @@ def test_no_message_of_a_neighbour_stops_a_round(method: str) -> None:
 
 @pytest.mark.parametrize("method", PAPERS)
 def test_the_way_in_which_a_minimum_is_found_does_not_show(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Newton steps fail, the point that is found by other means is as near to the minimiser as the plan counts."""
+    """Where Newton steps fail, what is found by other means is as near to the minimiser as the plan counts."""
     plan = graph_plan(method, privacy={"noise_seed": 1})
     assert plan.private is not None
     (rows, labels), _ = two_data_sets()
@@ -119,7 +121,9 @@ def test_what_is_told_of_a_round_is_the_same_for_neighbouring_rows(method: str) 
     said = []
     for rows, labels in two_data_sets():
         held = [(rows, labels), *shared]
-        run = GraphRun(plan, [Shard(n, X) for n, (X, _) in zip(plan.graph.names, held, strict=True)], [y for _, y in held])
+        run = GraphRun(
+            plan, [Shard(n, X) for n, (X, _) in zip(plan.graph.names, held, strict=True)], [y for _, y in held]
+        )
         result = run.go()
         assert not any(math.isfinite(row.dual) or math.isfinite(row.objective) for row in result.trace)
         progress = [(one.progress.rho, str(one.progress.dual), str(one.progress.primal)) for one in run.nodes]
@@ -219,7 +223,14 @@ FORMS: dict[str, dict[str, Any]] = {
 
 def feature_plan(form: str, rows: int = ROWS, columns: int = COLUMNS, **changes: Any) -> Any:
     """A private plan of the feature split."""
-    chosen = {"loss": "logistic", "penalty": "l2", "alpha": 1e-3, "fit_intercept": True, "method": "auto", "rho": "auto"}
+    chosen = {
+        "loss": "logistic",
+        "penalty": "l2",
+        "alpha": 1e-3,
+        "fit_intercept": True,
+        "method": "auto",
+        "rho": "auto",
+    }
     return make_plan(
         **{**chosen, **changes}, max_rounds=3, tol=1e-4, privacy=Privacy(**{"epsilon": 4.0, **FORMS[form]}),
         party_names=NAMES, rows=rows, input_bytes=0, columns=(columns,) * 3,

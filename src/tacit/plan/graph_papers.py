@@ -72,9 +72,7 @@ class NodeBounds:
         """How far replacing a row can move an exact minimiser: (C/B_p) 2 L b / m."""
         return self.per_row * self.change / self.modulus
 
-    def numbers(
-        self, spread: float, extra: tuple[float, ...] = (), noises: tuple[float, ...] = ()
-    ) -> NodeNumbers:
+    def numbers(self, spread: float, extra: tuple[float, ...] = (), noises: tuple[float, ...] = ()) -> NodeNumbers:
         """What the node works with.
 
         Parameters

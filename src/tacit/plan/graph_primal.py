@@ -138,7 +138,7 @@ def _by_norm(node: NodeBounds, alphas: Sequence[float], last_dual: bool, mu: flo
 
 
 def _inside(node: NodeBounds, noisy: int, one: DualRound | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """phi and the largest noise in the objective of each round: only a last round `one` has them."""
+    """Phi and the largest noise in the objective of each round: only a last round `one` has them."""
     last = () if one is None else (one,)
     return (0.0,) * noisy + tuple(o.extra for o in last), (0.0,) * noisy + tuple(largest(node, o) for o in last)
 
