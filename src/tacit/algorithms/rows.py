@@ -9,7 +9,8 @@
 | f | min(1, c / |p row - m|), one for each row |
 
 What is done to a row depends on that row, the centre and the radius alone, and never fails: a row that is too long for
-products with it, or that holds what is no finite number, counts as a row of zeros. Norms are rounded up, so that no row comes out longer than its bound.
+products with it, or that holds what is no finite number, counts as a row of zeros. Norms are rounded up, so that no
+row comes out longer than its bound.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tacit.plan import graph_papers as papers
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_options import given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
-from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
+from tacit.plan.graph_papers_words import ARITHMETIC, EXACT, LAW, each_round, paper_certificate, record_claims
 from tacit.privacy import accountant
 from tacit.privacy.calibration import largest_for
 from tacit.privacy.certificate import Certificate
@@ -192,6 +192,6 @@ def _certificate(
         theorem=theorem,
         said=each_round(alphas),
         covers=covers,
-        assumed=(LAW, EXACT) if sizes.published else (LAW, STOPPED),
+        assumed=(LAW, EXACT) if sizes.published else (LAW, ARITHMETIC),
         asked=not sizes.published,
     )

@@ -72,7 +72,7 @@ def _adversary(settings: GaussianSettings, sizes: GraphSizes, honest: int) -> st
 def _does_not_cover(privacy: Privacy, settings: GaussianSettings) -> tuple[str, ...]:
     missing = [
         "how many rows each node has: it is public here",
-        "a run that stops with an error: that it stopped, and where, may depend on the rows",
+        "how long a node takes for a round",
         "other runs on the same data: each has its own epsilon, and they add up",
     ]
     if privacy.unit == "record":

@@ -19,7 +19,7 @@ from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_dual import TYPICAL, DualRound, alpha_for, dual_round, largest, moved, published_round
 from tacit.plan.graph_options import PaperOptions, given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
-from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
+from tacit.plan.graph_papers_words import ARITHMETIC, EXACT, LAW, each_round, paper_certificate, record_claims
 from tacit.privacy.calibration import budget_mu
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import Event, GaussianRelease, NormRelease, NotPrivate
@@ -202,7 +202,9 @@ def _certificate(
         missing = [
             "the rows and labels of every node: the last round reads models that were never released (theorem 5)"
         ]
-    assumed = (LAW, EXACT) if sizes.published else (LAW, STOPPED) if alphas is not None or last_dual else (STOPPED,)
+    assumed = (
+        (LAW, EXACT) if sizes.published else (LAW, ARITHMETIC) if alphas is not None or last_dual else (ARITHMETIC,)
+    )
     said = each_round(alphas) if alphas is not None else "nothing: it has no Gaussian noise, and does not add rounds up"
     claims = record_claims(privacy, events, theorem if broken or not sizes.published else THEOREM.replace("3", "4"))
     return paper_certificate(
