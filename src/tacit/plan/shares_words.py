@@ -114,7 +114,7 @@ def _assumptions(privacy: Privacy) -> tuple[str, ...]:
         "row_norm, coef_norm, and any scaling of the columns before, were chosen without looking at the rows",
         "each person has at most one row at a party",
         "the parties run this software; the random bits of their operating systems are not predictable",
-        "each share was computed as exactly as its certificate says; no run stops for it (docs/proofs/shares.md, section 3)",
+        "each share was computed as exactly as planned, which no run stops for (docs/proofs/shares.md, section 3)",
     )
     return said if privacy.noise_seed is None else (SEEDED, *said)
 
