@@ -9,7 +9,8 @@
 | f | min(1, c / |p row - m|), one for each row |
 
 What is done to a row depends on that row, the centre and the radius alone, and never fails: a row that is too long for
-products with it counts as a row of zeros. Norms are rounded up, so that no row comes out longer than its bound.
+products with it, or that holds what is no finite number, counts as a row of zeros. Norms are rounded up, so that no
+row comes out longer than its bound.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ class ClippedRows:
 
     def __init__(self, block: Block, clip: RowClip) -> None:
         assert block.centre is None, "rows are centred by their clip alone"
-        self.block, self.clip = block, clip
         squares = _squared_norms(block)
+        if not np.isfinite(squares).all():
+            block = _without_endless(block)
+        self.block, self.clip = block, clip
         self.kept = squares < (LONGEST * clip.norm) ** 2
         squares = self._squares = np.where(self.kept, squares, 0.0)
         unsure = (block.d + 16) * 2.0**-52  # relative rounding of a norm, at most
@@ -126,6 +129,21 @@ class ClippedRows:
         for start in range(0, self.n, ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             yield rows, Block(self.block.matrix[rows])
+
+
+def _without_endless(block: Block) -> Block:
+    """The rows with zeros in place of each one that holds NaN or infinity: 0 times these would not be 0."""
+    matrix = block.matrix
+    if block.is_sparse:
+        bad = ~np.isfinite(matrix.data)
+        if not bad.any():
+            return block
+        lost = np.repeat(np.arange(block.n), np.diff(matrix.indptr))[bad]
+        keep = ~np.isin(np.repeat(np.arange(block.n), np.diff(matrix.indptr)), lost)
+        data = np.where(keep, matrix.data, 0.0).astype(matrix.dtype)
+        return Block(sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
+    bad = ~np.isfinite(matrix).all(axis=1)
+    return Block(np.where(bad[:, None], 0.0, matrix).astype(matrix.dtype)) if bad.any() else block
 
 
 def _squared_norms(block: Block) -> Vector:

@@ -10,7 +10,7 @@
            and the certificate says so
 [privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
            randomized: numbers of the papers' methods of a sample split
-[[party]]  name, data, id, label, positive, features, columns
+[[party]]  name, data, id, label, positive, features, columns, width
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tacit.data.encode.spec import EncodeRules
 from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.nodes import NodesData, load_nodes
+from tacit.data.table import MOST_COLUMNS
 from tacit.data.wording import listing, nearest, one_line, show
 from tacit.errors import InputError
 from tacit.job.encode import COLUMNS, POSITIVE_LABEL, check_columns, columns_record, make_columns, protected_parties
@@ -301,6 +302,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "positive": POSITIVE_LABEL,
         "features": NAMES,
         "columns": COLUMNS,
+        "width": whole_number(1, MOST_COLUMNS),
     },
 }
 _SECTIONS = tuple(name for name in _KEYS if name != OPTIONS)  # a section of its own inside another

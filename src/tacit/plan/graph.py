@@ -156,6 +156,11 @@ class GraphPlan:
         """Rounds at most."""
         return self.max_rounds if self.private is None else self.private.rounds
 
+    @property
+    def models_are_released(self) -> bool:
+        """Whether each node's model may be seen: not where it is a mean of models that were never released."""
+        return self.private is None or not (self.method == "pdml" and self.private.settings.published)
+
     def place(self, name: str) -> Place:
         """A node's place among the others."""
         return Place(name, self.graph, self.sizes, self.columns)

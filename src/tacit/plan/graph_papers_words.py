@@ -15,8 +15,8 @@ OTHERS = "all other nodes together, and anyone else who sees the messages of the
 MESSAGES = "all other nodes together, and anyone else who sees the messages of the run"
 ROWS = "row_norm, alpha, rho, and any scaling of the columns before, were chosen without looking at the rows"
 SOFTWARE = "the nodes run this software; the random bits of their operating systems are not predictable"
-STOPPED = (
-    "no round was stopped because its problem could not be solved as exactly as planned: that it was would be seen"
+ARITHMETIC = (
+    "floating-point sums and products are rounded as IEEE 754 says, in any order (docs/proofs/gram.md, section 7)"
 )
 LAW = (
     "the noise of density exp(-zeta |e|) is drawn from numbers of 53 bits in floating point: its law is taken "

@@ -129,7 +129,7 @@ def _assumptions(privacy: Privacy) -> tuple[str, ...]:
         "row_norm, coef_norm, and any scaling of the columns before, were chosen without looking at the rows",
         *(("each person has at most one row at a party",) if privacy.unit == "person" else ()),
         "the parties run this software; the random bits of their operating systems are not predictable",
-        "no round was stopped because its share could not be certified: that it was would be seen",
+        "each share was computed as exactly as planned, which no run stops for (docs/proofs/shares.md, section 3)",
     )
     return said if privacy.noise_seed is None else (SEEDED, *said)
 
