@@ -1,0 +1,288 @@
+"""Which runs of a job are compared, and what was found."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from tacit.audit.graph.scene import honest_nodes
+from tacit.audit.harness.play import Command, play_commands, play_sites
+from tacit.audit.harness.recording import Compared, Difference, Recording, compare, sent_twice
+from tacit.audit.harness.tape import Tape
+from tacit.audit.harness.world import Protected, World, neighbours, plan_of, protected_parties
+from tacit.errors import RunError
+from tacit.job import load_job_data, read_job
+from tacit.job.file import load_job_nodes
+from tacit.plan import GraphPlan, Plan
+from tacit.privacy.sums import add_up
+
+IN_PROCESS, BETWEEN = "in process", "between sites"
+ROUNDING = 1e-9
+OWN_MODEL = ("shares", "published", "published-inverse")  # what stays at home there is covered by no claim
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a run is played: where, and whether processes die after every step."""
+
+    where: str
+    restarts: bool
+
+    def __str__(self) -> str:
+        return f"{self.where}{', with restarts' if self.restarts else ''}"
+
+
+WAYS = tuple(Way(where, restarts) for where in (IN_PROCESS, BETWEEN) for restarts in (False, True))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A difference, and where it was seen: whose data changed, how, and in which way the run was played."""
+
+    party: str
+    unit: str
+    kind: str
+    way: Way
+    difference: Difference
+
+    def __str__(self) -> str:
+        return f"{self.unit} of {self.party} ({self.kind}), {self.way}: {self.difference}"
+
+
+@dataclass
+class Found:
+    """What a neighbour test found.
+
+    Attributes
+    ----------
+    comparisons, steps, pairs : int
+        Values compared; messages, replies, lines and files they were in; pairs of runs.
+    kinds : set of str
+        Kinds of neighbours that were tried.
+    differences : list of Seen
+        Everything that told two neighbours apart although all planned releases were the same.
+    ratio : float
+        The largest part of what is claimed that the noise had to hide; above 1 the claim is false.
+    """
+
+    comparisons: int = 0
+    steps: int = 0
+    pairs: int = 0
+    kinds: set[str] = field(default_factory=set)
+    differences: list[Seen] = field(default_factory=list)
+    ratio: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing but the planned releases told neighbours apart, and these stayed within the claim."""
+        return not self.differences and self.ratio <= 1 + ROUNDING
+
+    def line(self) -> str:
+        """The whole in a line."""
+        count = len(self.differences)
+        said = f"{self.comparisons} comparisons over {self.steps} steps, {count} differences outside planned releases"
+        return f"{said}; {100 * self.ratio:.1f} % of the claimed noise used" if self.ratio else said
+
+    def add(self, other: Found) -> None:
+        """Together with another test."""
+        self.comparisons += other.comparisons
+        self.steps += other.steps
+        self.pairs += other.pairs
+        self.kinds |= other.kinds
+        self.differences += other.differences
+        self.ratio = max(self.ratio, other.ratio)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much of a job is tried.
+
+    Attributes
+    ----------
+    ways : tuple of Way
+    most : int or None
+        Neighbours of each party and way at most; None for all.
+    parties : int or None
+        Parties and units at most; None for all.
+    turn : int
+        Where among parties and kinds of neighbours to begin, where not all are tried.
+    report : bool
+        Whether the page of `tacit report` is compared, too, where runs are played in process.
+    predict : bool
+        Whether a prediction follows, where runs are played between sites; scores themselves are covered by no claim.
+    seed : int
+        Of all coins, and of the neighbours.
+    """
+
+    ways: tuple[Way, ...] = WAYS
+    most: int | None = None
+    parties: int | None = None
+    turn: int = 0
+    report: bool = False
+    predict: bool = False
+    seed: int = 0
+
+
+EVERYTHING = Scope()
+
+
+def neighbour_test(
+    world: World, command: Command | None = None, scope: Scope = EVERYTHING, folder: Path | None = None
+) -> Found:
+    """Play a job on neighbouring data sets and compare everything that leaves.
+
+    Parameters
+    ----------
+    world : World
+        A job with something claimed, and its files.
+    command : callable, optional
+        Runs the command line; without it nothing is played in process.
+    scope : Scope
+    folder : Path, optional
+        An empty or absent folder to work in; a temporary one by default.
+
+    Returns
+    -------
+    Found
+        Nothing is compared where nothing is claimed.
+    """
+    where = Path(tempfile.mkdtemp(prefix="tacit-audit-")) if folder is None else folder
+    try:
+        plan, found = plan_world(world, where / "plan"), Found()
+        for protected in _some(protected_parties(world.job, plan), scope.parties, scope.turn):
+            for way in scope.ways:
+                if way.where == BETWEEN or command is not None:
+                    found.add(_Pairs(world, plan, protected, way, command, scope, where / "play").test())
+        return found
+    finally:
+        if folder is None:
+            shutil.rmtree(where, ignore_errors=True)
+
+
+Value = TypeVar("Value")
+
+
+def _some(values: Sequence[Value], most: int | None, start: int) -> list[Value]:
+    """So many values at most, from one of them on."""
+    count = len(values) if most is None else min(most, len(values))
+    return [values[(start + number) % len(values)] for number in range(count)]
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The neighbours of one party, played in one way."""
+
+    world: World
+    plan: Plan | GraphPlan
+    protected: Protected
+    way: Way
+    command: Command | None
+    scope: Scope
+    folder: Path
+
+    def test(self) -> Found:
+        """Play the job once, then each neighbour with the same releases."""
+        found, tape = Found(), Tape(self.protected.owner, self.protected.stays)
+        first = self._play(self.world, tape)
+        _refuse_broken(first, self.way, self.world)
+        for kind, neighbour in self._neighbours():
+            again = tape.play_back()
+            compared = compare(first, self._play(neighbour, again))
+            _compare_releases(again, compared)
+            seen = self._seen(kind, compared)
+            found.add(Found(compared.comparisons, compared.steps, 1, {kind}, seen, self._ratio(again)))
+        again_sent = sent_twice(first)
+        found.add(Found(again_sent.comparisons, differences=self._seen("the same data", again_sent)))
+        return found
+
+    def _neighbours(self) -> list[tuple[str, World]]:
+        found = list(neighbours(self.world, self.protected, np.random.default_rng(self.scope.seed)))
+        return _some(found, self.scope.most, self.scope.turn * (self.scope.most or 0))
+
+    def _play(self, world: World, tape: Tape) -> Recording:
+        owned, scope = own_files(self.plan, self.protected), self.scope
+        if self.way.where == BETWEEN:
+            return play_sites(
+                world,
+                self.folder,
+                tape,
+                scope.seed,
+                restarts=self.way.restarts,
+                owned=owned,
+                predict=scope.predict,
+            )
+        assert self.command is not None
+        return play_commands(
+            world,
+            self.folder,
+            tape,
+            scope.seed,
+            restarts=self.way.restarts,
+            owned=owned,
+            command=self.command,
+            report=scope.report,
+        )
+
+    def _ratio(self, tape: Tape) -> float:
+        sums = add_up(self.protected.claim.events)
+        return tape.cost(_honest(self.plan)).ratio(sums.mu, sums.pure)
+
+    def _seen(self, kind: str, compared: Compared) -> list[Seen]:
+        unit = self.protected.claim.unit
+        return [Seen(self.protected.party, unit, kind, self.way, one) for one in compared.differences]
+
+
+def _compare_releases(tape: Tape, compared: Compared) -> None:
+    """The same releases, of the same shapes, must be asked for on both data sets."""
+    compared.comparisons += len(tape.first)
+    for fault in tape.faults:
+        compared.differences.append(Difference("releases", "", fault, "there", "not there"))
+    for name in tape.missing():
+        compared.differences.append(Difference("releases", "", name, "released", "not released"))
+
+
+def _refuse_broken(first: Recording, way: Way, world: World) -> None:
+    """A run that fails on the first data set would show nothing."""
+    for item in first.channels.get("outcome", ()):
+        for leaf in item.leaves:
+            if "Error: " in str(leaf.value):
+                raise RunError(f"the job {world.job.name!r} cannot be played {way}: {leaf.value!r}")
+    codes = {item.step: item.leaves[0].value for item in first.channels.get("exit code", ())}
+    for step, code in codes.items():
+        if code not in ("int 0", "int 130"):
+            said = [leaf.value for item in first.channels["printed as errors"] for leaf in item.leaves]
+            raise RunError(f"the job {world.job.name!r} cannot be played {way}: {step} ends with {code}: {said}")
+
+
+def plan_world(world: World, folder: Path) -> Plan | GraphPlan:
+    """The plan of a world, from its own files."""
+    job = replace(read_job(world.write(folder)), engine="in-process")
+    shards = load_job_nodes(job).shards if job.split == "samples" else load_job_data(job).shards
+    shutil.rmtree(folder)
+    return plan_of(world, {shard.name: shard.features.shape[1] for shard in shards})
+
+
+def own_files(plan: Plan | GraphPlan, protected: Protected) -> list[str]:
+    """Files of the protected party that no claim covers."""
+    if isinstance(plan, GraphPlan):
+        return []
+    private = plan.private
+    assert private is not None
+    exact = private.predictions_for is not None and protected.party == private.holder
+    if exact or private.mechanism in OWN_MODEL:
+        return [f"model/{protected.party}.json", *(["model/joint.json"] if exact else [])]
+    return []
+
+
+def _honest(plan: Plan | GraphPlan) -> int:
+    """How many parties' noise hides a release."""
+    if isinstance(plan, GraphPlan):
+        return honest_nodes(plan)
+    honest = None if plan.private is None else plan.private.privacy.honest
+    return honest if plan.secure and honest is not None else 1

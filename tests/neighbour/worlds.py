@@ -1,0 +1,90 @@
+"""Small jobs of every mechanism in every file format."""
+
+from __future__ import annotations
+
+from tacit.audit.harness.tables import CATEGORY, DATE, Column
+from tacit.audit.harness.world import World, make_world
+from tacit.job.file import parse_job
+
+SUFFIX = {"dense": ".csv", "parquet": ".parquet", "sparse": ".svm", "encoded": ".csv"}
+ROWS, NODE_ROWS = 40, 16
+ENCODED = """
+[party.columns]
+a = { low = -2, high = 2 }
+b = { missing = true }
+c = { values = ["u", "v", "w", "x"] }
+d = { buckets = 4 }
+e = { low = 2000-01-01, high = 2020-01-01 }
+"""
+ENCODED_COLUMNS = (
+    Column("a", blanks=True),
+    Column("b", blanks=True),
+    Column("c", CATEGORY, values=("u", "v", "w", "x"), blanks=True),
+    Column("d", CATEGORY, values=("p", "q", "r"), blanks=True),
+    Column("e", DATE, 11000, 18000, blanks=True),
+)
+
+FEATURES = {
+    "gram": "[privacy]\nepsilon = 2",
+    "gram, labels too": "[privacy]\nepsilon = 2\nlabel_epsilon = 2",
+    "gram, everyone": "[privacy]\nepsilon = 4\nprotect = 'everyone'",
+    "gram, everyone, label holder": "[privacy]\nepsilon = 4\nprotect = 'everyone'\npredictions = 'label-holder'",
+    "gram, refit": "[privacy]\nepsilon = 4\nrefit = true",
+    "shares": "[privacy]\nepsilon = 8\nmechanism = 'shares'",
+    "labels": "[privacy]\nepsilon = 'none'\nlabel_epsilon = 2",
+}
+SAMPLES = {
+    "gaussian": ("ring", "rounds = 4", "[privacy]\nepsilon = 4"),
+    "gaussian on a masked star": ("star", "rounds = 3\nsecure_aggregation = true", "[privacy]\nepsilon = 4"),
+    "dual": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\n[model]\nmethod = 'dual'"),
+    "primal": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\n[model]\nmethod = 'primal'"),
+    "pdml": ("ring", "rounds = 2", "[privacy]\nepsilon = 4\nlabel_epsilon = 2\n[model]\nmethod = 'pdml'"),
+}
+
+
+def columns_of(kind: str, party: str, count: int) -> tuple[Column, ...]:
+    """The columns of a party's file."""
+    if kind == "encoded":
+        return ENCODED_COLUMNS
+    if kind == "sparse":
+        return tuple(Column(str(j + 1)) for j in range(count))
+    return tuple(Column(f"{party}_{j}") for j in range(count))
+
+
+def feature_world(case: str, kind: str, parties: tuple[str, ...] = ("bank", "shop", "phone")) -> World:
+    """A feature split; the labels are with the first party."""
+    lines = ["[job]", 'name = "neighbours"', "tol = 0.05", "[encode]", 'scale = "none"', FEATURES[case]]
+    encoded = kind == "encoded"
+    for name in parties:
+        own = "label" if kind == "sparse" else "y"
+        lines += ["[[party]]", f'name = "{name}"', *([f'label = "{own}"'] if name == parties[0] else [])]
+        lines += [ENCODED] if encoded else []
+    job = parse_job("\n".join(lines).replace('name = "neighbours"', 'name = "neighbours"\nengine = "flare"'), "a job")
+    columns = {name: columns_of(kind, name, 3) for name in parties}
+    return make_world(job, columns, dict.fromkeys(parties, SUFFIX[kind]), dict.fromkeys(parties, ROWS))
+
+
+def sample_world(case: str, kind: str, nodes: int = 3) -> World:
+    """A sample split."""
+    graph, top, extra = SAMPLES[case]
+    own = "label" if kind == "sparse" else "y"
+    lines = ["[job]", 'name = "neighbours"\nengine = "flare"\nsplit = "samples"', top, f'[graph]\nkind = "{graph}"']
+    lines += ["[encode]", 'scale = "none"', extra]
+    names = tuple(f"node{k}" for k in range(nodes))
+    for name in names:
+        lines += ["[[party]]", f'name = "{name}"', f'label = "{own}"', *([ENCODED] if kind == "encoded" else [])]
+    job = parse_job("\n".join(lines), "a job")
+    columns = dict.fromkeys(names, columns_of(kind, "x", 3))
+    return make_world(job, columns, dict.fromkeys(names, SUFFIX[kind]), dict.fromkeys(names, NODE_ROWS))
+
+
+def aligned_world() -> World:
+    """A feature split whose rows are matched by id, in private."""
+    names = ("bank", "shop", "phone")
+    lines = ["[job]", 'name = "neighbours"\nengine = "flare"', "[encode]", 'scale = "none"', FEATURES["gram"]]
+    for name in names:
+        lines += ["[[party]]", f'name = "{name}"\nid = "customer"', *(['label = "y"'] if name == names[0] else [])]
+        lines += [ENCODED]
+    job = parse_job("\n".join(lines), "a job")
+    columns = dict.fromkeys(names, ENCODED_COLUMNS)
+    return make_world(job, columns, dict.fromkeys(names, ".csv"), {"bank": 36, "shop": 40, "phone": 38})
