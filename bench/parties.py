@@ -15,6 +15,7 @@ from typing import Any
 
 import tacit
 from tacit.federation.kit import Kit
+from tacit.federation.members import introduce
 from tacit.federation.project import Federation, init
 
 READY_WITHIN = 120.0
@@ -44,6 +45,7 @@ class Parties:
             port = int(taken.getsockname()[1])
         made = init(Federation("bench", self.names[0], "localhost", tuple(self.names), port), self.folder / "kits")
         self.kits = {kit.name: kit for kit in made}
+        introduce(made)
         try:
             said = [self._start(kit) for kit in made]
             until = time.monotonic() + READY_WITHIN

@@ -71,7 +71,7 @@ def test_a_feature_split_with_ids_asks_for_consent_and_trains_the_model_of_one_p
     set_up(joint, files, accept="ask")
     training, shop = start(joint, tmp_path, test_sites_aligned.job_text(files, "flare")), joint.kits["shop"]
     until = time.monotonic() + SECONDS
-    while not questions(shop.path) and training.poll() is None and time.monotonic() < until:
+    while not questions(shop.home) and training.poll() is None and time.monotonic() < until:
         time.sleep(0.1)
     run = shop.jobs.iterdir().__next__().name
     assert not list((joint.kits["phone"].jobs / run).glob("model/*"))  # nobody trains before the last one agrees

@@ -177,7 +177,7 @@ def expired(live: Live, place: Path) -> Path:
 
 def test_a_party_is_no_admin(live: Live, tmp_path: Path) -> None:
     place = tmp_path / "admin"
-    shutil.copytree(live.kits["server"].admin, place)
+    shutil.copytree(live.kits["server"].admin, place)  # as it was written at the start
     for file in own_keys(live.kits["shop"]):
         shutil.copy(file, place / "startup" / file.name)
     with pytest.raises(RuntimeError, match="client_registration"):
@@ -254,7 +254,7 @@ def test_renewed_and_added_kits_join_a_server_that_runs(live: Live) -> None:
     (fresh,) = renew(place, ["shop"])
     live.processes["shop"].stop()
     for file in own_keys(fresh):
-        shutil.copy(file, shop.flare / "startup" / file.name)
+        shutil.copy(file, shop.startup / file.name)
     live.processes["shop"] = Process.start(shop)
     live.processes["late"] = Process.start(add(place, "late"), "--data", str(live.place / "people.csv"))
     assert live.processes["shop"].wait_for("ready:"), live.processes["shop"].text()

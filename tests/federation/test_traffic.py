@@ -14,6 +14,7 @@ import msgpack
 import numpy as np
 import pytest
 
+from tacit.federation.members import introduce
 from tacit.federation.project import Federation, init
 from tacit.federation.wire import pack
 from tests.federation.live import SOURCE, Process, environment, free_port
@@ -134,6 +135,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
     secrets = Secrets(data, what_sites_hold(loop, data))
     proxy = Proxy(free_port())
     server, *parties = init(Federation("credit", "bank", "localhost", NAMES, proxy.port), place / "kits")
+    introduce(parties)
     replace(server, port=proxy.target).write()
     server = replace(server, port=proxy.target)
     relay = place / "relayed"

@@ -10,7 +10,12 @@ from collections.abc import Mapping
 
 from tacit.data.wording import duration, size
 
-__all__ = ["command", "duration", "size", "tell", "traffic", "within"]
+__all__ = ["command", "duration", "plain", "size", "tell", "traffic", "within"]
+
+
+def plain(text: str) -> str:
+    """Text from elsewhere for a terminal: control characters, escapes and marks of direction are spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def within(gap: float) -> str:
@@ -32,4 +37,4 @@ def traffic(sent: Mapping[str, int]) -> str:
 
 def tell(text: str) -> None:
     """Say on stderr what is no result."""
-    print(text, file=sys.stderr)
+    print(plain(text), file=sys.stderr)
