@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 import tacit
+from bench.parties import set_home
 from tacit.federation.kit import ENVIRONMENT, Kit
 from tacit.federation.members import introduce
 from tacit.federation.project import Federation, init
@@ -138,6 +139,7 @@ def federation(place: Path, files: Mapping[str, Path], *, disk: bool = True) -> 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = int(taken.getsockname()[1])
+    home, os.environ["TACIT_HOME"] = os.environ.get("TACIT_HOME"), str(place / "home")
     made = init(Federation("drill", next(iter(files)), "localhost", tuple(files), port), place / "kits")
     lines = {name: Line(port) for name in files}
     kits = {kit.name: replace(kit, port=lines[kit.name].port) if kit.role == "party" else kit for kit in made}
@@ -161,6 +163,7 @@ def federation(place: Path, files: Mapping[str, Path], *, disk: bool = True) -> 
     finally:
         stop(running)
         signal.signal(signal.SIGTERM, before)
+        set_home(home)
 
 
 def start(running: Running, name: str, files: Mapping[str, Path]) -> None:

@@ -23,6 +23,14 @@ ENVIRONMENT = {"PYTHONPATH": str(Path(tacit.__file__).parent.parent), "OMP_NUM_T
 ROLL_CALL = "tacit.federation.flare_roll_call."
 
 
+def set_home(home: str | None) -> None:
+    """Where organisations keep what is their own, as it was before."""
+    if home is None:
+        os.environ.pop("TACIT_HOME", None)
+    else:
+        os.environ["TACIT_HOME"] = home
+
+
 class Parties:
     """Server and parties that run while the context lasts.
 
@@ -43,6 +51,8 @@ class Parties:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             port = int(taken.getsockname()[1])
+        self.home = os.environ.get("TACIT_HOME")
+        os.environ["TACIT_HOME"] = str(self.folder / "home")
         made = init(Federation("bench", self.names[0], "localhost", tuple(self.names), port), self.folder / "kits")
         self.kits = {kit.name: kit for kit in made}
         introduce(made)
@@ -73,6 +83,7 @@ class Parties:
             process.send_signal(signal.SIGTERM)
         for process in self.processes:
             process.wait(60)
+        set_home(self.home)
 
     def train(self, job: Path, files: Mapping[str, Path]) -> str:
         """Train a job through `tacit train --kit`, each party with its own file; the name of the run."""

@@ -32,7 +32,9 @@ def kit(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable
 
     def copy(name: str) -> Kit:
         shutil.copytree(made / name, tmp_path / name)
-        return Kit.open(tmp_path / name)
+        found = Kit.open(tmp_path / name)
+        found.make_home()
+        return found
 
     return copy
 

@@ -69,7 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     members.add_argument("--yes", action="store_true", help="do not ask, for scripts that compared it themselves")
     members.add_argument("--revoke", metavar="NAME", nargs="+", default=[], help="let this key in no more, ever")
-    members.add_argument("--run", metavar="RUN", help="also show the fingerprint of the masks of this run")
+    members.add_argument(
+        "--run", metavar="RUN", dest="masks_of", help="also show the fingerprint of the masks of this run"
+    )
     members.set_defaults(act=_members)
     rotate = actions.add_parser("rotate", help="make new keys of your own", allow_abbrev=False)
     rotate.add_argument("kit", metavar="KIT", help="your organisation's directory")
@@ -126,20 +128,20 @@ def _members(options: argparse.Namespace) -> None:
     own, members = Identity.of(kit).card, Members(kit)
     for name in options.revoke:
         for one in members.revoke(name):
-            print(f"revoked    {name}: {one}")
+            print(f"{'revoked':<14} {name}: {one}")
     for word in options.confirm:
         name, _, fingerprint = word.partition("=")
         done = members.confirm(name, fingerprint or _compared(members, name, options.yes))
         print(f"{name}: {done}")
-    print(f"you        {own.name}: {own.fingerprint} (generation {own.generation})")
+    print(f"{'you':<14} {own.name}: {own.fingerprint} (generation {own.generation})")
     for name in members.names():
         member = members.get(name)
         card = member.card or member.seen
         shown = card.fingerprint if card is not None else member.pinned or "no key came yet"
         note = f"; {member.note}" if member.note else ""
         print(plain(f"{members.state(name):<14} {name}: {shown}{note}"))
-    if options.run is not None:
-        print(plain(f"masks      run {options.run}: {_masks(kit, options.run)}"))
+    if options.masks_of is not None:
+        print(plain(f"{'masks':<14} run {options.masks_of}: {_masks(kit, options.masks_of)}"))
 
 
 def _compared(members: Members, name: str, yes: bool) -> str:

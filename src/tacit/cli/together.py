@@ -105,6 +105,7 @@ def server_kit(path: str) -> Kit:
     kit = Kit.open(path)
     if kit.role != SERVER:
         raise InputError(f"{path} is the kit of party {kit.name}: jobs are handed in with the server's kit")
+    kit.make_home()
     write_admin(kit, again=False)
     return kit
 

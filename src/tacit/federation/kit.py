@@ -171,7 +171,7 @@ class Kit:
         if own:
             moved = shlex.join(["mv", *(str(self.path / name) for name in own), str(self.home)])
             raise InputError(
-                f"{where} {listing(own)}: what is your own is not taken from a kit, as others made it; delete it, or if "
+                f"{where} {listing(own)}: what is yours is not taken from a kit, as others made it; delete it, or, if "
                 f"it is yours from an older version: mkdir -p -m 700 {shlex.quote(str(self.home))} && {moved}"
             )
         if foreign:

@@ -110,6 +110,7 @@ class Status:
 
 def status_of(kit: Kit) -> Status:
     """Look at a kit."""
+    kit.make_home()
     spent, releases = _spent(kit) if kit.role == PARTY else ((), 0)
     left = tuple(left_over(kit))
     return Status(kit, running(kit), kit.certificate.days, tuple(_runs(kit)), spent, releases, left)
