@@ -27,7 +27,7 @@ from tests.federation.test_joint_live import in_process
 from tests.federation.test_sites_star import coef
 
 pytestmark = pytest.mark.slow
-NAMES = ("bank", "shop", "firm")  # of one length, as a message whose length changes is lost on the way
+NAMES = ("bank", "shop", "firm")
 HOOK = Path(__file__).parent / "turned_hook"
 ON_REQUESTS = ("flip", "speak as another", "speak as nobody", "made up", "replay a request", "raise the number")
 ON_REPLIES = ("answer with the question", "answer with an old answer", "flip an answer", "answer in clear")

@@ -135,6 +135,7 @@ class Driver:
             raise
         if read_outcome(self.folder) is None:
             desk.abort(number)
+        desk.tidy()
         return reason
 
     def _running(self, desk: Desk, started: float) -> str:

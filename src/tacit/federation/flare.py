@@ -51,6 +51,7 @@ SHORT = 5.0  # for an answer that needs no work
 BEAT = 5.0  # seconds between two words of the lead to the server, however long a round takes
 MOST_REFUSALS = 5  # of one message
 UNCONFIRMED, REFUSED = "unconfirmed", "refused"  # all that somebody hears whose message is not taken
+KEPT_JOBS = 5  # at the server, of those that have ended
 LEADING = 10 * 86_400.0
 CONTROLLER = "nvflare.collab.runtime.controller.CollabController"
 EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
@@ -454,6 +455,14 @@ class Desk:
         told = self._do(lambda: self.session.get_client_job_status(list(names)))
         running = {one.get("client_name") for one in told or [] if one.get("job_id") == number}
         return [name for name in names if name not in running]
+
+    def tidy(self) -> None:
+        """Have the server delete jobs that have ended, but for the last few; what cannot be deleted stays."""
+        with contextlib.suppress(Exception):
+            found = self.session.list_jobs(reverse=True) or []
+            ended = [one for one in found if str(one.get("status", "")).startswith("FINISHED")]
+            for one in ended[KEPT_JOBS:]:
+                self.session.delete_job(str(one["job_id"]))
 
     def abort(self, number: str) -> None:
         """End a job that cannot go on; nothing where it has ended."""

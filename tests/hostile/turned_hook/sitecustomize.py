@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = os.environ.get("TACIT_TEST_TURNED")
-HEAD = 10  # bytes before the content of a message, which is in one frame
+HEAD = 10  # bytes before the content of a message, the last 8 its length
 Record = dict[str, Any]
 
 
@@ -54,10 +54,10 @@ class Turned:
             for name in self._plan():
                 changed = self.attacks[name](way, self.msgpack.unpackb(payload[HEAD:], strict_map_key=False))
                 packed = None if changed is None else self.msgpack.packb(changed, use_bin_type=True)
-                if packed is not None and len(packed) == len(payload) - HEAD and packed != payload[HEAD:]:
+                if packed is not None and packed != payload[HEAD:]:
                     with open(self.folder / "made", "a") as file:
                         file.write(f"{name}\n")
-                    return payload[:HEAD] + packed
+                    return payload[: HEAD - 8] + len(packed).to_bytes(8, "big") + packed
             if content.get("method_name") == "take":
                 self.requests.setdefault(way, []).append(payload[HEAD:])
             elif "salt" in _result(content):
@@ -88,8 +88,7 @@ class Turned:
         return self._changed(content, number=lambda old: old + 1)
 
     def replay(self, way: str, content: Record) -> Record | None:
-        size = len(self.msgpack.packb(content))
-        known = [one for one in self.requests.get(way, []) if len(one) == size]
+        known = self.requests.get(way, [])
         return self.msgpack.unpackb(known[0]) if known and content.get("method_name") == "take" else None
 
     def reflect(self, way: str, content: Record) -> Record | None:
@@ -97,11 +96,10 @@ class Turned:
         if "salt" not in _result(content) or not asked:
             return None
         sealed = self.msgpack.unpackb(asked[-1])["kwargs"]
-        wanted = len(content["result"]["content"])
-        return {"result": {"salt": sealed["salt"], "content": (sealed["content"] + bytes(wanted))[:wanted]}}
+        return {"result": {"salt": sealed["salt"], "content": sealed["content"]}}
 
     def old_answer(self, way: str, content: Record) -> Record | None:
-        known = [one for one in self.replies.get(way, []) if len(one) == len(self.msgpack.packb(content))]
+        known = self.replies.get(way, [])
         return self.msgpack.unpackb(known[0]) if known and "salt" in _result(content) else None
 
     def flip_answer(self, way: str, content: Record) -> Record | None:
@@ -113,8 +111,7 @@ class Turned:
     def clear_answer(self, way: str, content: Record) -> Record | None:
         if "salt" not in _result(content):
             return None
-        room = len(self.msgpack.packb(content)) - len(self.msgpack.packb({"result": {"refused": ""}})) - 2
-        return {"result": {"refused": "x" * max(room, 0)}}
+        return {"result": {"step": "answer", "payload": {"message": {}}}}
 
     def swap(self, way: str, content: Record) -> Record | None:
         """The card that the server made for a site whose name it has: signed, and of another key."""
@@ -149,6 +146,7 @@ def _result(content: Record) -> Record:
 def turn(folder: Path) -> None:
     """Have the relay pass on what the attacks make of it."""
     from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+    from nvflare.fuel.f3.streaming.stream_const import StreamHeaderKey
 
     forward, turned = CoreCell._forward, Turned(folder)
 
@@ -156,6 +154,8 @@ def turn(folder: Path) -> None:
         way = f"{origin.split('.')[0]} {destination.split('.')[0]}"
         if message.payload and "server" not in way:
             message.payload = turned.passed(way, bytes(message.payload))
+            if message.get_header(StreamHeaderKey.SIZE):
+                message.set_header(StreamHeaderKey.SIZE, len(message.payload))
         forward(self, endpoint, origin, destination, msg_type, message)
 
     CoreCell._forward = attack
