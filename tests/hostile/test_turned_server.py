@@ -30,6 +30,7 @@ pytestmark = pytest.mark.slow
 NAMES = ("bank", "shop", "firm")
 HOOK = Path(__file__).parent / "turned_hook"
 ON_REQUESTS = ("flip", "speak as another", "speak as nobody", "made up", "replay a request", "raise the number")
+NO_SEAL = "ask without a seal"  # FLARE itself refuses the call, as there is no such method any more
 ON_REPLIES = ("answer with the question", "answer with an old answer", "flip an answer", "answer in clear")
 
 
@@ -96,7 +97,7 @@ def federated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federated]:
 def test_what_a_turned_server_changes_is_refused_and_the_model_is_the_same(
     federated: Federated, tmp_path: Path
 ) -> None:
-    attacks = (*ON_REQUESTS, *ON_REPLIES)
+    attacks = (*ON_REQUESTS, *ON_REPLIES, NO_SEAL)
     federated.plan(*attacks)
     code, said, run = federated.train()
     assert code == 0, said + federated.processes["bank"].log()[-3000:]

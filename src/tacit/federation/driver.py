@@ -78,8 +78,9 @@ class Driver:
         (self.folder / OUTCOME).unlink(missing_ok=True)
         self.moved, self.round, failures = time.monotonic(), 0, 0
         self.started: float | None = None  # of the server, when the job was handed in
-        self.heard, self.told = time.monotonic(), ""  # when the lead spoke last, and what was said about waiting
+        self.heard = time.monotonic()  # when the lead spoke last
         self.word: object = None  # by which its last word is known
+        self.told: set[str] = set()  # about whom it was said that the run waits for them
         self.adopts = True  # at first: another driver may have left a job that runs
         while True:
             before = self.round
@@ -151,7 +152,7 @@ class Driver:
 
     def _look_on(self, desk: Desk, number: str, started: float) -> str:
         missing, seen = 0, False
-        self.heard, self.word, self.told = time.monotonic(), None, ""
+        self.heard, self.word, self.told = time.monotonic(), None, set()
         for look in itertools.count():
             time.sleep(LOOK_EVERY)
             self._note_progress()
@@ -180,18 +181,16 @@ class Driver:
         told = read_progress(self.folder) or {}
         if told.get("at") != self.word:
             self.heard, self.word = time.monotonic(), told.get("at")
-        silent = time.monotonic() - self.heard
-        lines = [waiting_line(str(name), value) for name, value in (told.get("waiting") or {}).items()]
+        silent, waiting = time.monotonic() - self.heard, told.get("waiting") or {}
+        lines = {f"{name} {value[1:]}": waiting_line(str(name), value) for name, value in waiting.items()}
         if silent > SILENCE:
-            lines = [
-                f"nothing was heard of {self.lead!r}, which leads, for {silent:.0f} s: look there with tacit status "
-                "KIT; where its process was stopped, let it go on (kill -CONT) or start tacit join again"
-            ]
-        which = "\n".join(line.partition(" for ")[0] + line.partition(":")[2] for line in lines)
-        if which != self.told:
-            self.told = which
-            for line in lines:
-                self.say(line)
+            lines = {
+                self.lead: f"nothing was heard of {self.lead!r}, which leads, for {silent:.0f} s: look there with "
+                "tacit status KIT; where its process was stopped, let it go on (kill -CONT) or start tacit join again"
+            }
+        for line in [line for about, line in lines.items() if about not in self.told]:
+            self.say(line)
+        self.told = set(lines)
 
     def _note_progress(self) -> None:
         told = read_progress(self.folder)
@@ -200,9 +199,9 @@ class Driver:
             self.show(self.round, float(told["seconds"]))
 
 
-def waiting_line(name: str, value: object) -> str:
-    """For whom the lead waits, since when, and what to do."""
-    seconds, answers = value if isinstance(value, list) and len(value) == 2 else (0.0, False)
+def waiting_line(name: str, value: Sequence[float | bool]) -> str:
+    """For whom the lead waits, since when, and what to do; `value`: the seconds, and whether they answer at all."""
+    seconds, answers = value
     if answers:
         what = "it computes, or waits for somebody there: tacit status KIT there says for what"
     else:

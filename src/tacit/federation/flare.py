@@ -163,12 +163,16 @@ class Member:
     @collab.publish
     def hello(self, name: str, cards: list[Any]) -> dict[str, Any]:
         """Take the card of another site, and show the own one and the key of this process: all of it is public."""
-        self._own()
-        if name in self._proxies and name != self._channel.name:
-            try:
+        try:
+            self._own()
+            if name in self._proxies and name != self._channel.name:
                 self._members.meet(name, cards)
-            except InputError as error:
-                log.warning("%s", error)
+        except InputError as error:
+            log.warning("%s", error)
+        except Exception:  # whatever it says stays here: FLARE would send it in clear
+            log.exception("a greeting was not taken")
+        if self._site is None:
+            return {REFUSED: True}
         return {"cards": self._channel.identity.cards(), "process": self._channel.process}
 
     @collab.publish
@@ -176,8 +180,8 @@ class Member:
         self, sender: str, process: bytes, start: int, number: int, floor: int, salt: bytes, content: bytes
     ) -> dict[str, Any]:
         """Do what a site asks for that seals its messages; nobody else hears more than that it is not taken."""
-        self._own()
         try:
+            self._own()
             request = as_request(sender, process, start, number, floor, salt, content)
             if sender not in self._proxies:
                 raise SealError("it takes no part in this job")
@@ -189,6 +193,9 @@ class Member:
             return {UNCONFIRMED: True}
         except SealError as error:
             log.warning("a message that says to be from %.80r was refused: %s", sender, error)
+            return {REFUSED: True}
+        except Exception:  # whatever it says stays here: FLARE would send it in clear
+            log.exception("a message was not taken")
             return {REFUSED: True}
 
     def _done(self, content: bytes, sender: str) -> bytes:
@@ -208,11 +215,19 @@ class Member:
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:
         """Lead the run: for the server alone, and only where the job says so."""
-        site, server = self._own(), collab.server
+        caller, server = collab.caller, collab.server
+        if caller != "server" or run != self.run:
+            return {"refused": "only the server starts a run, and a process is for one run"}
+        try:
+            return self._lead(run, job, server)
+        except Exception as error:  # whatever it says stays here: FLARE would send it in clear
+            log.exception("leading failed")
+            return {"refused": f"{type(error).__name__} where the run is led: see the log there"}
+
+    def _lead(self, run: str, job: str, server: Any) -> dict[str, Any]:
+        site = self._own()
         from tacit.federation.works import make_lead
 
-        if collab.caller != "server" or run != self.run:
-            return {"refused": "only the server starts a run, and a process is for one run"}
         with _Beat(server, run, self._waits) as beat:
             try:
                 told = make_lead(site, run, job).go(observe=beat)
@@ -302,7 +317,9 @@ class Member:
                 )
                 if self._members.meet(name, told["cards"]):
                     self._waiting.pop(name, None)
-                    return self._channel.line(name, bytes(told["process"]))
+                    if not isinstance(told["process"], bytes):
+                        raise SealError("the key of its process is none")
+                    return self._channel.line(name, told["process"])
             except CollabCallError:
                 wait = min(2 * wait, LONGEST_WAIT)
             except (InputError, SealError, LookupError, TypeError) as error:

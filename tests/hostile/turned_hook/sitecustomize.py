@@ -34,6 +34,7 @@ class Turned:
             "made up": self.made_up,
             "replay a request": self.replay,
             "raise the number": self.number,
+            "ask without a seal": self.unsealed,
             "answer with the question": self.reflect,
             "answer with an old answer": self.old_answer,
             "flip an answer": self.flip_answer,
@@ -86,6 +87,12 @@ class Turned:
 
     def number(self, way: str, content: Record) -> Record | None:
         return self._changed(content, number=lambda old: old + 1)
+
+    def unsealed(self, way: str, content: Record) -> Record | None:
+        """What a site once answered in clear, to whoever FLARE said had asked."""
+        if content.get("method_name") != "take":
+            return None
+        return {**content, "kwargs": {"number": 100_000, "step": "shape", "payload": {}}}
 
     def replay(self, way: str, content: Record) -> Record | None:
         known = self.requests.get(way, [])
