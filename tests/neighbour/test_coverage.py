@@ -55,7 +55,9 @@ def test_every_format_is_played() -> None:
 
 def played(world: World, folder: Path) -> Recording:
     owner = world.job.names[-1]
-    return play_sites(world, folder, Tape(owner), 0, restarts=False, owned=(), predict=world.tables[owner].ids is not None)
+    return play_sites(
+        world, folder, Tape(owner), 0, restarts=False, owned=(), predict=world.tables[owner].ids is not None
+    )
 
 
 def test_every_step_of_the_protocol_is_played(tmp_path: Path) -> None:

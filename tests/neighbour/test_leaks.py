@@ -45,7 +45,9 @@ def nonzeros(matrix: Any) -> int:
     return int(matrix.nnz if hasattr(matrix, "nnz") else np.count_nonzero(matrix))
 
 
-def features(kind: str = "sparse", where: str = BETWEEN, *, restarts: bool = False, turn: int = 0, most: int = 2) -> Found:
+def features(
+    kind: str = "sparse", where: str = BETWEEN, *, restarts: bool = False, turn: int = 0, most: int = 2
+) -> Found:
     world = feature_world("gram", kind)
     return neighbour_test(world, main, Scope((Way(where, restarts),), most=most, parties=1, turn=turn))
 

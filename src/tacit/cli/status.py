@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from tacit.cli.wording import plain
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.prometheus:
         print(metrics(status), end="")
     else:
-        print("\n".join(status.lines()))
+        print("\n".join(plain(line) for line in status.lines()))
     return 0
 
 

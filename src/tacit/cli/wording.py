@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from tacit.data.wording import duration, plain, size
 
-__all__ = ["command", "duration", "size", "tell", "traffic", "within"]
+__all__ = ["command", "duration", "plain", "size", "tell", "traffic", "within"]
 
 
 def within(gap: float) -> str:

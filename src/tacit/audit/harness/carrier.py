@@ -55,7 +55,12 @@ class Carrier(Loopback):
         if self.victim not in (caller, name):
             return
         message: Any = getattr(request, "message", request)
-        key = (caller, name, type(request).__name__, str(getattr(message, "round", "")))  # matching: once, it has few tries
+        key = (
+            caller,
+            name,
+            type(request).__name__,
+            str(getattr(message, "round", "")),
+        )  # matching: once, it has few tries
         if key not in self.seen:
             self.seen.add(key)
             raise KilledError

@@ -161,7 +161,10 @@ def changes(table: Table, rng: np.random.Generator) -> Iterator[tuple[str, Recor
             "a category of its own",
             tuple(_category(column, cell, last=True) for column, cell in zip(columns, record, strict=True)),
         )
-        yield "an unknown category", tuple(_category(c, cell, last=False) for c, cell in zip(columns, record, strict=True))
+        yield (
+            "an unknown category",
+            tuple(_category(c, cell, last=False) for c, cell in zip(columns, record, strict=True)),
+        )
     if any(column.kind == DATE for column in columns):
         yield (
             "a date out of range",
