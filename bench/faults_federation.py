@@ -18,7 +18,9 @@ from pathlib import Path
 import psutil
 
 import tacit
+from bench.parties import set_home
 from tacit.federation.kit import ENVIRONMENT, Kit
+from tacit.federation.members import introduce
 from tacit.federation.project import Federation, init
 
 READY_WITHIN = 90.0
@@ -112,7 +114,7 @@ class Running:
 
     def releases(self, name: str, run: str) -> dict[int, list[str]]:
         """Digests of a party's releases in a run by number, as they stand in its list."""
-        path, found = self.kits[name].path / "releases.jsonl", {}
+        path, found = self.kits[name].ledger.with_name("releases.jsonl"), {}
         for line in path.read_text().splitlines() if path.exists() else ():
             with contextlib.suppress(ValueError):  # of a line that is being written
                 record = json.loads(line)
@@ -137,6 +139,7 @@ def federation(place: Path, files: Mapping[str, Path], *, disk: bool = True) -> 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = int(taken.getsockname()[1])
+    home, os.environ["TACIT_HOME"] = os.environ.get("TACIT_HOME"), str(place / "home")
     made = init(Federation("drill", next(iter(files)), "localhost", tuple(files), port), place / "kits")
     lines = {name: Line(port) for name in files}
     kits = {kit.name: replace(kit, port=lines[kit.name].port) if kit.role == "party" else kit for kit in made}
@@ -145,6 +148,7 @@ def federation(place: Path, files: Mapping[str, Path], *, disk: bool = True) -> 
     (place / "hook").mkdir()
     try:
         running.disk = small_disk(kits[running.parties[-1]]) if disk else None
+        introduce(list(kits.values()))
         for name, kit in kits.items():
             if kit.role == "party":
                 kit.write()
@@ -159,6 +163,7 @@ def federation(place: Path, files: Mapping[str, Path], *, disk: bool = True) -> 
     finally:
         stop(running)
         signal.signal(signal.SIGTERM, before)
+        set_home(home)
 
 
 def start(running: Running, name: str, files: Mapping[str, Path]) -> None:
@@ -174,14 +179,10 @@ def start(running: Running, name: str, files: Mapping[str, Path]) -> None:
 
 
 def small_disk(kit: Kit) -> Path | None:
-    """Give a kit a small disk of its own; None where this process may not."""
-    spare = kit.path.with_name(f"{kit.path.name}-made")
-    kit.path.rename(spare)
-    kit.path.mkdir(mode=0o700)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}m,mode=700", "tmpfs", str(kit.path)]
+    """Give the home of a kit a small disk of its own; None where this process may not."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}m,mode=700", "tmpfs", str(kit.make_home())]
     done = subprocess.run(command, capture_output=True, check=False)
-    subprocess.run(["cp", "-a", f"{spare}/.", str(kit.path)], check=True)
-    return kit.path if done.returncode == 0 else None
+    return kit.home if done.returncode == 0 else None
 
 
 def stop(running: Running) -> None:

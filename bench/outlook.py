@@ -20,7 +20,7 @@ class Told:
 def told_by(outlook: Sequence[str]) -> Told:
     """Read the sentences of `outlook_`."""
     verdict = next((word for word in map(_verdict, outlook) if word != SILENT), SILENT)
-    return Told(verdict, any("probably costs more" in sentence for sentence in outlook))
+    return Told(verdict, any("this is large noise" in sentence for sentence in outlook))
 
 
 def _verdict(sentence: str) -> str:

@@ -15,11 +15,20 @@ from typing import Any
 
 import tacit
 from tacit.federation.kit import Kit
+from tacit.federation.members import introduce
 from tacit.federation.project import Federation, init
 
 READY_WITHIN = 120.0
 ENVIRONMENT = {"PYTHONPATH": str(Path(tacit.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
 ROLL_CALL = "tacit.federation.flare_roll_call."
+
+
+def set_home(home: str | None) -> None:
+    """Where organisations keep what is their own, as it was before."""
+    if home is None:
+        os.environ.pop("TACIT_HOME", None)
+    else:
+        os.environ["TACIT_HOME"] = home
 
 
 class Parties:
@@ -42,8 +51,11 @@ class Parties:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             port = int(taken.getsockname()[1])
+        self.home = os.environ.get("TACIT_HOME")
+        os.environ["TACIT_HOME"] = str(self.folder / "home")
         made = init(Federation("bench", self.names[0], "localhost", tuple(self.names), port), self.folder / "kits")
         self.kits = {kit.name: kit for kit in made}
+        introduce(made)
         try:
             said = [self._start(kit) for kit in made]
             until = time.monotonic() + READY_WITHIN
@@ -71,6 +83,7 @@ class Parties:
             process.send_signal(signal.SIGTERM)
         for process in self.processes:
             process.wait(60)
+        set_home(self.home)
 
     def train(self, job: Path, files: Mapping[str, Path]) -> str:
         """Train a job through `tacit train --kit`, each party with its own file; the name of the run."""

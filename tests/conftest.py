@@ -10,6 +10,12 @@ import pytest
 from tacit.errors import InputError
 
 
+@pytest.fixture(scope="session", autouse=True)
+def home_of_tests(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep what organisations own away from the home of whoever runs the tests."""
+    os.environ["TACIT_HOME"] = str(tmp_path_factory.mktemp("home"))
+
+
 def correlated(task: str, *, rows: int = 200, columns: int = 60, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Blocks that share three strong directions, every tenth column constant, some binary: hard for Jacobi steps."""
     rng = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacit.data.wording import is_control
 from tacit.errors import InputError
 from tacit.job import GraphSpec, Job, Model, PartySpec, load_job_data, read_job
 from tacit.job.privacy import KEYS
@@ -102,7 +103,7 @@ def test_every_key(tmp_path: Path) -> None:
             "job.seed = -1 is not allowed: it must be a whole number from 0 to 4294967295",
         ),
         ("[job]\nseed = 0x" + "f" * 5000 + PARTIES, "job.seed = a very long int is not allowed"),
-        ("[job]\nname" + ".a" * 1500 + " = 1" + PARTIES, "job.name = a very long dict is not allowed"),
+        ("[job]\nname" + ".a" * 1500 + " = 1" + PARTIES, "has a dotted key of more than 16 parts"),
         ('[job]\nname = ""' + PARTIES, 'job.name = "" is not allowed: it must be text'),
         ("[model]\nalpha = -1" + PARTIES, "model.alpha = -1 is not allowed"),
         ("[model]\nalpha = 1" + "0" * 400 + PARTIES, "model.alpha = 1000"),
@@ -143,7 +144,7 @@ def test_every_key(tmp_path: Path) -> None:
         ("[privacy]\nnoise_seed = -1" + PARTIES, "privacy.noise_seed = -1 is not allowed: it must be a whole number"),
         ("[graph]" + PARTIES, '[graph] is not used with split = "features": remove it'),
         ("[job]\nrounds == 3" + PARTIES, "not valid TOML: Invalid value (at line 2"),
-        ("x = " + "[" * 3000, "not valid TOML"),
+        ("x = " + "[" * 3000, "more than 16 brackets inside each other"),
         ("x = " + "1" * 5000, "not valid TOML"),
         ('[[party]]\ndata = "a.csv"', "party 1 has no name"),
         ('[[party]]\nname = "a"', "party 1 has no data"),
@@ -167,7 +168,7 @@ def test_refusals(tmp_path: Path, text: str, expected: str) -> None:
     assert expected in refusal(tmp_path, text)
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "a\\\\b", "con", "NUL.txt", "a\\nb", "x.", " ", "a" * 101])
+@pytest.mark.parametrize("name", ["a/b", "..", ".hidden", "a\\\\b", "con", "NUL.txt", "x.", " ", "a" * 101])
 def test_names_that_no_file_may_have(tmp_path: Path, name: str) -> None:
     assert "it names a file" in refusal(tmp_path, PARTIES.replace('"bank"', f'"{name}"'))
 
@@ -253,7 +254,9 @@ def test_privacy_is_what_was_written_and_nothing_without_the_section(tmp_path: P
 
 
 # TOML text cannot hold lone surrogates, so no job that was read has any.
-text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+text = st.text(
+    st.characters(exclude_categories=["Cs"]).filter(lambda one: not is_control(one)), min_size=1, max_size=12
+)
 number = st.floats(0, allow_infinity=False)
 columns = st.lists(text, min_size=4, max_size=7, unique=True)
 models = st.builds(

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.data.encode.spec import ColumnSpec, EncodeRules
+from tacit.data.wording import is_control
 from tacit.errors import InputError
 from tacit.job import Job, PartySpec, read_job
 from tests.cli.test_private_jobs import FORMS
@@ -74,7 +75,8 @@ def test_written_and_read_again(tmp_path: Path, head: str, columns: str) -> None
     assert read(tmp_path, job.to_toml()) == dataclasses.replace(job, name="job")
 
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
+SHOWN = st.characters(exclude_categories=["Cs"]).filter(lambda one: not is_control(one))
+TEXT = st.text(SHOWN, min_size=1).filter(str.strip)
 LIST = st.sets(TEXT.map(lambda text: unicodedata.normalize("NFC", text.strip())), min_size=1, max_size=4)
 
 

@@ -24,28 +24,34 @@ FOLDER = Path(os.environ.get("TACIT_DRILL", "."))
 
 
 class Disturber:
-    """Stands between a member and the others."""
+    """Stands between a member and what carries its sealed messages."""
 
-    def __init__(self, original: Any) -> None:
-        self.original, self.lock = original, threading.Lock()
-        self.old: tuple[str, int, dict[str, Any], Any] | None = None
+    def __init__(self, ask: Any, carry: Any) -> None:
+        self.ask_, self.carry_, self.lock, self.asks = ask, carry, threading.Lock(), threading.local()
+        self.old: tuple[str, Any, Any] | None = None
 
-    def ask(self, member: Any, name: str, step: str, payload: dict[str, Any]) -> Any:
-        if step != "answer":
-            return self.original(member, name, step, payload)
+    def ask(self, member: Any, name: str, content: bytes, patience: float) -> Any:
+        """Ask as usual; what asks for an answer of a round may be disturbed."""
+        from tacit.federation.protocol import Answer, Match, Play, decode_request
+
+        asked = decode_request(content)
+        if not isinstance(asked, Answer | Play | Match):
+            return self.ask_(member, name, content, patience)
         pace = FOLDER / "pace"
         if pace.exists():
             time.sleep(float(pace.read_text()))
+        if isinstance(asked, Match):  # matching is slowed, not disturbed
+            return self.ask_(member, name, content, patience)
         with self.lock:  # the others of this exchange wait: one is disturbed at a time
-            kind = self._armed(name)
-            if kind == "duplicated":
-                return self._twice(member, name, payload)
-            if kind == "reordered":
-                return self._remember(member, name, payload)
-            reply = self.original(member, name, step, payload)
-            if self.old is not None and self.old[0] == name:
-                self._send_old(member, *self.old)
-                self.old = None
+            self.asks.kind = self._armed(name)
+            try:
+                reply = self.ask_(member, name, content, patience)
+            finally:
+                self.asks.kind = ""
+            if self.old is not None and self.old[0] == name and self.old[2] is not None:
+                self._send_old(member)
+            elif self.old is not None and self.old[0] == name:
+                self.old = (name, self.old[1], reply)
         return reply
 
     def _armed(self, name: str) -> str:
@@ -58,39 +64,25 @@ class Disturber:
         (FOLDER / "arm").unlink()
         return kind
 
-    def _twice(self, member: Any, name: str, payload: dict[str, Any]) -> Any:
-        """The same message twice at once, and once more as a new question."""
-        number = next(member._numbers[name])
-        with ThreadPoolExecutor(2) as pool:
-            first, second = pool.map(lambda _: take(member, name, number, payload), range(2))
-        third = self.original(member, name, "answer", payload)
-        written("duplicated", plain(first) == plain(second) == plain(third), "" if "message" in first else str(first))
-        return first
+    def carry(self, member: Any, name: str, request: Any, wait: float) -> Any:
+        """Carry a sealed request; twice at once and once more, or to be remembered, where that is asked for."""
+        kind, self.asks.kind = getattr(self.asks, "kind", ""), ""
+        if kind == "duplicated":
+            with ThreadPoolExecutor(2) as pool:
+                first, second = pool.map(lambda _: self.carry_(member, name, request, 60.0), range(2))
+            third = self.carry_(member, name, request, 60.0)
+            written("duplicated", first == second == third and "salt" in first, "" if "salt" in first else str(first))
+            return first
+        if kind == "reordered":
+            self.old = (name, request, None)
+        return self.carry_(member, name, request, wait)
 
-    def _remember(self, member: Any, name: str, payload: dict[str, Any]) -> Any:
-        number = next(member._numbers[name])
-        reply = take(member, name, number, payload)
-        self.old = (name, number, payload, reply)
-        return reply
-
-    def _send_old(self, member: Any, name: str, number: int, payload: dict[str, Any], reply: Any) -> None:
-        """A message of the exchange before, after the new one: as it was, and as a new question."""
-        again = take(member, name, number, payload)
-        asked = self.original(member, name, "answer", payload)
-        fine = plain(again) == plain(reply) and "old message" in str(asked.get("error"))
-        written("reordered", fine, str(asked.get("error")))
-
-
-def take(member: Any, name: str, number: int, payload: dict[str, Any]) -> Any:
-    from tacit.federation.wire import pack, unpack
-
-    call = member._proxies[name](timeout=60.0, secure=True)
-    return unpack(call.take(number=number, step="answer", payload=pack(payload)))
-
-
-def plain(reply: dict[str, Any]) -> Any:
-    arrays = reply.get("message", {}).get("arrays", {})
-    return sorted((key, array.tobytes()) for key, array in arrays.items()) or str(reply)
+    def _send_old(self, member: Any) -> None:
+        """A message of the exchange before, after the new one: it is refused, as nobody awaits its answer."""
+        assert self.old is not None
+        (name, request, _), self.old = self.old, None
+        again = self.carry_(member, name, request, 60.0)
+        written("reordered", again == {"refused": True}, str(sorted(again)))
 
 
 def written(kind: str, fine: bool, said: str) -> None:
@@ -111,8 +103,9 @@ class Wrapped(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         self.loader.exec_module(module)
         member: Any = vars(module)["Member"]
-        disturber = Disturber(member._ask_one)
-        member._ask_one = lambda self, name, step, payload: disturber.ask(self, name, step, payload)
+        disturber = Disturber(member._ask_one, member._carry)
+        member._ask_one = lambda self, *asked: disturber.ask(self, *asked)
+        member._carry = lambda self, *carried: disturber.carry(self, *carried)
 
 
 class Finder(importlib.abc.MetaPathFinder):

@@ -18,8 +18,10 @@ from tacit.algorithms.consensus.gaussian.settings import (
     GaussianSettings,
     gradient_sensitivity,
     model_sensitivity,
+    solve_rounding,
 )
-from tacit.errors import RunError
+from tacit.algorithms.consensus.local import LocalProblem, Solved
+from tacit.errors import InputError
 from tacit.plan import GraphPlan, make_graph_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Huber
@@ -199,16 +201,49 @@ def test_rows_that_are_not_scaled_down_are_caught(monkeypatch: pytest.MonkeyPatc
     assert ratios(False, CENTRE, 60, seed=3).max() > 1.2
 
 
-def test_a_loose_solve_is_refused_not_released(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("broken", ["nan", "raises", "stays"])
+def test_a_solve_whose_newton_steps_fail_still_ends_at_its_minimiser(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which way was taken must not show: both end within the public tolerance of the minimiser."""
     plan = plan_for((30, 40, 50), 3, secure=False, epsilon=1.0)
     assert plan.private is not None
     rng = np.random.default_rng(0)
     X, y, *_ = neighbours(rng, 30, 3, "classification")
     side, _ = sides(plan, X, y)
-    side.settings = replace(plan.private.settings, tolerance=1e-300)
+    assert isinstance(side, ExactNode)
     side.restore(transcript(rng, 3, first=False, far=1.0))
-    with pytest.raises(RunError, match="could not be solved"):
-        side._release()
+    centre = rng.standard_normal(4)
+    usual = side._solve(centre)
+
+    def solve(self: LocalProblem, linear: Vector, pull: float, start: Vector, *rest: object, **more: object) -> Solved:
+        if broken == "raises":
+            raise np.linalg.LinAlgError("singular")
+        return Solved(start * np.nan if broken == "nan" else start, 0.0, 1)
+
+    monkeypatch.setattr(LocalProblem, "solve", solve)
+    settings = plan.private.settings
+    other = side._solve(centre)
+    assert np.linalg.norm(other - usual) <= 2 * settings.tolerance / settings.pull
+    gradient = side._problem().gradient(other) + settings.pull * (other - centre)
+    assert np.linalg.norm(gradient) <= 2 * settings.tolerance
+
+
+@pytest.mark.parametrize("threshold", [1e-300, 1e-12, 1e12, 1e300])
+def test_thresholds_beyond_all_reason_are_refused_from_public_numbers(threshold: float) -> None:
+    with pytest.raises(InputError, match="does not fit threshold"):
+        plan_for((30, 40, 50), 3, secure=False, epsilon=1.0, loss=Huber(threshold))
+
+
+def test_a_small_threshold_makes_the_tolerance_grow_or_the_plan_be_refused() -> None:
+    with pytest.raises(InputError, match="rounding could move a sum"):
+        plan_for((30, 40, 50), 3, secure=False, epsilon=1.0, loss=Huber(1e-8))
+    usual = plan_for((30, 40, 50), 3, secure=False, epsilon=1.0, loss=Huber(1.0)).private
+    small = plan_for((30, 40, 50), 3, secure=False, epsilon=1.0, loss=Huber(1e-5)).private
+    assert usual is not None
+    assert small is not None
+    assert small.settings.tolerance >= usual.settings.tolerance
+    assert small.settings.tolerance >= 4 * solve_rounding(small.settings, 50)
 
 
 def test_the_tolerance_of_a_solve_is_paid_for() -> None:

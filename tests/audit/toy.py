@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms.base import PrivateAlgorithm, Problem, Progress, Release
+from tacit.algorithms.base import PrivateAlgorithm, Problem, Progress, Release, private_progress
 from tacit.algorithms.block import Block
 from tacit.algorithms.rows import RowClip
 from tacit.audit.scene import Scene
@@ -80,7 +80,7 @@ class Coordinator:
     def combine(self, total: Arrays) -> Progress:
         self.weight = 1.0 if total["sum"][0] > 0 else -1.0  # what is asked next depends on what was released
         self.round += 1
-        return Progress(objective=float("nan"), done=self.round == ROUNDS)
+        return private_progress(done=self.round == ROUNDS)
 
     def closing(self) -> Arrays:
         return {}

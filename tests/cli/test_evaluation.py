@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.metrics import log_loss, roc_auc_score
 
 from tacit import VerticalClassifier
-from tacit.cli.samples import prepare_nodes
+from tacit.cli.samples import labels_by_node, prepare_nodes
 from tacit.cli.train import prepare
 from tacit.job import read_job
-from tacit.report import evaluation
+from tacit.report import apart, evaluation
+from tacit.report.verdict import verdict
+from tacit.runtime.graph.run import GraphRun
 from tacit.runtime.result import Run
 from tests.cli.test_samples import Nodes
 
@@ -68,7 +71,9 @@ def test_without_holdout_the_figures_are_of_trained_rows_and_that_is_said(files:
     assert record["rows"] == {"trained": 120, "held_out": 0, "evaluated": 120}
     assert not record["held_out"]
     assert set(by_kind(record)) == {"joint", "bank", "shop", "pooled"}
-    assert "for honest figures add holdout" in " ".join(answer.out.split())
+    said = " ".join(answer.out.split())
+    assert said.startswith("verdict not compared with bank alone on new rows: no rows were held out. Add holdout = 0.2")
+    assert "every model looks better on rows that it was trained on" in said
 
 
 def test_the_order_of_rows_changes_neither_model_nor_figures(files: Any, tacit: Any) -> None:
@@ -190,31 +195,65 @@ def begun_and_result(files: Any) -> tuple[Any, Any]:
     return begun, Run(begun.plan, begun.shards, begun.labels.values).go()
 
 
-def test_comparing_ends_when_its_time_is_used_up(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_long_it_takes_changes_nothing(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After two seconds of a slow machine the other models were left out, so that no two reports were alike."""
     begun, result = begun_and_result(files)
-    monkeypatch.setattr(evaluation, "LEAST_SECONDS", 0.0)
-    slow = Run.go
+    now = [0.0]
 
-    def go(self: Run, observe: Any = None, checkpoint: Any = None) -> Any:
-        def later(row: Any) -> None:
-            time.sleep(0.2)
-            observe(row)
+    def slow() -> float:
+        now[0] += 100.0
+        return now[0]
 
-        return slow(self, later)
+    plain = evaluation.evaluate(result, begun)
+    monkeypatch.setattr(time, "perf_counter", slow)
+    record = evaluation.evaluate(result, begun)
+    assert record["seconds"] > plain["seconds"]
+    assert {**record, "seconds": 0} == {**plain, "seconds": 0}
+    assert [model["kind"] for model in record["models"]] == ["joint", "alone", "alone", "pooled"]
 
-    monkeypatch.setattr(Run, "go", go)
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [("MOST_ROWS", "more than 100 rows"), ("MOST_VALUES", "more than 100 values")]
+)
+def test_large_data_are_not_trained_on_again(
+    files: Any, monkeypatch: pytest.MonkeyPatch, limit: str, said: str
+) -> None:
+    begun, result = begun_and_result(files)
+    monkeypatch.setattr(apart, limit, 100)
     record = evaluation.evaluate(result, begun)
     assert [model["kind"] for model in record["models"]] == ["joint"]
-    assert "Bank alone, shop alone and all data in one place were not trained" in record["notes"][0]
-    assert record["seconds"] < 2
+    expected = f"Bank alone, shop alone and all data in one place were not trained to compare with: {said}."
+    assert record["notes"] == [expected]
+    held = {**record, "held_out": True}
+    assert verdict(held).sentence.startswith("not compared with bank alone: bank alone, shop alone and all data")
 
 
-def test_many_rows_are_not_trained_on_again(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_nodes_are_not_trained_on_again(tmp_path: Path, tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "MOST_ROWS", 100)
+    record, answer = trained(Nodes(tmp_path, job="holdout = 0.2"), tacit)
+    assert record["notes"][0] == "No node was trained alone to compare with: more than 100 rows."
+    assert answer.out.startswith("verdict    not compared with the nodes' own models: no node was trained alone")
+
+
+def test_who_waits_is_told_which_model_is_trained(files: Any) -> None:
     begun, result = begun_and_result(files)
-    monkeypatch.setattr(evaluation, "MOST_ROWS", 100)
+    seen: list[tuple[str, float]] = []
+    evaluation.evaluate(result, begun, lambda name, part: seen.append((name, part)))
+    assert seen == [("bank alone", 0.0), ("shop alone", 1 / 3), ("all data in one place", 2 / 3)]
+
+
+def test_nodes_are_scored_as_predictions_are(tmp_path: Path, tacit: Any) -> None:
+    """Private methods clip rows; the figures were those of rows that were not clipped."""
+    nodes = Nodes(tmp_path, job="holdout = 0.2", privacy="epsilon = 4\nrow_norm = 0.3\nnoise_seed = 1")
+    path = nodes.write()
+    begun = prepare_nodes(read_job(path), path.name)
+    assert begun.held is not None
+    result = GraphRun(begun.plan, begun.shards, labels_by_node(begun)).go()
     record = evaluation.evaluate(result, begun)
-    assert [model["kind"] for model in record["models"]] == ["joint"]
-    assert "more than 100 rows" in record["notes"][0]
+    rows = np.vstack([shard.features for shard in begun.held.shards])
+    short = rows * np.minimum(1, 0.3 / np.linalg.norm(rows, axis=1))[:, None]
+    scores = short @ result.coef + result.intercept
+    assert record["models"][0]["measures"]["log_loss"] == pytest.approx(log_loss(begun.held.labels > 0, expit(scores)))
 
 
 # --- killed in between ---------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def test_other_rows_show_the_common_columns(tmp_path: Path, tacit: Any, refused:
     assert total == pytest.approx(float(wanted["score"]), rel=1e-12)
     assert "x0 = " in tacit("explain", *words).out
     assert "leave it out" in refused("explain", *words, "--party", "north")
-    assert "give --row" in refused("explain", *words, "--id", "north1")
+    assert json.loads(tacit("explain", *words, "--id", "north1", "--json").out)["row"] == 2
 
 
 def test_what_is_refused(files: Any, tacit: Any, refused: Any) -> None:

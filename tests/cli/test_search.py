@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from tacit import VerticalClassifier, VerticalClassifierCV
-from tacit.cli import train
+from tacit.cli import search, train
 from tacit.job import SearchSpec, read_job
-from tacit.runtime import search
 
 MODEL = 'loss = "logistic"\n[search]\nalphas = [0.001, 0.1, 1, 0.01]\nfolds = 4\n'
 
@@ -76,7 +75,7 @@ def test_goes_on_with_the_alpha_it_took(searching: Any, tacit: Any, monkeypatch:
         patch.setattr(train, "_train", stop)
         assert tacit("train", job, "--out", out).code == 130
     with monkeypatch.context() as patch:
-        patch.setattr(search, "search_alpha", again)
+        patch.setattr(search, "_search", again)
         answer = tacit("train", job, "--out", out, "--resume")
     assert answer.code == 0
     undisturbed = searching.folder / "other"

@@ -92,3 +92,50 @@ def test_few_rows_are_no_reason_to_mend_a_file(tmp_path: Path) -> None:
     assert load(tmp_path, list("abcdefghi")).shards[0].columns == ("age=other",)
     with pytest.raises(InputError, match="none of them in rare = 10 of the 10 rows"):
         load(tmp_path, list("abcdefghij"))
+
+
+ZEROS = {
+    "thousands": ["0"] * 30 + [f"{k + 1},234" for k in range(40)],
+    "percent": ["0"] * 30 + [f"3.{k:02}%" for k in range(40)],
+    "decimal comma": ["0"] * 30 + [f"28{k},4" for k in range(40)],
+    "money": ["0"] * 30 + [f"${k + 1},000.50" for k in range(40)],
+    "money behind": ["0"] * 30 + [f"{k + 1}.000,50 €" for k in range(40)],
+    "negative": ["0"] * 30 + [f"({k + 1},000)" for k in range(40)],
+    "apostrophe": ["0"] * 30 + [f"{k + 1}'000.-" for k in range(40)],
+    "no value": ["unknown"] * 50 + [f"{k + 1}.5" for k in range(40)],
+    "date": ["never"] * 30 + [f"{k % 28 + 1:02}.08.20{k % 20:02}" for k in range(40)],
+    "a few texts": ["0"] * 30 + [f"{k + 1},234" for k in range(40)] + [f"see {k}" for k in range(15)],
+}
+
+
+@pytest.mark.parametrize("texts", ZEROS.values(), ids=ZEROS)
+def test_amounts_beside_many_zeros_are_refused_and_not_lost(texts: list[str], tmp_path: Path) -> None:
+    """In silence they were one category, "other", beside the zeros."""
+    with pytest.raises(InputError, match=r"holds numbers or dates as text") as caught:
+        load(tmp_path, [f'"{text}"' for text in texts])
+    said = str(caught.value)
+    assert "would all count as other" in said
+    assert "28453.4" in said
+    assert 'kind = "category"' in said
+    assert "\n" not in said
+
+
+KEPT = {
+    "levels": ["0%"] * 20 + ["10%"] * 20 + ["50%"] * 20,
+    "ranges": ["1-5"] * 20 + ["6-10"] * 20 + [f"{k}-{k + 3}" for k in range(11, 30)],
+    "names": ["none"] * 30 + [f"a{k}" for k in range(30)],
+    "few slips": ["yes"] * 30 + ["no"] * 30 + ["1,5", "7%", "12"],
+    "codes": ["A"] * 30 + [f"X1{k}" for k in range(20)] + [f"{k}" for k in range(12)],
+    "letters": ["none"] * 30 + [f"ABC{k}" for k in range(100, 130)],
+    "versions": ["1.0.2"] * 30 + [f"v{k}.0.1" for k in range(30)],
+}
+
+
+@pytest.mark.parametrize("texts", KEPT.values(), ids=KEPT)
+def test_categories_that_only_look_like_amounts_are_kept(texts: list[str], tmp_path: Path) -> None:
+    assert load(tmp_path, [f'"{text}"' for text in texts]).shards[0].columns[-1] == "age=other"
+
+
+def test_amounts_may_be_kept_as_categories(tmp_path: Path) -> None:
+    data = load(tmp_path, [f'"{text}"' for text in ZEROS["percent"]], ColumnSpec("age", kind="category"))
+    assert data.shards[0].columns == ("age=0", "age=other")

@@ -35,7 +35,7 @@ def write(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize("name", ["d.csv", "d.csv.gz", "d.parquet", "d.svm"])
 def test_sizes_are_those_of_training(tmp_path: Path, name: str) -> None:
     write(tmp_path, name)
-    spec = PartySpec("a", name, None, "label") if name == "d.svm" else PartySpec("a", name, "k", "y")
+    spec = PartySpec("a", name, None, "label", width=2) if name == "d.svm" else PartySpec("a", name, "k", "y")
     shard = load_training_data([spec], tmp_path).shards[0]
     assert public_size(spec, [spec], tmp_path) == PublicSize(*shard.features.shape) == PublicSize(3, 2)
 
@@ -60,7 +60,7 @@ def test_line_breaks_in_quotes_are_no_rows(tmp_path: Path, monkeypatch: pytest.M
 )
 def test_damaged_files_are_named(tmp_path: Path, name: str, content: bytes, words: str) -> None:
     (tmp_path / name).write_bytes(content)
-    spec = PartySpec("a", name, None, "y")
+    spec = PartySpec("a", name, None, "y", width=3)
     with pytest.raises(InputError, match='party "a"') as caught:
         public_size(spec, [spec], tmp_path)
     assert words in str(caught.value)

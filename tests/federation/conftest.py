@@ -26,12 +26,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def kit(made: Path, tmp_path: Path) -> Callable[[str], Kit]:
-    """A copy of one of the kits, to do anything with."""
+def kit(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Kit]:
+    """A copy of one of the kits, to do anything with, and a home of its own."""
+    monkeypatch.setenv("TACIT_HOME", str(tmp_path / "home"))
 
     def copy(name: str) -> Kit:
         shutil.copytree(made / name, tmp_path / name)
-        return Kit.open(tmp_path / name)
+        found = Kit.open(tmp_path / name)
+        found.make_home()
+        return found
 
     return copy
 

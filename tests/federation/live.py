@@ -19,6 +19,7 @@ from typing import Any
 
 import tacit
 from tacit.federation.kit import COORDINATOR, Kit
+from tacit.federation.members import introduce
 from tacit.federation.project import Federation, init
 
 SOURCE = str(Path(tacit.__file__).parent.parent)
@@ -53,7 +54,7 @@ class Process:
         said = kit.path.parent / f"said-{kit.name}-{time.monotonic_ns()}.txt"
         with open(said, "wb") as out:
             command = [sys.executable, "-m", "tacit.cli.main", verb, str(kit.path), *arguments]
-            everything = {**environment(), **(variables or {})}
+            everything = {**environment(), "TACIT_HOME": str(kit.home.parent.parent), **(variables or {})}
             return cls(kit, said, subprocess.Popen(command, env=everything, stdout=out, stderr=out))
 
     def text(self) -> str:
@@ -111,6 +112,7 @@ def live_federation(place: Path, parties: Sequence[str] = ("bank", "shop")) -> I
     data = place / "people.csv"
     data.write_text("customer,x\na,1\nb,2\n")
     live = Live(place, {kit.name: kit for kit in kits})
+    introduce(kits)
     try:
         for kit in kits:
             arguments = () if kit.role == "server" else ("--data", str(data), "--id", "customer")
@@ -165,7 +167,7 @@ def write_job(
 
 def knock(kit: Kit, certificate: tuple[Path, Path] | None, authority: Path | None = None) -> bytes:
     """Open a TLS connection to the server and return the first bytes it sends: b"" or an error for a stranger."""
-    context = ssl.create_default_context(cafile=str(authority or kit.flare / "startup" / "rootCA.pem"))
+    context = ssl.create_default_context(cafile=str(authority or kit.startup / "rootCA.pem"))
     context.set_alpn_protocols(["h2"])
     if certificate is not None:
         context.load_cert_chain(*certificate)
@@ -179,10 +181,10 @@ def knock(kit: Kit, certificate: tuple[Path, Path] | None, authority: Path | Non
 
 def own_keys(kit: Kit) -> tuple[Path, Path]:
     """Certificate and key of a party's kit."""
-    return kit.flare / "startup" / "client.crt", kit.flare / "startup" / "client.key"
+    return kit.startup / "client.crt", kit.startup / "client.key"
 
 
 def copy_kit(kit: Kit, place: Path) -> Kit:
-    """A copy of what the kit was when it was made."""
-    shutil.copytree(kit.path, place, ignore=shutil.ignore_patterns("logs", "lock", "site.toml"))
+    """A copy of the kit, which holds nothing of what its organisation did since."""
+    shutil.copytree(kit.path, place)
     return Kit.open(place)

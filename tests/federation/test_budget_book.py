@@ -306,7 +306,7 @@ def test_damage_is_refused_and_never_taken_for_an_empty_ledger(tmp_path: Path, h
         lambda: book(tmp_path).cancel("a"),
         lambda: book(tmp_path).released("a", 0, "x"),
     ):
-        with pytest.raises(InputError, match=r"phone: cannot use the budget ledger .*ledger.json.*from a backup"):
+        with pytest.raises(InputError, match=r"phone: cannot use the budget ledger .*ledger.json.*no job is taken"):
             use()
     assert path.read_text() == before
 

@@ -13,7 +13,7 @@ from tacit.errors import RunError
 from tacit.federation import driver as driver_module
 from tacit.federation.driver import Driver
 from tacit.federation.kit import Kit
-from tacit.federation.outcome import write_fault, write_outcome
+from tacit.federation.outcome import write_fault, write_outcome, write_progress
 
 PARTIES = ("bank", "shop")
 
@@ -46,6 +46,9 @@ class FakeDesk:
 
     def without(self, number: str, names: tuple[str, ...]) -> list[str]:
         return [name for name in names if name not in self.at[number]]
+
+    def tidy(self) -> None:
+        self.tidied = True
 
     def abort(self, number: str) -> None:
         self.aborted.append(number)
@@ -89,6 +92,39 @@ def test_a_fault_is_tried_again_and_told(run: Callable[..., Any]) -> None:
     assert desk.aborted == ["job1", "job2"]
     assert all(line.startswith(full) for line in said)
     assert len(said) == 2
+
+
+def test_whom_a_run_waits_for_is_said_once(run: Callable[..., Any]) -> None:
+    def status(folder: Path) -> str:
+        looks.append(folder)
+        answers = len(looks) > 20
+        write_progress(folder, 3, 1.0, {"shop": (17.0 + len(looks), answers)})
+        if len(looks) > 40:
+            ends(folder)
+        return "RUNNING"
+
+    looks: list[Path] = []
+    outcome, _, said = run(lambda folder: None, status=status)
+    assert outcome["rounds"] == 7
+    first, second = said
+    assert first.startswith("waiting for 'shop' for ")
+    assert "its process does not answer: look there with tacit status KIT" in first
+    assert "it computes, or waits for somebody there: tacit status KIT there says for what" in second
+
+
+def test_a_lead_that_says_nothing_is_named(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_module, "SILENCE", 0.2)
+
+    def status(folder: Path) -> str:
+        looks.append(folder)
+        if len(looks) > 60:
+            ends(folder)
+        return "RUNNING"
+
+    looks: list[Path] = []
+    _, _, said = run(lambda folder: write_progress(folder, 3, 1.0), status=status)
+    assert len(said) == 1
+    assert said[0].startswith("nothing was heard of 'bank', which leads, for 0 s: look there with tacit status KIT")
 
 
 def test_a_refusal_ends_the_run(run: Callable[..., Any]) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.faults import JOBS, Drill, hook_lines, job_text, model, write_files, wrong_ledgers
+from bench.faults import Drill, hook_lines, model, wrong_ledgers
 from bench.faults_federation import federation
+from bench.faults_jobs import job_text, write_files
 from tacit.cli.main import main
 
 FAULTS = ("message duplicated", "party's job killed", "server killed")
@@ -18,11 +19,11 @@ FAULTS = ("message duplicated", "party's job killed", "server killed")
 def test_a_private_job_survives_faults_and_releases_everything_once(tmp_path: Path) -> None:
     files = write_files(tmp_path)
     job = tmp_path / "one.toml"
-    job.write_text(job_text("private", files, JOBS["private"][0], engine="in-process"))
+    job.write_text(job_text("shares", files))
     assert main(["train", str(job), "--out", str(tmp_path / "one"), "--quiet"]) == 0
     with federation(tmp_path, files, disk=False) as running:
-        drill, rng = Drill(running, files), random.Random(0)
-        drill.begin("private")
+        drill, rng = Drill(running), random.Random(0)
+        drill.begin("shares")
         for kind in FAULTS:
             drill.disturb(kind, rng)
         drill.finish()

@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tacit.federation.kit import Kit
+from tacit.federation.members import Members
 from tests.docs.blocks import FOLLOWED, blocks_of, commands_of
 from tests.federation.live import environment, free_port
 
@@ -46,8 +48,10 @@ class Reader:
         if words[0] == "pip":
             return ""
         assert words[0] == "tacit"
-        if words[1] == "federation":
+        if words[1:3] == ["federation", "init"]:
             words += ["--port", str(self.port)]
+        if words[1:3] == ["federation", "members"]:
+            return self.confirm(words)
         if words[1] in ("serve", "join", "train", "predict"):
             return self.start(command, words)
         return self.accept(words) if words[1] == "accept" else self.call(words)
@@ -65,10 +69,19 @@ class Reader:
         where = {"cwd": self.folder, "env": environment(), "timeout": WAIT}
         return subprocess.run(self.words(words), capture_output=True, text=True, check=True, **where).stdout
 
+    def confirm(self, words: list[str]) -> str:
+        """As soon as the keys have come."""
+        others = words[words.index("--confirm") + 1 : words.index("--yes")]
+        members = Members(Kit.open(self.folder / words[3]))
+        self.until(lambda: {card.name for card in members.unconfirmed()} >= set(others), " ".join(words))
+        said = self.call(words)
+        assert all(f"{name}: confirmed\n" in said for name in others)
+        return said
+
     def accept(self, words: list[str]) -> str:
         """As soon as the job asks."""
-        kit = self.folder / words[2]
-        self.until(lambda: list(kit.glob("jobs/*/pending.json")), " ".join(words))
+        home = Kit.open(self.folder / words[2]).home
+        self.until(lambda: list(home.glob("jobs/*/pending.json")), " ".join(words))
         return self.call(words)
 
     def finish(self, command: str) -> str:
@@ -111,10 +124,11 @@ def test_the_page_can_be_followed_word_by_word(tmp_path: Path) -> None:
     finally:
         reader.stop()
     print(f"\nthe page took {time.monotonic() - began:.0f} s")
-    found = list(tmp_path.glob("credit/bank/jobs/predict-*/predictions.csv"))
+    bank, shop = (Kit.open(tmp_path / "credit" / name) for name in ("bank", "shop"))
+    found = list(bank.jobs.glob("predict-*/predictions.csv"))
     assert len(found) == 1
     predictions = pd.read_csv(found[0])
     truth = pd.read_csv(tmp_path / "bank.csv").set_index("customer")["default"]
     assert len(predictions) > 200
     assert (predictions["prediction"].to_numpy() == truth[predictions["id"]].to_numpy()).mean() > 0.7
-    assert not list(tmp_path.glob("credit/shop/jobs/*/predictions.csv"))
+    assert not list(shop.jobs.glob("*/predictions.csv"))

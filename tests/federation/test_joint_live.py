@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from tacit.cli.main import main
 from tacit.federation.consent import questions
+from tacit.federation.kit import ENVIRONMENT, Kit
 from tests.federation import test_sites_aligned, test_sites_graph, test_sites_star
 from tests.federation.live import Live, Process, environment, live_federation
 from tests.federation.test_sites_star import coef
@@ -71,7 +75,7 @@ def test_a_feature_split_with_ids_asks_for_consent_and_trains_the_model_of_one_p
     set_up(joint, files, accept="ask")
     training, shop = start(joint, tmp_path, test_sites_aligned.job_text(files, "flare")), joint.kits["shop"]
     until = time.monotonic() + SECONDS
-    while not questions(shop.path) and training.poll() is None and time.monotonic() < until:
+    while not questions(shop.home) and training.poll() is None and time.monotonic() < until:
         time.sleep(0.1)
     run = shop.jobs.iterdir().__next__().name
     assert not list((joint.kits["phone"].jobs / run).glob("model/*"))  # nobody trains before the last one agrees
@@ -115,3 +119,45 @@ def test_a_sample_split_trains_the_models_of_one_process(joint: Live, tmp_path: 
     assert code == 0, said
     one = in_process(tmp_path, test_sites_graph.job_text(files, "in-process", top="rounds = 6"))
     assert_same_model(joint, run, one)
+
+
+def test_a_stopped_worker_is_named_within_half_a_minute_and_the_run_goes_on_with_it(
+    joint: Live, tmp_path: Path
+) -> None:
+    files = dict(zip(NAMES, test_sites_star.write_files(tmp_path).values(), strict=True))
+    set_up(joint, files, accept="ask")
+    training, shop = start(joint, tmp_path, test_sites_star.job_text(files, "flare")), joint.kits["shop"]
+    said: list[str] = []
+    assert training.stdout is not None
+    threading.Thread(target=lambda: said.extend(iter(training.stdout.readline, "")), daemon=True).start()
+    wait_for(lambda: questions(shop.home))
+    assert len(workers(shop)) == 1
+    worker = workers(shop)[0]
+    worker.suspend()
+    stopped = time.monotonic()
+    try:
+        wait_for(lambda: any("waiting for 'shop'" in line and "does not answer" in line for line in said))
+        assert time.monotonic() - stopped < 45  # 30 where the machine is not busy
+    finally:
+        worker.resume()
+    assert main(["accept", str(shop.path)]) == 0
+    assert training.wait(SECONDS) == 0, said
+    assert not any("going on in" in line for line in said)  # nothing was handed in again
+
+
+def workers(kit: Kit) -> list[psutil.Process]:
+    """The processes of jobs of a site."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            own = process.environ().get(ENVIRONMENT) == str(kit.path)
+            if own and any("worker_process" in word for word in process.cmdline()):
+                found.append(process)
+    return found
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.1)

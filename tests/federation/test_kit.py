@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 from pathlib import Path
@@ -47,6 +48,7 @@ def test_keys_are_readable_by_the_owner_alone(made: Path) -> None:
 def test_no_kit_holds_anything_to_execute(made: Path) -> None:
     kinds = {path.suffix for path in made.rglob("*") if path.is_file()}
     assert kinds == {".toml", ".json", ".html", ".crt", ".key", ".pem"}
+    assert not list(made.glob("[a-z]*/flare/**/*.json"))  # JSON is the authority's alone
 
 
 @pytest.mark.parametrize("name", ["server", "shop"])
@@ -63,7 +65,8 @@ def test_page(made: Path, name: str) -> None:
 def test_settings_come_from_the_package_not_from_the_kit(kit) -> None:
     shop = kit("shop")
     local, startup = shop.flare / "local", shop.flare / "startup"
-    (local / "custom").mkdir()
+    (local / "custom").mkdir(parents=True)
+    startup.mkdir()
     (local / "custom" / "evil.py").write_text("raise SystemExit")
     (local / "evil__resources.json").write_text('{"components": [{"id": "x", "path": "subprocess.Popen"}]}')
     (startup / "evil__p_resources.json").write_text("{}")
@@ -83,6 +86,14 @@ def test_settings_come_from_the_package_not_from_the_kit(kit) -> None:
         "fed_client.json",
         "rootCA.pem",
     ]
+    assert stat.S_IMODE((startup / "client.key").stat().st_mode) == 0o600
+    assert sorted(path.name for path in shop.path.rglob("*") if path.is_file()) == [
+        "README.html",
+        "client.crt",
+        "client.key",
+        "rootCA.pem",
+        "tacit.toml",
+    ]  # nothing was written into the kit
     resources = json.loads((local / "resources.json").read_text())
     assert resources["class_list_enforcement_mode"] == "enforce"
     assert resources["class_allow_list"] == [
@@ -101,6 +112,18 @@ def test_own_settings(kit) -> None:
     shop.keep(budget={"epsilon": 2.0}, id=None)
     assert shop.settings() == {"data": '/data/a "b".csv', "budget": {"epsilon": 2.0}}
     assert stat.S_IMODE(shop.site.stat().st_mode) == 0o600
+
+
+def test_what_is_own_is_outside_the_kit_and_private(kit) -> None:
+    shop = kit("shop")
+    short = shop.authority.fingerprint.replace(":", "").lower()[:8]
+    assert shop.home == Path(os.environ["TACIT_HOME"]).resolve() / f"credit-{short}" / "shop"
+    for own in (shop.flare, shop.jobs, shop.ledger, shop.site, shop.logs, shop.identity):
+        assert own.is_relative_to(shop.home)
+    assert stat.S_IMODE(shop.home.stat().st_mode) == 0o700
+    shop.home.chmod(0o755)
+    with pytest.raises(InputError, match=r"can be read or written by others.*chmod -R go-rwx"):
+        shop.make_home()
 
 
 def test_kit_of_the_environment(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,14 @@ import contextlib
 import datetime
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -19,7 +22,9 @@ import pytest
 from tacit.errors import InputError
 from tacit.federation import processes
 from tacit.federation.kit import Certificate, Kit
-from tacit.federation.processes import TOKEN, Supervisor, running
+from tacit.federation.processes import TOKEN, Supervisor, clean, left_over, running
+from tacit.federation.status import status_of
+from tests.federation.live import SOURCE, environment, free_port
 
 # It says that it is ready, starts a child in a session of its own as FLARE does for a job, and lives or dies.
 PRETEND = """
@@ -40,7 +45,7 @@ time.sleep(600)
 def site(kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], contextlib.AbstractContextManager]:
     """A supervisor that runs in a thread, over a pretended site of some behaviour."""
     (tmp_path / "pretend_site.py").write_text(PRETEND)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), SOURCE]))
     monkeypatch.setattr(processes, "PATIENCE", 0.5)
 
     @contextlib.contextmanager
@@ -146,3 +151,101 @@ def test_says_once_that_it_still_tries(site, monkeypatch: pytest.MonkeyPatch) ->
         time.sleep(0.8)
     assert len(said) == 1
     assert said[0].startswith("not connected to localhost:8002 after 0 s, still trying; see ")
+
+
+# --- a supervisor that is killed -----------------------------------------------------------------------
+
+SUPERVISE = """
+import sys
+from tacit.federation import processes
+from tacit.federation.kit import Kit
+processes.start_arguments = lambda kit: ["pretend_site", sys.argv[2]]
+processes.Supervisor(Kit.open(sys.argv[1])).run()
+"""
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_what_a_killed_supervisor_started_ends_with_it_and_status_says_so(kit, tmp_path: Path, stopped: bool) -> None:
+    (tmp_path / "pretend_site.py").write_text(PRETEND)
+    shop, paths = kit("shop"), os.pathsep.join([str(tmp_path), SOURCE])
+    command = [sys.executable, "-c", SUPERVISE, str(shop.path), "live"]
+    supervisor = subprocess.Popen(command, env={**environment(), "PYTHONPATH": paths}, stdout=subprocess.DEVNULL)
+    try:
+        until(lambda: children(shop))
+        site = int(json.loads((shop.logs / "pid.json").read_text())["site"])
+        if stopped:
+            os.kill(site, signal.SIGSTOP)
+        supervisor.kill()
+        supervisor.wait(10)
+        until(lambda: not alive(site), 5)
+        orphan = children(shop)  # of the pretended site, which does not look after it as FLARE does
+        assert left_over(shop) == orphan
+        assert "was killed, processes" in status_of(shop).lines()[0]
+        os.kill(orphan[0], signal.SIGKILL)
+        until(lambda: not left_over(shop))
+        assert "not running: tacit join" in status_of(shop).lines()[0]
+    finally:
+        supervisor.kill()
+        for number in children(shop):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+
+
+def test_a_process_of_a_job_ends_with_its_parent() -> None:
+    job = "from tacit.federation.child import end_with_parent; import time; end_with_parent(); time.sleep(600)"
+    parent = (
+        f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {job!r}]).pid, flush=True); input()"
+    )
+    started = subprocess.Popen(
+        [sys.executable, "-c", parent], env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert started.stdout is not None
+    number = int(started.stdout.readline())
+    time.sleep(1.0)  # until it has begun to look
+    assert alive(number)
+    started.kill()
+    started.communicate()
+    until(lambda: not alive(number), 5)
+
+
+# --- ports and folders ---------------------------------------------------------------------------------
+
+
+def test_a_port_that_is_taken_is_said_and_nothing_starts(kit) -> None:
+    server = kit("server")
+    for address, reuse in (("127.0.0.1", False), ("0.0.0.0", True)):
+        with socket.socket() as taken:
+            if reuse:
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as gRPC does
+            taken.bind((address, 0))
+            taken.listen(1)
+            busy = replace(server, port=taken.getsockname()[1])
+            said: list[str] = []
+            with pytest.raises(InputError, match=f"cannot listen on port {busy.port}: Address already in use; stop"):
+                Supervisor(busy, said.append).run()
+            assert said == []
+    Supervisor(replace(server, port=free_port()))._check_port()
+
+
+def test_ready_is_said_only_by_who_listens(kit) -> None:
+    server = replace(kit("server"), port=free_port())
+    supervisor = Supervisor(server)
+    supervisor._process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        assert not supervisor._listens()
+        with socket.create_server(("127.0.0.1", server.port)):
+            assert not supervisor._listens()  # somebody does, and it is not the site's process
+    finally:
+        supervisor._process.kill()
+        supervisor._process.wait(10)
+
+
+def test_folders_of_ended_jobs_are_deleted_but_for_the_last_ones_and_those_that_run(kit) -> None:
+    shop = kit("shop")
+    names = [f"{number:08x}-0000-4000-8000-000000000000" for number in range(9)]
+    for number, name in enumerate([*names, "startup", "local"]):
+        (shop.flare / name).mkdir(parents=True)
+        os.utime(shop.flare / name, (number, number))
+    assert clean(shop, {"python", f"workspace/{names[1]}"}) == [names[0], *names[2:4]]
+    left = {path.name for path in shop.flare.iterdir()}
+    assert left == {names[1], *names[4:], "startup", "local"}

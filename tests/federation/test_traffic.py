@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +16,9 @@ import msgpack
 import numpy as np
 import pytest
 
+from tacit.federation.identity import Card
+from tacit.federation.kit import Kit
+from tacit.federation.members import introduce
 from tacit.federation.project import Federation, init
 from tacit.federation.wire import pack
 from tests.federation.live import SOURCE, Process, environment, free_port
@@ -122,6 +127,7 @@ class Captured:
     place: Path
     run: str
     handed_over: bytes
+    homes: dict[str, Kit]
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +140,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
     secrets = Secrets(data, what_sites_hold(loop, data))
     proxy = Proxy(free_port())
     server, *parties = init(Federation("credit", "bank", "localhost", NAMES, proxy.port), place / "kits")
+    introduce(parties)
     replace(server, port=proxy.target).write()
     server = replace(server, port=proxy.target)
     relay = place / "relayed"
@@ -158,7 +165,9 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
             process.stop()
         proxy.close()
     run = done.stdout.split("run ", 1)[1].split(":")[0]
-    return Captured(secrets, proxy.capture(), relay, place, run, handed_over(loop))
+    return Captured(
+        secrets, proxy.capture(), relay, place, run, handed_over(loop), {kit.name: kit for kit in (server, *parties)}
+    )
 
 
 def test_the_search_finds_what_is_there() -> None:
@@ -190,14 +199,66 @@ def test_the_server_passes_on_what_it_cannot_read(captured: Captured) -> None:
     ]
     carried = sum(len(payload) for _, payload in between)
     assert carried > len(captured.handed_over) / 2  # what sites ask themselves is not carried
-    open_ = {(headers["channel"], headers["topic"]) for headers, _ in between if not headers["encrypted"]}
-    assert open_ == {("credential_manager", "key_exchange")}  # certificates, which everybody may have
     assert found_in(captured.relay.read_bytes(), captured.secrets.all) == set()
+
+
+def test_between_sites_the_server_sees_cards_numbers_and_sealed_bytes_and_nothing_else(captured: Captured) -> None:
+    """Every message is taken apart with what the server has; what is sealed looks like random bytes."""
+    kinds, sealed = set(), []
+    for headers, payload in relayed(captured.relay):
+        ends = [headers[end].split(".")[0] for end in ("origin", "destination")]
+        if not payload or not set(ends) <= set(NAMES):
+            continue
+        content = msgpack.unpackb(payload[10:], strict_map_key=False)
+        told = content.get("kwargs", content.get("result"))
+        kinds.add((content.get("method_name", "reply"), tuple(sorted(told))))
+        sealed += [told["content"]] if "content" in told else []
+        for value in told.values():
+            assert isinstance(value, bytes | int) or value in NAMES or is_cards(value), told
+    assert kinds == {
+        ("hello", ("cards", "name")),
+        ("reply", ("cards", "process")),
+        ("take", ("content", "floor", "number", "process", "salt", "sender", "start")),
+        ("reply", ("content", "salt")),
+    }
+    everything = b"".join(sealed)
+    assert len(everything) > len(captured.handed_over) / 2
+    counts = np.bincount(np.frombuffer(everything, dtype=np.uint8), minlength=256)
+    expected = len(everything) / 256
+    assert ((counts - expected) ** 2 / expected).sum() < 400  # chi-square, 255 degrees: beyond it once in 10^8
+    assert len(zlib.compress(everything, 9)) >= len(everything)
+
+
+def is_cards(value: object) -> bool:
+    return isinstance(value, list) and all(Card.read(one).name in NAMES for one in value)
+
+
+def test_what_the_server_itself_is_told_is_rounds_seconds_and_how_it_ended(captured: Captured) -> None:
+    """All calls and answers between sites and the server, which takes them apart; and what it keeps on its disk."""
+    said: dict[str, set[str]] = {}
+    for headers, payload in relayed(captured.relay):
+        ends = {headers[end].split(".")[0] for end in ("origin", "destination")}
+        if "server" not in ends or not payload or not payload[10:]:
+            continue
+        with contextlib.suppress(ValueError, TypeError, msgpack.UnpackException):
+            content = msgpack.unpackb(payload[10:], strict_map_key=False)
+            if isinstance(content, dict) and "method_name" in content:
+                said.setdefault(content["method_name"], set()).update(content["kwargs"])
+            elif isinstance(content, dict) and isinstance(content.get("result"), dict):
+                said.setdefault("result", set()).add(json.dumps(content["result"], sort_keys=True))
+    assert said["lead"] == {"job", "run"}
+    assert said["result"] == {'{"done": {"rounds": 4}}'}
+    assert set(said) <= {"lead", "result", "progress"}
+    assert said.get("progress", set()) <= {"run", "round_", "seconds", "waiting"}
+    folder = captured.homes["server"].jobs / captured.run
+    assert {path.name for path in folder.iterdir()} <= {"job.toml", "outcome.json", "progress.json"}
+    assert set(json.loads((folder / "outcome.json").read_text())) == {"rounds", "at"}
 
 
 def test_no_kit_holds_the_data_of_another(captured: Captured) -> None:
     for name in ("server", *NAMES):
-        files = [path for path in (captured.place / "kits" / name).rglob("*") if path.is_file()]
+        files = [path for path in captured.homes[name].home.rglob("*") if path.is_file()]
+        files += [path for path in (captured.place / "kits" / name).rglob("*") if path.is_file()]
         assert any(captured.run in str(path) for path in files)
         others = set().union(*(data for owner, data in captured.secrets.data.items() if owner != name))
         shared = set() if name == "server" else captured.secrets.data[name]  # ids that both have

@@ -104,17 +104,17 @@ def test_utility_falls_and_its_slope_is_right():
 
 
 def test_runs_that_were_tried_compose_with_the_one_that_is_kept():
-    cost = tuning_cost([0.1, 0.5], 0.2, rounds=4, delta=1e-5, loss_mu=0.3)
-    models = [PureRelease(0.2, 4), PureRelease(0.1, 4), PureRelease(0.5, 4)]
+    cost = tuning_cost([0.1, 0.5], 0.2, rounds=4, delta=1e-5, largest=0.7, loss_mu=0.3)
+    models = [PureRelease(0.7, 4), PureRelease(0.1, 4), PureRelease(0.5, 4)]
     assert cost.run == pytest.approx(run_epsilon(0.2, 4, 1e-5))
     assert cost.models == pytest.approx(accountant.epsilon(models, 1e-5))
     assert cost.together == pytest.approx(accountant.epsilon([*models, GaussianRelease(0.3, 1.0, 2)], 1e-5))
-    assert cost.pure == pytest.approx(4 * 0.8)
+    assert cost.pure == pytest.approx(4 * 1.3)
     assert cost.run < cost.models < cost.together
 
 
 def test_exact_losses_of_private_rows_have_no_epsilon():
-    assert math.isinf(tuning_cost([0.1], 0.2, 3, 1e-5).together)
+    assert math.isinf(tuning_cost([0.1], 0.2, 3, 1e-5, largest=0.2).together)
     public = tuning_cost([0.1], 0.2, 3, 1e-5, tuned_on="public")
     assert public.together == public.run == public.models
     assert public.tried == 0
@@ -141,7 +141,7 @@ def test_losses_of_runs_fall_with_alpha(method):
     found = measure_losses(*rows(), [0.01, 0.2, 2.0], settings, repeats=3)
     mean = np.reshape(found.losses, (3, 3)).mean(axis=1)
     assert mean[0] > 1.05 * max(mean[1:])  # from 0.2 on there is hardly any noise left
-    alone = tuning_cost(found.alphas[:-1], found.alphas[-1], 3, 1e-5).models
+    alone = tuning_cost(found.alphas[:-1], found.alphas[-1], 3, 1e-5, largest=found.alphas[-1]).models
     # the runs know the direction of their noise, alphas alone do not; the noise that hides digits comes on top
     assert 0.9 * alone <= found.epsilon <= alone * 1.01
 

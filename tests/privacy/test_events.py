@@ -1,15 +1,14 @@
-"""Events and ledgers: what they refuse, and the way to JSON and back."""
+"""Events: what they refuse, and the way to JSON and back."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import math
 
 import pytest
 
 from tacit.errors import InputError
-from tacit.privacy.accountant import epsilon, second_opinion
+from tacit.privacy.accountant import second_opinion
 from tacit.privacy.events import (
     BucketedResponse,
     Composed,
@@ -21,7 +20,6 @@ from tacit.privacy.events import (
     from_record,
     to_record,
 )
-from tacit.privacy.ledger import Ledger
 
 ALL = [
     GaussianRelease(1.0, 2.0, 3, released="a share", party="shop", round=4, unit="record"),
@@ -80,50 +78,6 @@ def test_events_nested_without_end_are_refused() -> None:
         record = {**to_record(Composed(())), "events": [record]}
     with pytest.raises(InputError, match="nested more than 20 deep"):
         from_record(record)
-
-
-def test_ledger_totals() -> None:
-    ledger = Ledger("shop")
-    for t in range(5):
-        ledger.append(GaussianRelease(1.0, 4.0, round=t))
-        assert ledger.spent(1e-5) == pytest.approx(epsilon(GaussianRelease(1.0, 4.0, t + 1), 1e-5), rel=1e-9)
-    ledger.append(RandomizedResponse(1.0, unit="label", party="shop"))
-    assert len(ledger) == 6
-    assert {event.party for event in ledger} == {"shop"}
-    totals = ledger.totals(1e-5)
-    assert set(totals) == {"label", "record"}
-    assert totals["label"] == totals["record"] == ledger.spent(1e-5, "person") > epsilon(RandomizedResponse(1.0), 1e-5)
-    assert ledger.spent(1e-5, "column") == math.inf
-    assert ledger.delta(totals["record"]) == pytest.approx(1e-5, rel=1e-6)
-    assert Ledger.from_json(ledger.to_json()) == ledger
-
-
-def test_ledger_refuses() -> None:
-    ledger = Ledger("shop", [PureRelease(0.1)])
-    with pytest.raises(InputError, match="party='bank' has its own ledger"):
-        ledger.append(PureRelease(0.1, party="bank"))
-    with pytest.raises(InputError, match="party='bank' has its own ledger"):
-        ledger.append(Composed((PureRelease(0.1, party="bank"),)))
-    with pytest.raises(InputError, match="bound every release for the same neighbours"):
-        ledger.append(Composed((PureRelease(0.1, neighbours="zero-out"),)))
-    with pytest.raises(InputError, match="not a known privacy event"):
-        ledger.append("event")  # type: ignore[arg-type]
-    with pytest.raises(AttributeError):
-        ledger.events.append(PureRelease(0.1))  # type: ignore[attr-defined]
-    assert len(ledger) == 1
-    for text, message in (("[]", "JSON object"), ("{", "not whole JSON"), ('{"format": 2}', "no field party")):
-        with pytest.raises(InputError, match=message):
-            Ledger.from_json(text)
-    with pytest.raises(InputError, match="format=2 is not known"):
-        Ledger.from_json(ledger.to_json().replace('"format": 1', '"format": 2'))
-
-
-def test_an_event_inside_a_composition_counts_by_its_own_unit() -> None:
-    hidden = Composed((RandomizedResponse(1.0, unit="label"), PureRelease(0.5, unit="column")), unit="record")
-    ledger = Ledger("shop", [hidden])
-    assert ledger.spent(0.0, "label") == math.inf  # what is bounded for a column has no bound for a label
-    assert Ledger("shop", [Composed((RandomizedResponse(1.0, unit="label"),))]).spent(0.0, "label") == 1.0
-    assert Ledger("shop", [PureRelease(0.5, unit="person")]).spent(0.0, "record") == 0.5
 
 
 def test_a_large_whole_number_is_read_as_a_float() -> None:

@@ -34,7 +34,7 @@ def test_the_headline_names_every_epsilon_and_a_seed() -> None:
     assert lines[1].startswith("This run is differentially private: epsilon = ")
     assert lines[1].endswith(" for each record, and 2 for each label.")
     assert lines[2] == "BUT its noise was made from a seed: against anyone who knows the seed, nobody is protected."
-    assert "Who is protected: each record: one row of one party's data, held by shop." in lines
+    assert "Who is protected: each record: one row of one party's data that the run trained on, held by shop." in lines
     alone = str(Certificate(unit="record", claims=(rows,), target=Target(None, 1e-5)))
     assert "for each" not in alone.splitlines()[1]
     assert "BUT" not in alone

@@ -24,13 +24,14 @@ class Certificates:
     client_key: Path
 
 
-def make_certificates(folder: Path) -> Certificates:
+def make_certificates(folder: Path, clients: tuple[str, ...] = ()) -> Certificates:
+    """An authority, a server and a client; more clients by name."""
     folder.mkdir()
     ca_key = generate_private_key(SECP256R1())
     subject = _name(f"authority {folder.name}")
     ca = _build(subject, subject, ca_key, ca_key, x509.BasicConstraints(ca=True, path_length=0))
     _write(folder / "ca.pem", ca.public_bytes(Encoding.PEM))
-    for role in ("server", "client"):
+    for role in ("server", "client", *clients):
         key = generate_private_key(SECP256R1())
         names = x509.SubjectAlternativeName(
             [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]

@@ -152,7 +152,8 @@ def test_a_request_that_does_not_arrive_is_given_up(shop: TestClient, monkeypatc
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/v1/scores", "headers": [], "query_string": b""}
+    headers = [(b"authorization", f"Bearer {TOKEN}".encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v1/scores", "headers": headers, "query_string": b""}
     asyncio.run(shop.app(scope, receive, send))  # type: ignore[arg-type]
     assert sent[0]["status"] == 408
 
@@ -187,9 +188,11 @@ def test_doors_that_would_be_open(named: dict[str, Any], match: str) -> None:
 
 
 def test_doors_that_are_fine() -> None:
-    assert Door(insecure=True).everybody == "local"
-    assert Door("0.0.0.0", cert="c", key="k", ca="a").everybody == "certificate"
-    assert Door("::1", tokens=Tokens({"a": TOKEN})).everybody is None
+    assert Door(insecure=True).caller(None, None) == "local"
+    assert Door("0.0.0.0", cert="c", key="k", ca="a").caller("any", "certificate CN=a") == "certificate CN=a"
+    assert Door("0.0.0.0", cert="c", key="k", ca="a").caller("any", None) is None
+    assert Door("::1", tokens=Tokens({"a": TOKEN})).caller(TOKEN, None) == "a"
+    assert Door("::1", tokens=Tokens({"a": TOKEN})).caller(None, "certificate CN=a") is None
 
 
 @pytest.mark.parametrize("text", ["", "bank", f"bank {TOKEN} more", "bank short", f"bank {TOKEN}\nbank {TOKEN}x"])

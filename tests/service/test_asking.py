@@ -161,10 +161,10 @@ def test_a_reply_of_another_service_is_refused(monkeypatch: pytest.MonkeyPatch) 
     import httpx
 
     line = Line("shop", "http://127.0.0.1:1")
-    monkeypatch.setattr(line._client, "request", lambda *_, **__: httpx.Response(200, text="<html>"))
+    monkeypatch.setattr(line, "_whole", lambda *_, **__: httpx.Response(200, text="<html>"))
     with pytest.raises(RunError, match="no ModelCard"):
         line.get("/v1/model", ModelCard)
-    monkeypatch.setattr(line._client, "request", lambda *_, **__: httpx.Response(418, text="<html>"))
+    monkeypatch.setattr(line, "_whole", lambda *_, **__: httpx.Response(418, text="<html>"))
     with pytest.raises(RunError, match="shop refuses: I'm a teapot"):
         line.get("/v1/model", ModelCard)
     line.close()

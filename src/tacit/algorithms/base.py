@@ -93,6 +93,11 @@ class Progress:
     note: str = ""
 
 
+def private_progress(*, rho: float = 0.0, done: bool = False, note: str = "") -> Progress:
+    """What the trace may hold of a round of a private method: nothing that is computed from rows or labels as such."""
+    return Progress(objective=math.nan, primal=math.nan, dual=math.nan, rho=rho, done=done, note=note)
+
+
 class PartySide(Protocol):
     """State in, arrays out: everything a party does in a round except deciding what may leave."""
 

@@ -9,7 +9,8 @@
 | f | min(1, c / |p row - m|), one for each row |
 
 What is done to a row depends on that row, the centre and the radius alone, and never fails: a row that is too long for
-products with it counts as a row of zeros. Norms are rounded up, so that no row comes out longer than its bound.
+products with it, or that holds what is no finite number, counts as a row of zeros. Norms are rounded up, so that no
+row comes out longer than its bound.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ class ClippedRows:
 
     def __init__(self, block: Block, clip: RowClip) -> None:
         assert block.centre is None, "rows are centred by their clip alone"
-        self.block, self.clip = block, clip
         squares = _squared_norms(block)
+        if not np.isfinite(squares).all():
+            block = _without_endless(block)
+        self.block, self.clip = block, clip
         self.kept = squares < (LONGEST * clip.norm) ** 2
         squares = self._squares = np.where(self.kept, squares, 0.0)
         unsure = (block.d + 16) * 2.0**-52  # relative rounding of a norm, at most
@@ -81,6 +84,17 @@ class ClippedRows:
         with np.errstate(over="ignore", invalid="ignore"):  # of rows that count as zeros
             return np.where(self.kept, self.shrink * self.block.predict(x), 0.0)
 
+    def matrix(self) -> Matrix:
+        """The clipped rows themselves, a copy; sparse rows stay sparse where there is no centre."""
+        factor = self.factor * self.shrink
+        if self.block.is_sparse and self.clip.centre is None:
+            kept = sparse.diags_array(self.kept.astype(np.float64)) @ self.block.matrix
+            kept.eliminate_zeros()
+            return sparse.csr_array(sparse.diags_array(factor) @ kept)
+        whole = self.block.matrix.toarray() if self.block.is_sparse else self.block.matrix
+        rows = factor[:, None] * np.where(self.kept[:, None], whole, 0.0)
+        return rows if self.clip.centre is None else rows - np.multiply.outer(self.factor, self.clip.centre)
+
     def correlate(self, r: Vector) -> Vector:
         """The transposed rows times r."""
         weighted = self.factor * r
@@ -115,6 +129,21 @@ class ClippedRows:
         for start in range(0, self.n, ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
             yield rows, Block(self.block.matrix[rows])
+
+
+def _without_endless(block: Block) -> Block:
+    """The rows with zeros in place of each one that holds NaN or infinity: 0 times these would not be 0."""
+    matrix = block.matrix
+    if block.is_sparse:
+        bad = ~np.isfinite(matrix.data)
+        if not bad.any():
+            return block
+        lost = np.repeat(np.arange(block.n), np.diff(matrix.indptr))[bad]
+        keep = ~np.isin(np.repeat(np.arange(block.n), np.diff(matrix.indptr)), lost)
+        data = np.where(keep, matrix.data, 0.0).astype(matrix.dtype)
+        return Block(sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
+    bad = ~np.isfinite(matrix).all(axis=1)
+    return Block(np.where(bad[:, None], 0.0, matrix).astype(matrix.dtype)) if bad.any() else block
 
 
 def _squared_norms(block: Block) -> Vector:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from tacit.cli.wording import plain
 from tacit.errors import InputError
 
 HELP = "answer a job that asks whether you take part"
@@ -37,10 +38,7 @@ def run(options: argparse.Namespace) -> int:
     from tacit.data.wording import listing, show
     from tacit.federation.consent import questions
 
-    kit = Path(options.kit)
-    if not kit.is_dir():
-        raise InputError(f"there is no kit {show(str(kit))}: give the directory that tacit federation init made")
-    waiting = questions(kit)
+    waiting = questions(home_of(options.kit))
     if options.job is not None:
         waiting = [question for question in waiting if question.folder.name == options.job]
     if not waiting:
@@ -49,8 +47,19 @@ def run(options: argparse.Namespace) -> int:
         names = listing(question.folder.name for question in waiting)
         raise InputError(f"several jobs wait ({names}): name one with --job")
     for question in waiting:
-        print("\n".join(question.lines))
+        print("\n".join(plain(line) for line in question.lines))
         if not options.show:
             question.answer(not options.refuse)
-            print(f"{'refused' if options.refuse else 'accepted'}: {question.folder.name}")
+            print(plain(f"{'refused' if options.refuse else 'accepted'}: {question.folder.name}"))
     return 0
+
+
+def home_of(path: str) -> Path:
+    """The home of a kit's organisation; a directory without a kit is taken for a home itself."""
+    from tacit.data.wording import show
+    from tacit.federation.kit import Kit
+
+    place = Path(path)
+    if not place.is_dir():
+        raise InputError(f"there is no kit {show(path)}: give the directory that tacit federation init made")
+    return Kit.open(place).home if (place / "tacit.toml").exists() else place

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from tacit.data.terminal import raw
 
 Observer = Callable[[str, float], None]
 
@@ -14,7 +17,7 @@ def progress_bar(title: str, *, visible: bool) -> Iterator[Observer | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    console = Console(file=raw(sys.stderr))
     if not visible or not console.is_terminal:
         yield None
         return

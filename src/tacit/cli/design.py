@@ -27,9 +27,12 @@ POINTS.csv has the columns alpha and loss, one line for each run.
 
 Choosing alpha from private rows is itself a release: every run that was tried
 sent models about the same rows, and adds to the epsilon of the run that is
-kept. The output states the sum. The sound ways are to measure on public or
-generated rows of the same sizes (--tuned-on public), or to pay: noise on the
-losses that are compared (--loss-mu), and the sum as the epsilon of the whole."""
+kept. That one counts at --max-alpha, whichever alpha is chosen, as the choice
+depends on the results. The output states the total; it holds if --alphas,
+--repeats and --max-alpha were fixed before the first result was seen. The sound
+ways are to measure on public or generated rows of the same sizes (--tuned-on
+public), or to pay: noise on the losses that are compared (--loss-mu), and the
+total as the epsilon of the whole."""
 EPILOG = """\
 examples:
   tacit design wards.toml --alphas 0.01,0.1,0.5,1 --tuned-on public
@@ -181,19 +184,24 @@ def said(cost: TuningCost, tuned_on: str, rounds: int) -> list[str]:
             *lines,
             f"{'tuning':<11} on public or generated rows: it costs nothing, if none of the private rows was used",
         ]
-    lines += [
-        f"{'tuning':<11} choosing alpha from private rows is itself a release: {cost.tried} runs were tried on them",
-        f"{'together':<11} their models and the run that is kept: epsilon {_shown(cost.models)} at delta "
-        f"{cost.delta:g} (the sum of all alphas is {_shown(cost.pure)})",
-    ]
+    lines.append(
+        f"{'tuning':<11} choosing alpha from private rows is itself a release: {cost.tried} runs were tried on them"
+    )
+    models = f"their models and a run at --max-alpha, {_shown(cost.largest)} (the sum of all alphas is "
+    models += f"{_shown(cost.pure)})"
     if math.isinf(cost.together):
-        lines.append(
-            f"{'':<11} and the losses that were compared had no noise, which no epsilon covers: whoever learns the "
-            "choice learns something of them. Put noise on them (--loss-mu), or tune on public or generated rows"
-        )
-    else:
-        lines.append(f"{'':<11} with the noisy losses that were compared: epsilon {_shown(cost.together)}")
-    return lines
+        return [
+            *lines,
+            f"{'together':<11} no epsilon: the losses that were compared had no noise, so that the choice itself tells "
+            "something of private rows. Put noise on them (--loss-mu), or tune on public or generated rows",
+            f"{'':<11} {models} would have epsilon {_shown(cost.models)} at delta {cost.delta:g} without this choice",
+        ]
+    return [
+        *lines,
+        f"{'together':<11} epsilon {_shown(cost.together)} at delta {cost.delta:g} for each row, whichever alpha up to "
+        f"--max-alpha is chosen: {models}, and the noisy losses; without the losses {_shown(cost.models)}",
+        f"{'':<11} this holds if --alphas, --repeats and --max-alpha were fixed before the first result was seen",
+    ]
 
 
 def _shown(value: Any) -> str:

@@ -205,7 +205,7 @@ def _measured(
     options: argparse.Namespace,
 ) -> Measured:
     from tacit.papers.sweep import events_of
-    from tacit.papers.tuning_cost import composed_cost
+    from tacit.papers.tuning_cost import composed_cost, dominating
     from tacit.privacy.request import SEEDED
 
     assert job.privacy is not None
@@ -215,9 +215,12 @@ def _measured(
     tried = [by_alpha[alpha] for alpha in alphas] if options.tuned_on == "private" else []
     event = noise.event(len(begun.labels.values))
 
+    largest = _most_alpha(options, begun) if options.max_alpha is None else options.max_alpha
+    bound = dominating(events_of(_plan_at(job, begun, largest)))
+
     def cost(alpha: float) -> TuningCost:
         kept = events_of(_plan_at(job, begun, alpha))
-        return composed_cost(kept, tried, [] if event is None else [event] * len(tried), delta)
+        return composed_cost(kept, tried, [] if event is None else [event] * len(tried), delta, bound, largest)
 
     notes = [f"{'written':<11} {out / POINTS}: {len(done)} runs; runs that are in it are not made again"]
     if options.tuned_on == "private" and noise.mu is None:
@@ -229,7 +232,7 @@ def _measured(
         list(done.values()),
         begun.plan.most_rounds,
         delta,
-        _most_alpha(options, begun) if options.max_alpha is None else options.max_alpha,
+        largest,
         _loss_of_nothing(begun) if options.max_loss is None else options.max_loss,
         cost,
         _picture(options, out),

@@ -70,7 +70,10 @@ def points_of_file(options: argparse.Namespace) -> Measured:
     delta = DELTA if options.delta is None else options.delta
 
     def cost(alpha: float) -> TuningCost:
-        return tuning_cost(alphas, alpha, rounds, delta, tuned_on=options.tuned_on, loss_mu=options.loss_mu)
+        return tuning_cost(
+            alphas, alpha, rounds, delta,
+            largest=options.max_alpha, tuned_on=options.tuned_on, loss_mu=options.loss_mu,
+        )  # fmt: skip
 
     picture = None if options.picture is None else Path(options.picture)
     losses = [loss for _, loss in table]

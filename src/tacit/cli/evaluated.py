@@ -18,16 +18,23 @@ FIRST = ("auc", "r2", "deviance", "accuracy", "rmse")  # which measure is said, 
 
 
 def evaluate_and_finish(
-    directory: RunDirectory, result: RunResult | GraphResult, begun: Begun, data: JobData | None
+    directory: RunDirectory,
+    result: RunResult | GraphResult,
+    begun: Begun,
+    data: JobData | None,
+    *,
+    quiet: bool = True,
 ) -> dict[str, Any]:
     """Evaluate a run that came to its end, write evaluation.json and then the rest, and return the evaluation.
 
     In this order, as a run that is killed before it is evaluated would else count as finished, and never be.
     """
-    from tacit.report.evaluation import evaluate
+    from tacit.cli.bar import progress_bar
+    from tacit.report import evaluation
 
     try:
-        record = evaluate(result, begun)
+        with progress_bar("comparing with", visible=not quiet) as watch:
+            record = evaluation.evaluate(result, begun, watch)
     except Exception:
         directory.finish(result, begun)  # the model is there, and going on would only fail again
         raise
@@ -64,8 +71,8 @@ def tried_on(record: Mapping[str, Any]) -> str:
         if key in model["measures"]
     )
     which = "held-out" if record["held_out"] else "trained"
-    said = f"{record['rows']['evaluated']} {which} rows: {TITLES[key]} {measures[key]:.4g}"
+    said = f"{record['rows']['evaluated']:,} {which} rows: {TITLES[key]} {measures[key]:.4g}"
     said += f" ({others})" if others else ""
     if record["private"]:
         return f"{said}; these figures are not for others: no certificate covers them"
-    return said if record["held_out"] else f"{said}; for honest figures add holdout = 0.2 to [job]"
+    return said if record["held_out"] else f"{said}; every model looks better on rows that it was trained on"

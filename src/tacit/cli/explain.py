@@ -54,9 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict one row and take its score apart."""
     from tacit.cli.predict import match_paths
-    from tacit.data.load import load_prediction_data
     from tacit.runtime.explain import explain
-    from tacit.runtime.predict import load_model, predict
+    from tacit.runtime.predict import load_model, load_rows, predict
 
     if options.top < 1:
         raise InputError(f"--top {options.top} is not allowed: it must be a whole number of at least 1")
@@ -64,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     names = [part.name for part in model.parties]
     whole = is_of_rows(options.directory)
     _check_party(options.party, names, whole)
-    data = load_prediction_data(model.specs, match_paths(options.data, names), model.encoders)
+    data = load_rows(model, match_paths(options.data, names))
     row = find_row(data, options.id, options.row)
     predictions = predict(model, data)
     shares = explain(model, data.shards, row)
@@ -103,11 +102,15 @@ def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
     count = data.shards[0].features.shape[0]
     if id_ is not None:
         if data.ids is None:
-            raise InputError("--id is not used here: the rows of this model have no ids; give --row, from 1 on")
-        found = next((number for number, own in enumerate(data.ids.tolist()) if str(own) == id_.strip()), None)
-        if found is None:
-            raise InputError(f"no row has the id {show(id_)} at every party: there are {plural(count, 'row')}")
-        return found
+            raise InputError("--id is not used here: these rows have no id column; give --row, from 1 on")
+        found = [number for number, own in enumerate(data.ids.tolist()) if str(own) == id_.strip()]
+        if not found:
+            where = " at every party" if len(data.shards) > 1 else ""
+            raise InputError(f"no row has the id {show(id_)}{where}: there are {plural(count, 'row')}")
+        if len(found) > 1:
+            rows = ", ".join(str(number + 1) for number in found[:3])
+            raise InputError(f"{len(found)} rows have the id {show(id_)}: give --row, such as {rows}")
+        return found[0]
     number = 1 if row is None else row
     if not 1 <= number <= count:
         raise InputError(f"--row {number} is not allowed: there are {plural(count, 'row')}, counted from 1")

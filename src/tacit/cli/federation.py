@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
-from tacit.cli.wording import command
+from tacit.cli.wording import command, plain
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
     from tacit.federation.kit import Kit
+    from tacit.federation.members import Members
     from tacit.federation.project import Federation
 
 HELP = "set up training between organisations"
 DESCRIPTION = """\
-Make one directory, a kit, for every organisation of a federation: keys,
-certificates, settings, and a page that says what to do with it. Hand each kit
-to its organisation; keep the authority, which signs new kits, to yourself."""
+Make one directory, a kit, for every organisation of a federation: TLS keys and
+certificates, and a page that says what to do with it. Hand each kit to its
+organisation; keep the authority, which signs new kits, to yourself. The keys
+that protect what parties send each other are made by each party itself, at its
+first tacit join; members shows and confirms them, rotate makes new ones."""
 EPILOG = """\
 examples:
   tacit federation init --name credit --server bank --host tacit.bank.example \\
@@ -24,6 +28,11 @@ examples:
   tacit federation init credit.toml --out credit
   tacit federation add credit insurer
   tacit federation renew credit --only shop
+  tacit federation members credit/shop
+  tacit federation members credit/shop --confirm bank
+  tacit federation members credit/shop --confirm "bank=4f1c 90aa ..."
+  tacit federation members credit/shop --revoke bank
+  tacit federation rotate credit/shop
 
 credit.toml:
   name = "credit"
@@ -53,12 +62,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     renew.add_argument("directory", metavar="DIR", help="what init made")
     renew.add_argument("--only", metavar="NAME", action="append", default=[], help="a party, or server (default: all)")
     renew.set_defaults(act=_renew)
+    members = actions.add_parser("members", help="compare, confirm and revoke everybody's keys", allow_abbrev=False)
+    members.add_argument("kit", metavar="KIT", help="your organisation's directory")
+    members.add_argument(
+        "--confirm", metavar="NAME[=FINGERPRINT]", nargs="+", default=[], help="the fingerprint was compared with them"
+    )
+    members.add_argument("--yes", action="store_true", help="do not ask, for scripts that compared it themselves")
+    members.add_argument("--revoke", metavar="NAME", nargs="+", default=[], help="let this key in no more, ever")
+    members.add_argument(
+        "--run", metavar="RUN", dest="masks_of", help="also show the fingerprint of the masks of this run"
+    )
+    members.set_defaults(act=_members)
+    rotate = actions.add_parser("rotate", help="make new keys of your own", allow_abbrev=False)
+    rotate.add_argument("kit", metavar="KIT", help="your organisation's directory")
+    rotate.add_argument("--stolen", action="store_true", help="the old key does not vouch for the new one")
+    rotate.set_defaults(act=_rotate)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked for."""
     if options.action is None:
-        raise InputError("say what to do: tacit federation init, add or renew; see tacit federation --help")
+        raise InputError(
+            "say what to do: tacit federation init, add, renew, members or rotate; see tacit federation --help"
+        )
     options.act(options)
     return 0
 
@@ -92,6 +118,83 @@ def _renew(options: argparse.Namespace) -> None:
     for kit in kits:
         print(f"kit        {kit.path}: valid until {kit.certificate.until.date()}")
     print("next       each organisation copies the new keys over the old ones; README.html says how")
+
+
+def _members(options: argparse.Namespace) -> None:
+    from tacit.federation.identity import Identity
+    from tacit.federation.members import Members
+
+    kit = _party(options.kit)
+    own, members = Identity.of(kit).card, Members(kit)
+    for name in options.revoke:
+        for one in members.revoke(name):
+            print(f"{'revoked':<14} {name}: {one}")
+    for word in options.confirm:
+        name, _, fingerprint = word.partition("=")
+        done = members.confirm(name, fingerprint or _compared(members, name, options.yes))
+        print(f"{name}: {done}")
+    print(f"{'you':<14} {own.name}: {own.fingerprint} (generation {own.generation})")
+    for name in members.names():
+        member = members.get(name)
+        card = member.card or member.seen
+        shown = card.fingerprint if card is not None else member.pinned or "no key came yet"
+        note = f"; {member.note}" if member.note else ""
+        print(plain(f"{members.state(name):<14} {name}: {shown}{note}"))
+    if options.masks_of is not None:
+        print(plain(f"{'masks':<14} run {options.masks_of}: {_masks(kit, options.masks_of)}"))
+
+
+def _compared(members: Members, name: str, yes: bool) -> str:
+    """The fingerprint that a person has compared, or says to have."""
+    seen = members.get(name).seen or members.get(name).card
+    if seen is None:
+        raise InputError(f"no key of {name!r} came yet: give the fingerprint that they told you, {name}=FINGERPRINT")
+    if yes:
+        return seen.fingerprint
+    if not sys.stdin.isatty():
+        raise InputError(
+            f"give the fingerprint that {name!r} told you, {name}=FINGERPRINT, or --yes if you compared it"
+        )
+    print(f"{name}: {seen.fingerprint}")
+    said = input("Is this what they read to you, at a number that you knew before? Type yes: ").strip().lower()
+    if said != "yes":
+        raise InputError(f"{name!r} is not confirmed")
+    return seen.fingerprint
+
+
+def _masks(kit: Kit, run: str) -> str:
+    """The fingerprint of the masks of a run, which its parties can compare."""
+    from tacit.federation.site import check_run
+    from tacit.runtime.files import read_json
+
+    path = kit.jobs / check_run(run) / "masks.json"
+    return str(read_json(path).get("fingerprint")) if path.is_file() else "none (it has no masks, or none yet)"
+
+
+def _rotate(options: argparse.Namespace) -> None:
+    from tacit.federation.identity import Identity
+    from tacit.federation.processes import running
+
+    kit = _party(options.kit)
+    if running(kit):
+        raise InputError(f"{kit.name} runs: stop tacit join first")
+    card = Identity.of(kit).rotate(kit, stolen=options.stolen).card
+    print(f"you        {card.name}: {card.fingerprint} (generation {card.generation})")
+    if options.stolen:
+        print("next       tell the others: each revokes your old key, compares this one by telephone and confirms it")
+    else:
+        print(
+            "next       nothing: the old key vouches for it; each of the others takes it at the next job, and notes it"
+        )
+
+
+def _party(path: str) -> Kit:
+    from tacit.federation.kit import PARTY, Kit
+
+    kit = Kit.open(path)
+    if kit.role != PARTY:
+        raise InputError(f"{path} is the kit of the server, which has no keys of its own: give a party's")
+    return kit
 
 
 def _federation(options: argparse.Namespace) -> Federation:

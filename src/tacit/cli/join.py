@@ -8,8 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tacit.cli.wording import command, plain
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -103,10 +104,12 @@ def supervise(kit: Kit) -> int:
     from tacit.federation.processes import Supervisor
 
     def say(line: str) -> None:
-        print(line)
+        print(plain(line))
         sys.stdout.flush()
 
     say(f"federation {kit.federation}, certificate {kit.authority.fingerprint}")
+    for line in active(kit):
+        say(line)
     supervisor = Supervisor(kit, say)
     if kit.role == "party":
         threading.Thread(target=answer_questions, args=(kit, say), daemon=True).start()
@@ -115,14 +118,42 @@ def supervise(kit: Kit) -> int:
     return 0
 
 
+def active(kit: Kit) -> list[str]:
+    """Every setting that holds, with where it comes from; and the own fingerprint."""
+    from tacit.federation.consent import read_policy
+    from tacit.federation.identity import Identity
+    from tacit.job.write import literal
+
+    if kit.role != "party":
+        return [f"own files: {kit.home}"]
+    settings = kit.settings()
+    lines = [f"{key} = {literal(_tuples(value))}  ({kit.site})" for key, value in settings.items()]
+    if "accept" not in settings:
+        lines.append(f'accept = "{read_policy(settings)}"  (default)')
+    if "budget" not in settings:
+        lines.append("no budget: nothing limits what jobs learn together  (default)")
+    return [*lines, f"own fingerprint {Identity.of(kit).card.fingerprint}"]
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, which is what is written into TOML."""
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
 def answer_questions(kit: Kit, say: Callable[[str], None]) -> None:
-    """Show each job that waits for a yes: ask for it at a terminal, else say once how to give it."""
+    """Show each key to compare, and each job that waits for a yes: ask at a terminal, else say once how to answer."""
     from tacit.federation.consent import questions
+    from tacit.federation.status import confirmation_lines
 
     told: set[str] = set()
     while True:
         time.sleep(LOOK_EVERY)
-        for question in [one for one in questions(kit.path) if one.digest not in told]:
+        for line in [one for one in confirmation_lines(kit) if one not in told]:
+            told.add(line)
+            say(line)
+        for question in [one for one in questions(kit.home) if one.digest not in told]:
             told.add(question.digest)
             say(f"a job asks whether {kit.name} takes part:")
             for line in question.lines:
@@ -132,4 +163,5 @@ def answer_questions(kit: Kit, say: Callable[[str], None]) -> None:
                 question.answer(said in ("y", "yes"))
                 say("accepted" if said in ("y", "yes") else "refused")
             else:
-                say(f"answer it with tacit accept {kit.path} --job {question.folder.name}, or the same with --refuse")
+                answer = command("tacit", "accept", kit.path, "--job", question.folder.name)
+                say(f"answer it with {answer}, or the same with --refuse")

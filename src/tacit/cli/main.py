@@ -32,6 +32,8 @@ from tacit.cli import (
     verify,
     watch,
 )
+from tacit.cli.wording import plain
+from tacit.data.terminal import plain_streams
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
@@ -92,6 +94,8 @@ between organisations:
   tacit serve KIT             run the server
   tacit join KIT --data FILE  take part with your data
   tacit accept KIT            answer a job that waits for your yes
+  tacit federation members KIT
+                              compare and confirm everybody's keys
   tacit status KIT            see your runs, budget and certificate
 
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
@@ -132,6 +136,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    with plain_streams():
+        return _guarded(arguments)
+
+
+def _guarded(arguments: list[str]) -> int:
+    """Run a verb, and say what went wrong."""
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -181,7 +191,7 @@ def _unknown(verb: str | None, argument: str) -> str:
 
 
 def _complain(text: str) -> None:
-    print(" ".join(text.split()), file=sys.stderr)
+    print(plain(" ".join(text.split())), file=sys.stderr)
 
 
 def _trace_back() -> None:

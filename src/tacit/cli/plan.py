@@ -35,6 +35,7 @@ examples:
   tacit plan credit.toml --rows 50000 --columns bank=12,shop=30
   tacit plan credit.toml --json"""
 MOST = 10**12  # rows or columns
+FEW_ROWS, SMALL_ALPHA = 10, 1e-4  # for each column; with less of both, joint models mostly lost in trials
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,13 @@ def run(options: argparse.Namespace) -> int:
             "job": job.name,
             **({} if alphas is None else {"search": alphas}),
             "sizes": sizes.record(),
+            "penalty": penalty_remarks(job, rows, sum(columns)),
             **plan.describe(),
         }
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         from tacit.cli.encoding import plan_lines
+        from tacit.plan.describe import many
 
         encoding = plan_lines(sizes.encodings, shared=False)
         print(
@@ -109,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
                     *encoding,
                     *_search_lines(job),
                     str(plan),
+                    *many("penalty", penalty_remarks(job, rows, sum(columns))),
                 ]
             )
         )
@@ -236,4 +240,25 @@ def _search_lines(job: Job) -> list[str]:
     return [
         f"{'search':<11} {count} alphas on {job.search.folds} folds before the last fit, which is what follows here;",
         f"{'':<11} each further alpha takes a few rounds, and the folds' messages travel together",
+    ]
+
+
+def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
+    """A remark where few rows and a small alpha let columns be learnt by heart; empty otherwise.
+
+    The rule was tried on ten public data sets with 60 to 4,000 rows and two parties. With fewer than 10 rows for each
+    column and an alpha of at most 1e-4 the joint model's log loss on new rows was worse than the label holder's, by
+    more than one standard error, in 119 of 162 runs, and better in 30. With an alpha of 0.01 it was worse in 26 of 81,
+    and better in 45; with 20 rows or more for each column, whatever the alpha of at most 1e-4, worse in 6 of 84.
+    """
+    known = job.model.loss == "logistic" and job.model.penalty in ("l2", "none") and job.privacy is None
+    alpha = 0.0 if job.model.penalty == "none" else job.model.alpha
+    if not known or job.search is not None or len(job.parties) < 2:
+        return []
+    if rows >= FEW_ROWS * columns or alpha > SMALL_ALPHA:
+        return []
+    return [
+        f"{rows} rows for {columns} columns, and alpha = {alpha:g}: with fewer than {FEW_ROWS} rows for each column "
+        f"and an alpha of at most {SMALL_ALPHA:g}, the joint model was worse than the label holder alone in 119 of 162 "
+        "trial runs on public data; choose alpha with [search], and add holdout = 0.2 under [job] to measure it"
     ]

@@ -87,7 +87,7 @@ def find_node_sizes(job: Job, rows: str | None, columns: str | None) -> NodeSize
     if (rows is None) != (columns is None):
         raise InputError('with split = "samples" give both --rows and --columns, or neither')
     if rows is None or columns is None:
-        found, width, epsilons = public_nodes(job.parties, job.folder)
+        found, width, epsilons = public_nodes(job.parties, job.folder, protected=bool(job.protected))
         encoding = node_sizes(job.parties, job.folder, job.encode, protected=bool(job.protected))
         width = width if encoding is None else len(encoding.encoder.names)
         return NodeSizes(found, width, epsilons, True, encoding)

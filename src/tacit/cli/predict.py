@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tacit.data.terminal import raw
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ DESCRIPTION = """\
 Predict new rows with the model of a finished run. Each party scores its own
 columns; only the scores are added up. Rows are matched by the id column where
 the job has one, else by position; labels are not needed and not looked at.
-Where the parties held other rows (split = "samples"), one file is enough.
+Where the parties held other rows (split = "samples"), one file is enough, and
+its rows keep the ids of the id column that the job names, if the file has it.
 
 Writes CSV: id (or row, counted from 1), score, prediction and, for the logistic
 loss, the probability of the positive label."""
@@ -54,13 +56,12 @@ def run(options: argparse.Namespace) -> int:
         return predict_together(options.directory, options)
     if not options.data:
         raise InputError("DATA is missing: give one file per party; see tacit predict --help")
-    from tacit.data.load import load_prediction_data
     from tacit.data.wording import plural
-    from tacit.runtime.predict import load_model, predict
+    from tacit.runtime.predict import load_model, load_rows, predict
 
     model = load_model(options.directory)
     paths = match_paths(options.data, [party.name for party in model.parties])
-    data = load_prediction_data(model.specs, paths, model.encoders)
+    data = load_rows(model, paths)
     for remark in data.said:
         print(f"tacit: {remark}", file=sys.stderr)
     dropped = {name: count for name, count in data.counts.dropped.items() if count}
@@ -86,8 +87,9 @@ def write_predictions(out: str | None, predictions: Predictions) -> None:
     from tacit.runtime.predictions_file import csv_text
 
     if out is None:
+        file = sys.stdout if sys.stdout.isatty() else raw(sys.stdout)  # ids in a file are as they were
         for text in csv_text(predictions):
-            sys.stdout.write(text)
+            file.write(text)
     else:
         _write(Path(out), predictions)
         print(f"{plural(len(predictions.score), 'prediction')} in {out}")

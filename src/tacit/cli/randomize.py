@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 HELP = "randomize labels before handing data over"
 DESCRIPTION = """\
 Randomize the labels of a file once, before it reaches any server: each label is
-kept with probability e^E / (1 + e^E), else turned into the other kind. Nobody
-who gets the new file can be sure of a label, whatever else they know.
+kept with probability e^E / (1 + e^E), else turned into the other kind. What
+the new file adds to anyone's odds for a label is a factor of e^E at most.
 
 The new file says in a column of its own at which epsilon each label was
 randomized. A job that reads it trains with the loss that makes up for the

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tacit.data.terminal import raw
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _compute(name: str, pieces: Sequence[Piece], options: argparse.Namespace) ->
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=Console(file=raw(sys.stderr))) as progress:
         task = progress.add_task(name, total=sum(piece.seconds for piece in pieces))
 
         def report(piece: Piece, kept: bool) -> None:

@@ -40,18 +40,12 @@ def with_alpha(begun: Begun, directory: RunDirectory, *, quiet: bool) -> tuple[B
 
 
 def _search(begun: Begun) -> dict[str, Any]:
-    from tacit.data.folds import deal_folds
     from tacit.plan import Plan
-    from tacit.problem.alphas import alpha_grid
-    from tacit.runtime.search import search_alpha
+    from tacit.runtime.search import search_job
 
-    spec, plan, labels = begun.job.search, begun.plan, begun.labels
-    assert spec is not None
-    assert isinstance(plan, Plan)
-    kinds = labels.values if labels.classes else None
-    splits = deal_folds(spec.folds, plan.problem.rows, plan.problem.seed, kinds, name="search.folds")
-    alphas = alpha_grid(spec.alphas, plan.problem.total)
-    return search_alpha(plan, begun.shards, labels.values, alphas, splits, spec.rule).record()
+    assert begun.job.search is not None
+    assert isinstance(begun.plan, Plan)
+    return search_job(begun.plan, begun.shards, begun.labels, begun.job.search).record()
 
 
 def table(record: dict[str, Any]) -> list[str]:

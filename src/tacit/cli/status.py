@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from tacit.cli.wording import plain
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,20 +29,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="as JSON")
     form.add_argument("--prometheus", action="store_true", help="as metrics for Prometheus")
+    form.add_argument("--count-again", action="store_true", help="count what the runs spent and an old ledger forgot")
 
 
 def run(options: argparse.Namespace) -> int:
     """Look, and print."""
     from tacit.federation.kit import Kit
-    from tacit.federation.status import status_of
+    from tacit.federation.status import count_again, status_of
 
+    if options.count_again:
+        found = count_again(Kit.open(options.kit))
+        print("\n".join([f"counted again: {run}" for run in found] or ["nothing was forgotten"]))
+        return 0
     status = status_of(Kit.open(options.kit))
     if options.json:
         print(json.dumps(status.record(), indent=1, allow_nan=False))
     elif options.prometheus:
         print(metrics(status), end="")
     else:
-        print("\n".join(status.lines()))
+        print("\n".join(plain(line) for line in status.lines()))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from tacit.runtime.store import Begun
 
 WIDTH = 88  # of a long text
+CAUTION = "CAUTION: "  # how a line of a certificate begins that warns
 _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
 
@@ -37,11 +39,13 @@ def summary(
     """How the run went: `data` say how rows were matched, `searched` how alpha was chosen, `page` where its page is."""
     from tacit.cli.search import search_line
     from tacit.data.wording import plural
+    from tacit.report.verdict import told, verdict
     from tacit.runtime.store import result_record
 
     record = result_record(result, begun)
     rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
+        *_wrapped("verdict", verdict(evaluated).sentence),
         ("job", begun.job.name),
         ("rows", _rows_of_nodes(begun) if data is None else _rows(data)),
         *_held_out(begun),
@@ -52,7 +56,7 @@ def summary(
         *_objective(record),
         *_wrapped("tried on", tried_on(evaluated)),
         ("traffic", _sent(record["traffic"]) if data is None else traffic(record["traffic"])),
-        *_privacy(result),
+        *_privacy(result, told(evaluated, result.outlook)),
         ("written", f"{directory}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
         ("report", command("tacit", "report", directory) if page is None else str(page)),
     ]
@@ -71,21 +75,28 @@ def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [("objective", f"{record['objective']:.6g}, {within(gap)}")]
 
 
-def _privacy(result: RunResult | GraphResult) -> list[tuple[str, str]]:
+def _privacy(result: RunResult | GraphResult, outlook: Sequence[str]) -> list[tuple[str, str]]:
     """What is proven, by which mechanism, and whether it was worth it."""
     from tacit.plan import GraphPlan
     from tacit.plan.describe import mechanism_words, strengths
     from tacit.plan.describe_graph import method_words
 
-    said = [("privacy", str(result.certificate).splitlines()[1])]
+    certificate = str(result.certificate).splitlines()
+    said = [("privacy", certificate[1]), *_cautions(certificate)]
     plan = result.plan
     if result.certificate.target is None:
         return said
     said += _wrapped("protects", strengths(result.certificate))
     said += _wrapped("mechanism", method_words(plan) if isinstance(plan, GraphPlan) else mechanism_words(plan))
-    for number, text in enumerate(result.outlook):
+    for number, text in enumerate(outlook):
         said += _wrapped("" if number else "worth it?", text)
     return said
+
+
+def _cautions(certificate: Sequence[str]) -> list[tuple[str, str]]:
+    """The lines of a certificate that warn."""
+    warned = [line.removeprefix(CAUTION) for line in certificate if line.startswith(CAUTION)]
+    return [row for line in warned for row in _wrapped("CAUTION", line)]
 
 
 def _wrapped(title: str, text: str) -> list[tuple[str, str]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tacit.cli.wording import tell
+from tacit.data.terminal import raw
 from tacit.data.wording import listing
 from tacit.errors import InputError, RunError
 
@@ -52,8 +54,9 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
         raise RunError(f"{outcome['refused']} (run {run})")
     if not options.quiet:
         print(f"run {run} ended after {outcome.get('rounds')} rounds")
-        print(f"every party has its own part in jobs/{run}/model of its kit; {lead_of(job)} also has model/joint.json,")
-        print("the trace and the certificate")
+        print(f"every party has its own part in jobs/{run}/model of its home (tacit status KIT names it);")
+        print(f"{lead_of(job)} also has model/joint.json, the trace and the certificate")
+        print("the model was not compared with what a party has alone: predict rows that were kept aside to measure it")
     return 0
 
 
@@ -78,7 +81,7 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
         outcome = Driver(kit, own, request.to_toml(), request.parties, lead, tell, show).go()
     if "refused" in outcome:
         raise RunError(f"{outcome['refused']} (run {own})")
-    print(f"{lead} has the predictions in jobs/{own}/predictions.csv of its kit")
+    print(f"{lead} has the predictions in jobs/{own}/predictions.csv of its home")
     return 0
 
 
@@ -98,12 +101,15 @@ def named_run(kit: Kit, name: str) -> str:
 def server_kit(path: str) -> Kit:
     """The kit with which jobs are handed in."""
     from tacit.federation.kit import SERVER, Kit
+    from tacit.federation.policy import write_admin
     from tacit.federation.project import require_flare
 
     require_flare()
     kit = Kit.open(path)
     if kit.role != SERVER:
         raise InputError(f"{path} is the kit of party {kit.name}: jobs are handed in with the server's kit")
+    kit.make_home()
+    write_admin(kit, again=False)
     return kit
 
 
@@ -112,7 +118,7 @@ def shown(visible: bool) -> Iterator[Callable[[int, float], None]]:
     """Yield what shows the rounds of the run, where somebody looks."""
     from rich.console import Console
 
-    console = Console(stderr=True)
+    console = Console(file=raw(sys.stderr))
     if not visible or not console.is_terminal:
         yield lambda round_, seconds: None
         return

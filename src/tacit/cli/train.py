@@ -148,7 +148,7 @@ def _train_here(job: Job, options: argparse.Namespace, found: Cluster | None) ->
             _refuse_diverged(directory, result)
             certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
             result = replace(result, certificate=certificate)
-            evaluated = evaluate_and_finish(directory, result, begun, data)
+            evaluated = evaluate_and_finish(directory, result, begun, data, quiet=options.quiet)
     if not is_finished(result):
         tell(f"tacit: not converged: {_why_not(result)}")
     page = report_if_possible(directory.path) if options.report else None

@@ -88,6 +88,8 @@ def _print_table(verdict: Verdict) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from tacit.data.wording import plain
+
     console = Console(width=None if sys.stdout.isatty() else 80, highlight=False)
     fancy = console.is_terminal
     table = Table(box=box.SIMPLE_HEAD if fancy else None, pad_edge=fancy)
@@ -96,7 +98,7 @@ def _print_table(verdict: Verdict) -> None:
         table.add_column(title, justify="right")
     for line in verdict.lines:
         numbers = [f"{value:.6g}" for value in (line.claimed, line.first, line.second)]
-        table.add_row(Text(line.about), *numbers, "no" if line.problem else "agrees")
+        table.add_row(Text(plain(line.about)), *numbers, "no" if line.problem else "agrees")
     console.print(table)
     for name in sorted({line.accountant for line in verdict.lines}):
         print(f"second accountant: {name}")

@@ -9,6 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 from tacit.cli.wording import command, duration, size
+from tacit.data.terminal import raw
+from tacit.data.wording import plain
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,12 +70,12 @@ def _follow(watcher: Watcher, every: float | None) -> Seen:
     from rich.live import Live
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = Console(file=raw(sys.stdout), highlight=False)
     if not console.is_terminal:
         return _follow_plainly(watcher, every or PLAIN_EVERY)
     with Live(console=console, transient=True, auto_refresh=False) as live:
         while not _over(seen := watcher.look()):
-            live.update(Text("\n".join(lines(seen))), refresh=True)
+            live.update(Text("\n".join(map(plain, lines(seen)))), refresh=True)
             time.sleep(every or EVERY)
     return seen
 

@@ -8,9 +8,9 @@ import shlex
 import sys
 from collections.abc import Mapping
 
-from tacit.data.wording import duration, size
+from tacit.data.wording import duration, plain, size
 
-__all__ = ["command", "duration", "size", "tell", "traffic", "within"]
+__all__ = ["command", "duration", "plain", "size", "tell", "traffic", "within"]
 
 
 def within(gap: float) -> str:
@@ -32,4 +32,4 @@ def traffic(sent: Mapping[str, int]) -> str:
 
 def tell(text: str) -> None:
     """Say on stderr what is no result."""
-    print(text, file=sys.stderr)
+    print(plain(text, keep="\n"), file=sys.stderr)

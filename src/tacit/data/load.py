@@ -18,8 +18,8 @@ from tacit.data.encode.spec import CATEGORY, ColumnSpec, EncodeRules
 from tacit.data.holdout import Holdout
 from tacit.data.labels import file_labels
 from tacit.data.randomized import refuse_randomized
-from tacit.data.read import read_table
-from tacit.data.table import ArrowTable, Table
+from tacit.data.read import is_libsvm, read_table
+from tacit.data.table import ArrowTable, Table, is_column_number
 from tacit.data.wording import listing, plural, show
 from tacit.errors import InputError
 from tacit.types import Matrix, Shard
@@ -45,6 +45,8 @@ class PartySpec:
         Which of two labels is the positive one; None for the last in sorted order.
     columns : tuple of ColumnSpec
         What is known of its feature columns beforehand.
+    width : int or None
+        How many columns its LIBSVM file has. Where rows are protected it must be stated, as the rows would tell it.
     """
 
     name: str
@@ -54,6 +56,7 @@ class PartySpec:
     features: tuple[str, ...] | None = None
     positive: str | float | bool | None = None
     columns: tuple[ColumnSpec, ...] = ()
+    width: int | None = None
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -145,7 +148,7 @@ def load_training_data(
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    tables = [read_training_table(spec, folder) for spec in specs]
+    tables = [read_training_table(spec, folder, protected=spec.name in protected) for spec in specs]
     holders = [position for position, spec in enumerate(specs) if spec.label is not None]
     if len(holders) != 1:
         raise InputError(f"{plural(len(holders), 'party')} name a label column: exactly one must")
@@ -173,10 +176,28 @@ def load_training_data(
     return JobData(shards, labels, alignment.ids, alignment.counts, encodings)
 
 
-def read_training_table(spec: PartySpec, folder: str | os.PathLike[str]) -> Table:
+def read_training_table(spec: PartySpec, folder: str | os.PathLike[str], *, protected: bool = False) -> Table:
     """Read a party's file, categories as text."""
     path = Path(folder, spec.data)
-    return read_table(path, party=spec.name, id_column=spec.id, text_columns=spec.text_columns)
+    width = stated_width(spec, path, protected=protected)
+    return read_table(path, party=spec.name, id_column=spec.id, text_columns=spec.text_columns, width=width)
+
+
+def stated_width(spec: PartySpec, path: Path, *, protected: bool) -> int | None:
+    """How many columns a LIBSVM file is said to have; refused where nothing says so and its rows must not.
+
+    The largest column number in a file is a fact about its rows: with one record more or less it may be another one.
+    """
+    if not is_libsvm(path, spec.name):
+        return None
+    if spec.width is None and protected and spec.features is not None:
+        return max((int(name) for name in spec.features if is_column_number(name)), default=1)
+    if spec.width is None and protected:
+        raise InputError(
+            f"party {show(spec.name)}: its rows are protected, and they alone say how many columns a LIBSVM file has: "
+            "give width = their number, or list features"
+        )
+    return spec.width
 
 
 def party_encoding(
@@ -206,6 +227,7 @@ def load_prediction_data(
     party_specs: Sequence[PartySpec],
     paths: Sequence[str | os.PathLike[str]],
     encoders: Sequence[Encoder | None] | None = None,
+    row_ids: Sequence[str] = (),
 ) -> PredictionData:
     """Read and align new rows for a trained model.
 
@@ -219,6 +241,8 @@ def load_prediction_data(
         LIBSVM file a column number above those of the file is a column of zeros.
     encoders : sequence of Encoder or None
         For each party how its columns were encoded in training; None where they were used as they are.
+    row_ids : sequence of str
+        For one file of whole rows: id columns, of which the first that the file has names its rows, as they stand.
 
     Returns
     -------
@@ -238,7 +262,10 @@ def load_prediction_data(
     encoders = encoders or [None] * len(paths)
     tables = [
         read_table(
-            path, party=spec.name, id_column=spec.id, text_columns=() if encoder is None else encoder.text_columns
+            path,
+            party=spec.name,
+            id_column=spec.id,
+            text_columns=(*row_ids, *(() if encoder is None else encoder.text_columns)),
         )
         for path, spec, encoder in zip(paths, party_specs, encoders, strict=True)
     ]
@@ -246,7 +273,17 @@ def load_prediction_data(
     names = [spec.features or () for spec in party_specs]
     said: list[str] = []
     shards = _shards(tables, names, alignment, encoders=encoders, said=said)
-    return PredictionData(shards, alignment.ids, alignment.counts, tuple(said), tables, alignment.rows)
+    ids = _ids_of_rows(tables[0], row_ids) if alignment.ids is None else alignment.ids
+    return PredictionData(shards, ids, alignment.counts, tuple(said), tables, alignment.rows)
+
+
+def _ids_of_rows(table: Table, names: Sequence[str]) -> npt.NDArray[Any] | None:
+    """The ids of one file of whole rows, in its order; None where it has none of these columns."""
+    name = next((name for name in names if name in table.columns), None)
+    if name is None:
+        return None
+    values = table.column(name).tolist()
+    return np.array(["" if v is None else v.strip() if isinstance(v, str) else v for v in values], dtype=object)
 
 
 def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from tacit.data.encode.fit import Encoding, Part, make_encoding
 from tacit.data.encode.spec import EncodeRules, common_specs
 from tacit.data.holdout import Holdout, Mask
 from tacit.data.labels import file_labels
-from tacit.data.load import PartySpec, ordered, refuse_columns
+from tacit.data.load import PartySpec, ordered, refuse_columns, stated_width
 from tacit.data.randomized import epsilon_column, label_epsilons
 from tacit.data.read import read_table
 from tacit.data.table import ArrowTable, SparseTable, Table
@@ -56,6 +56,7 @@ def load_nodes(
     *,
     protected: bool = False,
     holdout: Holdout | None = None,
+    stated: bool | None = None,
 ) -> NodesData:
     """Read and check what the nodes train on.
 
@@ -71,13 +72,15 @@ def load_nodes(
         Whether no constant of the encoding may be taken from their rows.
     holdout : Holdout, optional
         Rows from which none is taken either, as they are not trained on.
+    stated : bool, optional
+        Whether the number of columns of a LIBSVM file must be stated; by default where rows are protected.
 
     Raises
     ------
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    tables = read_nodes(specs, folder)
+    tables = read_nodes(specs, folder, protected=protected if stated is None else stated)
     pairs = list(zip(tables, specs, strict=True))
     epsilons = known_epsilons([label_epsilons(table, spec.label or "") for table, spec in pairs], specs)
     columns = node_columns(tables, specs)
@@ -94,12 +97,15 @@ def load_nodes(
     return NodesData(shards, labels, epsilons, ids)
 
 
-def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str]) -> list[Table]:
+def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str], *, protected: bool = False) -> list[Table]:
     """Read the files of all nodes; what one says to be a category is read as text at all."""
     text = tuple(sorted({name for spec in specs for name in spec.text_columns}))
-    return [
-        read_table(Path(folder, spec.data), party=spec.name, id_column=spec.id, text_columns=text) for spec in specs
-    ]
+    tables = []
+    for spec in specs:
+        path = Path(folder, spec.data)
+        width = stated_width(spec, path, protected=protected)
+        tables.append(read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width))
+    return tables
 
 
 def node_encoding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tacit.data.terminal import raw
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 
@@ -102,7 +104,7 @@ def _with_progress(response: IO[bytes], name: str, size: int | None) -> Iterator
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=Console(file=raw(sys.stderr)), transient=True) as progress:
         task = progress.add_task(f"downloading {name}", total=size)
         while chunk := response.read(_CHUNK):
             progress.advance(task, len(chunk))

@@ -27,7 +27,12 @@ DAMAGED = (pa.ArrowException, OSError, ValueError, EOFError, zlib.error, Overflo
 
 
 def read_table(
-    path: str | os.PathLike[str], *, party: str, id_column: str | None = None, text_columns: Sequence[str] = ()
+    path: str | os.PathLike[str],
+    *,
+    party: str,
+    id_column: str | None = None,
+    text_columns: Sequence[str] = (),
+    width: int | None = None,
 ) -> Table:
     """Read a table from a file.
 
@@ -44,6 +49,9 @@ def read_table(
         digits.
     text_columns : sequence of str
         Other columns of a CSV file to read so; those that it does not have are passed over.
+    width : int, optional
+        How many columns a LIBSVM file has, whatever its rows say: entries beyond are left out. Without it the largest
+        number in its rows counts, which is a fact about the rows.
 
     Returns
     -------
@@ -60,6 +68,8 @@ def read_table(
     reader, hint = reader_of(path, party)
     check_file(path, party)
     try:
+        if reader is _read_libsvm:
+            return _read_libsvm(path, party, (), width)
         return reader(path, party, tuple(text_columns) if id_column is None else (id_column, *text_columns))
     except InputError:
         raise
@@ -149,16 +159,25 @@ def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> T
     return ArrowTable(party=party, columns=names, n_rows=count, data=data)
 
 
-def _read_libsvm(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
-    """Read LIBSVM text as CSR."""
+def _read_libsvm(path: Path, party: str, as_text: tuple[str, ...], width: int | None = None) -> Table:
+    """Read LIBSVM text as CSR, of as many columns as were declared, or as its rows use."""
     from sklearn.datasets import load_svmlight_file  # here: it is slow to import and rarely needed
 
     content = unzipped(path)
     refuse_underscores(content)
     features, label = load_svmlight_file(io.BytesIO(content), zero_based=False)
-    n_rows, width = features.shape
-    names = libsvm_names(path, party, n_rows, width)
-    return SparseTable(party=party, columns=names, n_rows=n_rows, data=sp.csr_array(features), label=label)
+    n_rows, found = features.shape
+    names = libsvm_names(path, party, n_rows, found if width is None else width)
+    data = sp.csr_array(features)
+    if width is not None and width != found:
+        kept = data[:, :width] if width < found else data
+        data = sp.csr_array((kept.data, kept.indices, kept.indptr), shape=(n_rows, width))
+    return SparseTable(party=party, columns=names, n_rows=n_rows, data=data, label=label)
+
+
+def is_libsvm(path: Path, party: str) -> bool:
+    """Whether a file is LIBSVM text, by its name."""
+    return reader_of(path, party)[0] is _read_libsvm
 
 
 def libsvm_names(path: Path, party: str, rows: int, width: int) -> tuple[str, ...]:

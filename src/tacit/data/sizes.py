@@ -17,7 +17,14 @@ from tacit.data.encode.cells import BLANK, kind_of_type
 from tacit.data.encode.fit import Encoding
 from tacit.data.encode.spec import ColumnSpec, EncodeRules, common_specs
 from tacit.data.encode.stated import known_specs, public_encoder, refuse, unlearnable
-from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table, refuse_columns
+from tacit.data.load import (
+    PartySpec,
+    feature_names,
+    party_encoding,
+    read_training_table,
+    refuse_columns,
+    stated_width,
+)
 from tacit.data.nodes import known_epsilons, node_columns, node_encoding, read_nodes
 from tacit.data.randomized import epsilon_columns, label_epsilons
 from tacit.data.read import DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
@@ -47,7 +54,7 @@ def public_size(
     """The size of one party's file.
 
     Of a CSV file the header is read and the rows are counted; of a Parquet file the description that it carries; a
-    LIBSVM file must be read whole, as its columns are numbered row by row.
+    LIBSVM file must be read whole, to count its rows; where they are protected, its number of columns is stated.
 
     Parameters
     ----------
@@ -69,7 +76,7 @@ def public_size(
     """
     path = Path(folder, spec.data)
     label = next((other.label for other in specs if other.label is not None), "")
-    table = _header(path, spec)
+    table = _header(path, spec, protected=protected)
     names = feature_names(table, spec, label)
     if encode is None:
         return PublicSize(table.n_rows, len(names))
@@ -106,7 +113,7 @@ def node_sizes(
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    headers = [_header(Path(folder, spec.data), spec) for spec in specs]
+    headers = [_header(Path(folder, spec.data), spec, protected=protected) for spec in specs]
     columns = node_columns(headers, specs)
     if not protected:
         return node_encoding(read_nodes(specs, folder), specs, columns, encode, protected=False)
@@ -118,7 +125,7 @@ def node_sizes(
 
 
 def public_nodes(
-    specs: Sequence[PartySpec], folder: str | os.PathLike[str] = "."
+    specs: Sequence[PartySpec], folder: str | os.PathLike[str] = ".", *, protected: bool = False
 ) -> tuple[dict[str, int], int, dict[str, Vector]]:
     """The sizes of the files of a sample split: rows by node, common columns, and the epsilons of randomized labels.
 
@@ -129,7 +136,7 @@ def public_nodes(
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    tables = [_header(Path(folder, spec.data), spec) for spec in specs]
+    tables = [_header(Path(folder, spec.data), spec, protected=protected) for spec in specs]
     pairs = list(zip(tables, specs, strict=True))
     known = known_epsilons([_epsilons(table, Path(folder, spec.data), spec) for table, spec in pairs], specs)
     return {spec.name: table.n_rows for table, spec in pairs}, len(node_columns(tables, specs)), known
@@ -141,7 +148,7 @@ def _epsilons(header: Table, path: Path, spec: PartySpec) -> Vector | None:
     return label_epsilons(read_table(path, party=spec.name, id_column=spec.id), spec.label or "")
 
 
-def _header(path: Path, spec: PartySpec) -> Table:
+def _header(path: Path, spec: PartySpec, *, protected: bool) -> Table:
     """The file's columns, as a table without values."""
     _, hint = reader_of(path, spec.name)
     check_file(path, spec.name)
@@ -152,7 +159,7 @@ def _header(path: Path, spec: PartySpec) -> Table:
                 return arrow_table(file.schema_arrow.empty_table(), path, spec.name, rows=file.metadata.num_rows)
         if name.endswith((".csv", ".csv.gz")):
             return _csv_header(path, spec.name)
-        return read_table(path, party=spec.name)
+        return read_table(path, party=spec.name, width=stated_width(spec, path, protected=protected))
     except InputError:
         raise
     except DAMAGED as error:

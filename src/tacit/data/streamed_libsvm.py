@@ -44,7 +44,8 @@ class LibsvmParty:
                 f"party {show(spec.name)}: --memory matches the rows of a LIBSVM file by position, and id is "
                 f"{show(spec.id)}: sort the rows of all parties alike and leave id out for each, or give Parquet"
             )
-        self.rows, self.width, self.entries = self._sizes()
+        self.rows, self._found, self.entries = self._sizes()
+        self.width = self._found if spec.width is None else spec.width
         names = libsvm_names(self.path, spec.name, self.rows, self.width)
         empty = sp.csr_array((0, self.width))
         header = SparseTable(party=spec.name, columns=names, n_rows=self.rows, data=empty, label=np.zeros(0))
@@ -84,12 +85,12 @@ class LibsvmParty:
         """The features as CSR, some rows at a time; refuses a value that is not finite by its column and row."""
         from sklearn.datasets import load_svmlight_file  # here: it is slow to import and rarely needed
 
-        start, lines = 0, 0
-        whole = np.array_equal(self._picked, np.arange(self.width))
+        start, lines, widest = 0, 0, max(self._found, self.width)  # entries beyond what was stated are left out
+        whole = np.array_equal(self._picked, np.arange(widest))
         for text in self._texts():
             try:
                 refuse_underscores(text, lines)
-                block = load_svmlight_file(io.BytesIO(text), zero_based=False, n_features=self.width)[0]
+                block = load_svmlight_file(io.BytesIO(text), zero_based=False, n_features=widest)[0]
             except DAMAGED as error:
                 raise self._damaged(error) from error
             lines += text.count(b"\n")

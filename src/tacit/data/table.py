@@ -178,7 +178,7 @@ class SparseTable(Table):
 
     def _widened(self, names: Sequence[str]) -> Any:
         """Return the data with columns of zeros up to the largest number in `names`."""
-        self.require([name for name in names if not _is_column_number(name)])
+        self.require([name for name in names if not is_column_number(name)])
         width = max([self.data.shape[1], *(int(name) for name in names)])
         parts = (self.data.data, self.data.indices, self.data.indptr)
         return sp.csr_array(parts, shape=(self.n_rows, width))
@@ -193,7 +193,7 @@ class SparseTable(Table):
             raise _not_finite(self.party, names[column], picked.data[bad[0]], row, count)
 
 
-def _is_column_number(name: str) -> bool:
+def is_column_number(name: str) -> bool:
     """Tell whether a LIBSVM file could have a column of this name."""
     return re.fullmatch("[1-9][0-9]{0,6}", name) is not None and int(name) <= MOST_COLUMNS
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 _LONGEST = 60
 _LISTED = 12
+# Marks, embeddings, overrides and isolates of the direction of writing.
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def show(value: object) -> str:
@@ -26,6 +29,18 @@ def _escape(character: str) -> str:
     if character.isprintable():
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+def is_control(character: str) -> bool:
+    """Whether a character acts instead of being shown: controls, line separators, and what turns text around."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _TURNING
+
+
+def plain(text: str, keep: str = "") -> str:
+    """Text from outside for a terminal, uncut: characters that would act are written as JSON writes them."""
+    if text.isprintable():
+        return text
+    return "".join(f"\\u{ord(one):04x}" if is_control(one) and one not in keep else one for one in text)
 
 
 def listing(values: Iterable[object], limit: int = _LISTED) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from tacit.data.wording import plural, show
 from tacit.errors import InputError, RunError
 from tacit.federation.ledger_file import Content, LedgerFile
+from tacit.federation.marks import Mark
 from tacit.federation.spending import Spending
 from tacit.privacy import accountant
 from tacit.privacy.events import UNITS, Event, leaves
@@ -96,13 +97,16 @@ class BudgetBook:
     Parameters
     ----------
     path : path
-        The file, KIT/ledger.json; a lock and the journal of releases, releases.jsonl, are kept beside it.
+        The file, ledger.json; a lock, which counts, and the list of releases, releases.jsonl, are kept beside it.
     budgets : mapping of unit to Limit
         What was promised, fixed before the first job. Empty: jobs are recorded, and none is refused.
     party : str
         Whose it is, for messages and in the file.
     allow_not_private : bool, default False
         Take jobs that prove nothing for a unit with a budget. They are recorded, and no budget covers them.
+    runs : path, optional
+        Holds a folder for each job, by its id. What a job reserved is noted there too, so that a ledger which was put
+        back to an older state is noticed.
     """
 
     def __init__(
@@ -112,11 +116,12 @@ class BudgetBook:
         party: str,
         *,
         allow_not_private: bool = False,
+        runs: str | os.PathLike[str] | None = None,
     ) -> None:
         self.party = as_text(party, "party")
         self.budgets = {as_choice(unit, "unit", UNITS): limit for unit, limit in budgets.items()}
         self.allow_not_private = allow_not_private
-        self._file = LedgerFile(Path(path), self.party)
+        self._file = LedgerFile(Path(path), self.party, None if runs is None else Path(runs))
 
     # --- asking ---------------------------------------------------------------------------------------
 
@@ -151,6 +156,7 @@ class BudgetBook:
             Where it does not fit a budget, proves nothing, or the id belongs to a job with other events.
         """
         asked = {unit: tuple(events[unit]) for unit in UNITS}
+        self._file.marks.check(job_id)
         with self._file.locked():
             content = self._file.read()
             if job_id in content.jobs:
@@ -159,11 +165,13 @@ class BudgetBook:
                         f"{self.party}: job {show(job_id)} is in the ledger with other releases: give the changed job "
                         "another name"
                     )
+                self._file.marks.put(job_id, Mark(asked, job_id in content.released))
                 return False
             for unit in self.budgets:
                 self._check(content, unit, asked)
             scales = {**content.scales, **self._new_scales(content, asked)}
-            self._file.write(Content({**content.jobs, job_id: asked}, scales, content.released))
+            self._file.write(Content({**content.jobs, job_id: asked}, scales, content.released, content.written))
+            self._file.marks.put(job_id, Mark(asked))
             return True
 
     def cancel(self, job_id: str) -> bool:
@@ -184,8 +192,20 @@ class BudgetBook:
             if job_id not in content.jobs:
                 return False
             jobs = {name: events for name, events in content.jobs.items() if name != job_id}
-            self._file.write(Content(jobs, content.scales if jobs else {}, content.released))
+            self._file.write(Content(jobs, content.scales if jobs else {}, content.released, content.written))
+            self._file.marks.drop(job_id)
             return True
+
+    def count_again(self) -> list[str]:
+        """Count as spent what the folders of the runs say and an older ledger has forgotten; return these jobs.
+
+        Raises
+        ------
+        InputError
+            Where the folders do not account for everything: what was spent is then unknown.
+        """
+        with self._file.locked():
+            return self._file.count_again()
 
     def released(self, job_id: str, release_number: int, digest: str) -> bool:
         """Record a release before it leaves; False where the same one was recorded before.
@@ -196,13 +216,15 @@ class BudgetBook:
             For a job that has reserved nothing, and for a number that was used with another digest.
         """
         with self._file.locked():
-            content = self._file.read()
+            content = self._file.read_alone()  # the folders of the runs were looked at when the job was reserved
             if job_id not in content.jobs:
                 raise RunError(f"{self.party}: job {show(job_id)} has reserved nothing, so nothing of it may leave")
             number = as_whole(release_number, "release_number", 0)
             new = self._file.journal.add(job_id, number, as_text(digest, "digest"))
             if job_id not in content.released:
-                self._file.write(replace(content, released=content.released | {job_id}))
+                content = self._file.write(replace(content, released=content.released | {job_id}))
+            self._file.count(content)
+            self._file.marks.put(job_id, Mark(content.jobs[job_id], released=True))
             return new
 
     # --- the rule -------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ LOOK_EVERY = 0.5
 ASK_SITES = 2  # sites are asked whether they run the job at every so many looks
 MISSING_LOOKS = 2  # so many times in a row a site that ran the job does not: it died there
 LONGEST_PAUSE = 10.0
+SILENCE = 25.0  # seconds without a word of the lead, which speaks every few seconds, before it is said
 
 Say = Callable[[str], None]
 Show = Callable[[int, float], None]
@@ -77,6 +78,9 @@ class Driver:
         (self.folder / OUTCOME).unlink(missing_ok=True)
         self.moved, self.round, failures = time.monotonic(), 0, 0
         self.started: float | None = None  # of the server, when the job was handed in
+        self.heard = time.monotonic()  # when the lead spoke last
+        self.word: object = None  # by which its last word is known
+        self.told: set[str] = set()  # about whom it was said that the run waits for them
         self.adopts = True  # at first: another driver may have left a job that runs
         while True:
             before = self.round
@@ -132,6 +136,7 @@ class Driver:
             raise
         if read_outcome(self.folder) is None:
             desk.abort(number)
+        desk.tidy()
         return reason
 
     def _running(self, desk: Desk, started: float) -> str:
@@ -147,11 +152,13 @@ class Driver:
 
     def _look_on(self, desk: Desk, number: str, started: float) -> str:
         missing, seen = 0, False
+        self.heard, self.word, self.told = time.monotonic(), None, set()
         for look in itertools.count():
             time.sleep(LOOK_EVERY)
             self._note_progress()
             if read_outcome(self.folder) is not None:
                 return "ended"
+            self._say_who_is_waited_for()
             fault = take_fault(self.folder)
             if fault:
                 return fault
@@ -169,8 +176,37 @@ class Driver:
                     return f"the job does not run at {', '.join(absent)} any more"
         raise AssertionError("not reached")
 
+    def _say_who_is_waited_for(self) -> None:
+        """Say once whom the run waits for, and what to do about it."""
+        told = read_progress(self.folder) or {}
+        if told.get("at") != self.word:
+            self.heard, self.word = time.monotonic(), told.get("at")
+        silent, waiting = time.monotonic() - self.heard, told.get("waiting") or {}
+        lines = {f"{name} {value[1:]}": waiting_line(str(name), value) for name, value in waiting.items()}
+        if silent > SILENCE:
+            lines = {
+                self.lead: f"nothing was heard of {self.lead!r}, which leads, for {silent:.0f} s: look there with "
+                "tacit status KIT; where its process was stopped, let it go on (kill -CONT) or start tacit join again"
+            }
+        for line in [line for about, line in lines.items() if about not in self.told]:
+            self.say(line)
+        self.told = set(lines)
+
     def _note_progress(self) -> None:
         told = read_progress(self.folder)
         if told is not None and told["round"] != self.round:
             self.round, self.moved = int(told["round"]), time.monotonic()
             self.show(self.round, float(told["seconds"]))
+
+
+def waiting_line(name: str, value: Sequence[float | bool]) -> str:
+    """For whom the lead waits, since when, and what to do; `value`: the seconds, and whether they answer at all."""
+    seconds, answers = value
+    if answers:
+        what = "it computes, or waits for somebody there: tacit status KIT there says for what"
+    else:
+        what = (
+            "its process does not answer: look there with tacit status KIT; where it was stopped, let it go on "
+            "(kill -CONT) or start tacit join again"
+        )
+    return f"waiting for {name!r} for {float(seconds):.0f} s: {what}"

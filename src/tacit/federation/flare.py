@@ -1,8 +1,11 @@
 """NVIDIA FLARE as the carrier: the objects of a job at the server and at each site, and how a job is handed in.
 
-With its two neighbours `flare_policy.py` and `flare_roll_call.py` the only file that imports nvflare. The server starts
-the site that leads and learns how far it is; everything else goes from site to site, encrypted end to end
-(`secure=True`), so that the server carries what it cannot read.
+With its two neighbours `flare_policy.py` and `flare_roll_call.py` the only file that imports nvflare. FLARE is trusted
+with nothing but carrying: who sent a message is what its seal says (`channel.py`), never what FLARE says.
+
+What the server gets in clear, and nothing else: the text of the job; public cards and public keys of processes; who
+sends whom how many bytes and when; the round and the seconds of the run; whom the lead waits for, and whether they
+answer at all; how the run ended: the number of rounds, or one line.
 """
 
 from __future__ import annotations
@@ -10,11 +13,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
-import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,14 +27,20 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.data.wording import one_line
 from tacit.errors import FaultError, InputError, RunError
+from tacit.federation.channel import Channel, Line, Request, Sealed, SealError, UnconfirmedError
+from tacit.federation.child import end_with_parent
+from tacit.federation.identity import Identity, count_start
 from tacit.federation.kit import COORDINATOR, Kit
-from tacit.federation.once import Once
+from tacit.federation.members import Members
 from tacit.federation.outcome import write_fault, write_outcome, write_progress
 from tacit.federation.protocol import (
     Begin,
     Interrupted,
+    InterruptionError,
+    Open,
     Prepare,
     Reason,
+    RefusalError,
     Refused,
     Step,
     decode_reply,
@@ -48,11 +56,21 @@ if TYPE_CHECKING:  # the server and who hands jobs in need nothing of these, whi
 
 PATIENCE: dict[type[Step], float] = {Prepare: 86_400.0, Begin: 86_400.0}  # seconds for all tries: people decide
 USUAL_PATIENCE = 3_600.0
+TO_CONFIRM = 86_400.0  # seconds that people have to confirm each other's keys
 FIRST_WAIT, LONGEST_WAIT = 15.0, 600.0  # for an answer; then the step is asked for again, and is not done twice
 PAUSE = 0.5  # before that
+SHORT = 5.0  # for an answer that needs no work
+BEAT = 5.0  # seconds between two words of the lead to the server, however long a round takes
+MOST_REFUSALS = 5  # of one message
+UNCONFIRMED, REFUSED = "unconfirmed", "refused"  # all that somebody hears whose message is not taken
+KEPT_JOBS = 5  # at the server, of those that have ended
 LEADING = 10 * 86_400.0
 CONTROLLER = "nvflare.collab.runtime.controller.CollabController"
 EXECUTOR = "nvflare.collab.runtime.executor.CollabExecutor"
+log = logging.getLogger(__name__)
+
+
+# --- the server ----------------------------------------------------------------------------------------
 
 
 class Meeting:
@@ -60,35 +78,50 @@ class Meeting:
 
     def __init__(self, run: str, job: str, lead: str) -> None:
         self.run, self.job, self.lead = run, base64.b64decode(job).decode(), lead
+        end_with_parent()
 
     @collab.main
     def start(self) -> None:
-        """Let the lead run the job; what becomes of it stands in the server's kit."""
+        """Let the lead run the job; what becomes of it stands in the home of the server's organisation."""
         folder = Kit.from_environment().jobs / self.run
         folder.mkdir(parents=True, exist_ok=True)
         leading = collab.get_clients([self.lead])[0]  # which refuses where the job names another
-        told = leading(timeout=LEADING, secure=True).lead(run=self.run, job=self.job)
+        told = leading(timeout=LEADING).lead(run=self.run, job=self.job)
         if "fault" in told:
             write_fault(folder, str(told["fault"]))
         else:
             write_outcome(folder, told)
 
     @collab.publish
-    def progress(self, run: str, round_: int, seconds: float) -> None:
-        """Take down how far a run is: its rounds and the time, nothing of its numbers."""
+    def progress(self, run: str, round_: int, seconds: float, waiting: dict[str, Any]) -> None:
+        """Take down how far a run is: its rounds, the time and whom the lead waits for, nothing of its numbers."""
         if run == self.run:
-            write_progress(Kit.from_environment().jobs / self.run, int(round_), float(seconds))
+            who = {str(name): [float(since), bool(answers)] for name, (since, answers) in waiting.items()}
+            write_progress(Kit.from_environment().jobs / self.run, int(round_), float(seconds), who)
+
+
+# --- a site --------------------------------------------------------------------------------------------
 
 
 class Member:
-    """A site's object: does what it is asked as `Site`, and leads where the job says so."""
+    """A site's object: does what it is asked as `Site`, and leads where the job says so.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    run : str
+        The run that this process is for.
+    """
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        end_with_parent()
         self._site: Site | None = None
         self._proxies: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._once = Once()
-        self._numbers: dict[str, Iterator[int]] = {}  # of the questions to each site
+        self._lines: dict[str, Line] = {}
+        self._line_locks: dict[str, threading.Lock] = {}
+        self._told: set[str] = set()  # senders that are not confirmed, each once in the log
+        self._waiting: dict[str, tuple[float, bool]] = {}  # since when for whom, and whether they answer at all
         self._importing = threading.Thread(target=_import_early, daemon=True)
         self._importing.start()
 
@@ -98,76 +131,234 @@ class Member:
 
         with self._lock:
             if self._site is None:
+                kit = Kit.from_environment()
+                self._kit, self._members = kit, Members(kit)
                 self._proxies = {proxy.name: proxy for proxy in collab.context.clients}
-                self._numbers = {name: itertools.count(1) for name in self._proxies}
-                self._site = own_site(Kit.from_environment(), self._ask)
+                self._line_locks = {name: threading.Lock() for name in self._proxies}
+                self._channel = Channel(Identity.of(kit), self._members.card, self.run, count_start(kit))
+                self._site = own_site(kit, self._ask)
             return self._site
 
     @collab.publish
-    def take(self, number: int, content: bytes) -> bytes:
-        """Do a step for the site that asks, once for each of its numbers."""
-        site, caller = self._own(), collab.caller
-        return self._once.do(caller, int(number), lambda: _handled(site, content, caller))
+    def hello(self, name: str, cards: list[Any]) -> dict[str, Any]:
+        """Take the card of another site, and show the own one and the key of this process: all of it is public."""
+        try:
+            self._own()
+            if name in self._proxies and name != self._channel.name:
+                self._members.meet(name, cards)
+        except InputError as error:
+            log.warning("%s", error)
+        except Exception:  # whatever it says stays here: FLARE would send it in clear
+            log.exception("a greeting was not taken")
+        if self._site is None:
+            return {REFUSED: True}
+        return {"cards": self._channel.identity.cards(), "process": self._channel.process}
+
+    @collab.publish
+    def take(
+        self, sender: str, process: bytes, start: int, number: int, floor: int, salt: bytes, content: bytes
+    ) -> dict[str, Any]:
+        """Do what a site asks for that seals its messages; nobody else hears more than that it is not taken."""
+        try:
+            self._own()
+            request = as_request(sender, process, start, number, floor, salt, content)
+            if sender not in self._proxies:
+                raise SealError("it takes no part in this job")
+            return self._channel.answer(request, self._done)._asdict()
+        except UnconfirmedError as error:
+            if sender not in self._told:
+                self._told.add(sender)
+                log.warning("%s", error)
+            return {UNCONFIRMED: True}
+        except SealError as error:
+            log.warning("a message that says to be from %.80r was refused: %s", sender, error)
+            return {REFUSED: True}
+        except Exception:  # whatever it says stays here: FLARE would send it in clear
+            log.exception("a message was not taken")
+            return {REFUSED: True}
+
+    def _done(self, content: bytes, sender: str) -> bytes:
+        """What this site does about a request of a confirmed one."""
+        site = self._own()
+        try:
+            request = decode_request(content)
+        except RunError as error:
+            log.warning("%r sent something that is no request: %s", sender, error)
+            return encode(Refused(reason=Reason.MESSAGE))
+        if isinstance(request, Open) and request.run != self.run:
+            return encode(Refused(reason=Reason.BUSY))  # this process is for one run
+        began = time.perf_counter()
+        reply = site.handle(request, sender)
+        packed = encode(reply)
+        log_step(self._kit, request, reply, sender, len(content), len(packed), time.perf_counter() - began)
+        return packed
 
     @collab.publish
     def lead(self, run: str, job: str) -> dict[str, Any]:
-        """Lead a run: for the server alone, and only where the job says so."""
-        site, server = self._own(), collab.server
+        """Lead the run: for the server alone, and only where the job says so."""
+        caller, server = collab.caller, collab.server
+        if caller != "server" or run != self.run:
+            return {"refused": "only the server starts a run, and a process is for one run"}
+        try:
+            return self._lead(run, job, server)
+        except Exception as error:  # whatever it says stays here: FLARE would send it in clear
+            from tacit.federation.lead import outcome_line
+
+            log.exception("leading failed")
+            return {"refused": outcome_line(error)}
+
+    def _lead(self, run: str, job: str, server: Any) -> dict[str, Any]:
+        site = self._own()
         from tacit.federation.handlers import make_lead
         from tacit.federation.lead import outcome_line
 
-        if collab.caller != "server":
-            return {"refused": "only the server starts a run"}
-        beat = _Beat(server, run)
-        try:
-            return {"done": {"rounds": make_lead(site, run, job).go(observe=beat)}}
-        except (FaultError, OSError) as error:  # nobody refused: the driver hands the job in again
-            return {"fault": outcome_line(error)}
-        except (InputError, RunError) as error:
-            site.note_problem(one_line(error))
-            return {"refused": outcome_line(error)}
+        with _Beat(server, run, self._waits) as beat:
+            try:
+                return {"done": {"rounds": make_lead(site, run, job).go(observe=beat)}}
+            except (FaultError, OSError) as error:  # nobody refused: the driver hands the job in again
+                log.warning("interrupted: %s", one_line(error))
+                return {"fault": outcome_line(error)}
+            except (InputError, RunError) as error:
+                site.note_problem(one_line(error))
+                return {"refused": outcome_line(error)}
+
+    # --- asking others ---
 
     def _ask(self, names: Sequence[str], request: Step) -> dict[str, Step]:
         """Ask sites at once, each until it answers."""
-        content = encode(request)
-        with ThreadPoolExecutor(max(1, len(names))) as pool:
-            return dict(zip(names, pool.map(lambda name: self._ask_one(name, request, content), names), strict=True))
+        content, patience = encode(request), PATIENCE.get(type(request), USUAL_PATIENCE)
 
-    def _ask_one(self, name: str, request: Step, content: bytes) -> Step:
+        def ask(name: str) -> Step:
+            try:
+                return decode_reply(self._ask_one(name, content, patience), request)
+            except InterruptionError as error:
+                return Interrupted(reason=error.reason)
+            except RefusalError as error:
+                log.warning("%s", error)
+                return Refused(reason=error.reason)
+            except RunError as error:
+                log.warning("%r sent a reply that cannot be read: %s", name, error)
+                return Refused(reason=Reason.MESSAGE)
+
+        with ThreadPoolExecutor(max(1, len(names))) as pool:
+            return dict(zip(names, pool.map(ask, names), strict=True))
+
+    def _ask_one(self, name: str, content: bytes, patience: float) -> bytes:
+        """The reply of a site, asked for until it comes.
+
+        Raises
+        ------
+        InterruptionError
+            Where it does not answer.
+        RefusalError
+            Where it is not confirmed, or does not take what this site seals.
+        """
         if name not in self._proxies:
-            return Refused(reason=Reason.UNREACHABLE)
-        number, wait = next(self._numbers[name]), FIRST_WAIT
-        until = time.monotonic() + PATIENCE.get(type(request), USUAL_PATIENCE)
+            raise RefusalError(Reason.UNREACHABLE)
+        line = self._line(name)
+        request, wait, refusals = line.seal(content), FIRST_WAIT, 0
+        until, began = time.monotonic() + patience, time.time()
+        try:
+            while True:
+                try:
+                    told = self._carry(name, request, wait)
+                    if told.get(UNCONFIRMED):
+                        until = max(until, time.monotonic() + SHORT) if time.time() - began < TO_CONFIRM else 0.0
+                        self._members.wait_for(name, True)
+                    else:
+                        return line.open(request, _sealed(told))
+                except CollabCallError:
+                    wait = min(2 * wait, LONGEST_WAIT)
+                except SealError as error:
+                    refusals += 1
+                    log.warning("%r did not answer under its seal: %s", name, error)
+                if refusals >= MOST_REFUSALS:
+                    detail = f"{name!r} and {self._channel.name!r} do not take what the other seals: {COMPARE}"
+                    raise RefusalError(Reason.KEYS, detail)
+                if time.monotonic() > until:
+                    raise InterruptionError(Reason.UNREACHABLE)
+                self._waiting[name] = (began, self._answers(name))
+                time.sleep(PAUSE)
+        finally:
+            line.done(request)
+            if self._waiting.pop(name, None) is not None:
+                self._members.wait_for(name, False)
+
+    def _carry(self, name: str, request: Request, wait: float) -> dict[str, Any]:
+        """Hand a request to FLARE; what comes back, from whomever."""
+        sender, process, start, number, floor, (salt, content) = request
+        asked = {"sender": sender, "process": process, "start": start, "number": number, "floor": floor}
+        told = self._proxies[name](timeout=wait).take(**asked, salt=salt, content=content)
+        return told if isinstance(told, dict) else {}
+
+    def _line(self, name: str) -> Line:
+        """The way to another site, once its key is confirmed here."""
+        with self._line_locks[name]:
+            if name not in self._lines:
+                self._lines[name] = self._connected(name)
+            return self._lines[name]
+
+    def _connected(self, name: str) -> Line:
+        began, wait = time.time(), FIRST_WAIT
         while True:
             try:
-                reply = self._proxies[name](timeout=wait, secure=True).take(number=number, content=content)
-                return _reply(reply, request)
+                told = self._proxies[name](timeout=wait).hello(
+                    name=self._channel.name, cards=self._channel.identity.cards()
+                )
+                if self._members.meet(name, told["cards"]):
+                    self._waiting.pop(name, None)
+                    if not isinstance(told["process"], bytes):
+                        raise SealError("the key of its process is none")
+                    return self._channel.line(name, told["process"])
             except CollabCallError:
-                if time.monotonic() > until:
-                    return Interrupted(reason=Reason.UNREACHABLE)
-                time.sleep(PAUSE)
                 wait = min(2 * wait, LONGEST_WAIT)
+            except (InputError, SealError, LookupError, TypeError) as error:
+                log.warning("%s", error)
+                detail = f"the key that {name!r} shows is not the confirmed one: {COMPARE}"
+                raise RefusalError(Reason.KEYS, detail) from error
+            if time.time() - began > TO_CONFIRM:
+                detail = f"nobody at {self._channel.name!r} confirmed the key of {name!r}: {COMPARE}"
+                raise RefusalError(Reason.KEYS, detail)
+            self._waiting[name] = (began, self._answers(name))
+            time.sleep(PAUSE)
+
+    def _answers(self, name: str) -> bool:
+        """Whether a site answers a question that needs no work."""
+        try:
+            self._proxies[name](timeout=SHORT).hello(name="", cards=[])
+        except CollabCallError:
+            return False
+        return True
+
+    def _waits(self) -> dict[str, list[Any]]:
+        now = time.time()
+        return {name: [now - since, answers] for name, (since, answers) in list(self._waiting.items())}
 
 
-def _reply(content: bytes, request: Step) -> Step:
-    """A reply as it came, which anybody may have made."""
-    try:
-        return decode_reply(content, request)
-    except RunError:
-        return Refused(reason=Reason.MESSAGE)
+COMPARE = "compare fingerprints there and here (tacit federation members KIT)"
 
 
-def _handled(site: Site, content: bytes, caller: str) -> bytes:
-    """What a site does with a message, which anybody may have made."""
-    try:
-        request = decode_request(content)
-    except RunError:
-        return encode(Refused(reason=Reason.MESSAGE))
-    began = time.perf_counter()
-    reply = site.handle(request, caller)
-    packed, seconds = encode(reply), time.perf_counter() - began
-    log_step(Kit.from_environment(), request, reply, caller, len(content), len(packed), seconds)
-    return packed
+def as_request(
+    sender: object, process: object, start: object, number: object, floor: object, salt: object, content: object
+) -> Request:
+    """What came as a request, each part of its kind.
+
+    Raises
+    ------
+    SealError
+        Where one is not.
+    """
+    whole = all(type(one) is int and 0 < one < 2**62 for one in (start, number, floor))
+    if not whole or not isinstance(sender, str) or not all(isinstance(one, bytes) for one in (process, salt, content)):
+        raise SealError("something came that is no request")
+    return Request(sender, process, start, number, floor, Sealed(salt, content))  # type: ignore[arg-type]
+
+
+def _sealed(told: Mapping[str, Any]) -> Sealed:
+    salt, content = told.get("salt"), told.get("content")
+    if not isinstance(salt, bytes) or not isinstance(content, bytes):
+        raise SealError("it was refused, or something came that is no answer")
+    return Sealed(salt, content)
 
 
 def _import_early() -> None:
@@ -175,16 +366,33 @@ def _import_early() -> None:
 
 
 class _Beat:
-    """Tells the server how far the run is, at most once a second."""
+    """Tells the server how far the run is: after a round, at most once a second, and from time to time anyway."""
 
-    def __init__(self, server: Any, run: str) -> None:
-        self.server, self.run, self.last = server, run, 0.0
+    def __init__(self, server: Any, run: str, waits: Callable[[], dict[str, list[Any]]]) -> None:
+        self.server, self.run, self.waits, self.last = server, run, waits, 0.0
+        self.round, self.seconds, self._over = 0, 0.0, threading.Event()
+
+    def __enter__(self) -> _Beat:
+        threading.Thread(target=self._keep_telling, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
 
     def __call__(self, row: TraceRow) -> None:
-        now = time.monotonic()
-        if now - self.last >= 1.0:
-            self.last = now
-            self.server(expect_result=False).progress(run=self.run, round_=row.round, seconds=row.seconds)
+        self.round, self.seconds = row.round, row.seconds
+        if time.monotonic() - self.last >= 1.0:
+            self._tell()
+
+    def _keep_telling(self) -> None:
+        while not self._over.wait(BEAT):
+            with contextlib.suppress(Exception):  # whatever FLARE raises: it is told again
+                self._tell()
+
+    def _tell(self) -> None:
+        self.last = time.monotonic()
+        told = {"run": self.run, "round_": self.round, "seconds": self.seconds, "waiting": self.waits()}
+        self.server(expect_result=False).progress(**told)
 
 
 def write_job(folder: Path, run: str, job: str, parties: Sequence[str], lead: str) -> Path:
@@ -195,7 +403,7 @@ def write_job(folder: Path, run: str, job: str, parties: Sequence[str], lead: st
     server = {"id": "meeting", "path": f"{__name__}.Meeting", "args": {"run": run, "job": packed, "lead": lead}}
     controller = {"id": "controller", "path": CONTROLLER, "args": {"server_obj_id": "meeting", "sync_task_timeout": 60}}
     write_json(app / "config_fed_server.json", {"format_version": 2, "workflows": [controller], "components": [server]})
-    member = {"id": "member", "path": f"{__name__}.Member", "args": {}}
+    member = {"id": "member", "path": f"{__name__}.Member", "args": {"run": run}}
     executor = {"tasks": ["*"], "executor": {"path": EXECUTOR, "args": {"client_obj_id": "member"}}}
     write_json(app / "config_fed_client.json", {"format_version": 2, "executors": [executor], "components": [member]})
     meta = {
@@ -254,6 +462,14 @@ class Desk:
         told = self._do(lambda: self.session.get_client_job_status(list(names)))
         running = {one.get("client_name") for one in told or [] if one.get("job_id") == number}
         return [name for name in names if name not in running]
+
+    def tidy(self) -> None:
+        """Have the server delete jobs that have ended, but for the last few; what cannot be deleted stays."""
+        with contextlib.suppress(Exception):
+            found = self.session.list_jobs(reverse=True) or []
+            ended = [one for one in found if str(one.get("status", "")).startswith("FINISHED")]
+            for one in ended[KEPT_JOBS:]:
+                self.session.delete_job(str(one["job_id"]))
 
     def abort(self, number: str) -> None:
         """End a job that cannot go on; nothing where it has ended."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from nvflare.collab import collab
 
 from tacit import __version__
+from tacit.federation.child import end_with_parent
+from tacit.federation.kit import Kit
 from tacit.runtime.files import write_json
 
 __all__ = ["Caller", "Echo", "Present", "Stopwatch"]
@@ -23,6 +24,9 @@ TIMES = "times.json"
 class Caller:
     """Asks every site, at the server."""
 
+    def __init__(self) -> None:
+        end_with_parent()
+
     @collab.main
     def run(self) -> dict[str, Any]:
         """Ask, and return the answers by site."""
@@ -33,6 +37,9 @@ class Caller:
 
 class Present:
     """Answers, at a party."""
+
+    def __init__(self) -> None:
+        end_with_parent()
 
     @collab.publish
     def present(self) -> str:
@@ -67,6 +74,7 @@ class Stopwatch:
         neighbours: bool = False,
     ) -> None:
         self.run, self.lead = run, lead
+        end_with_parent()
         self.plan = {"others": others, "rounds": rounds, "neighbours": neighbours}
 
     @collab.main
@@ -74,7 +82,7 @@ class Stopwatch:
         """Let the lead exchange, and write the times."""
         leading = collab.get_clients([self.lead])[0]
         times = leading(timeout=3_600.0, secure=True).lead(**self.plan)
-        folder = Path(os.environ["TACIT_KIT"], "jobs", self.run)
+        folder = Kit.from_environment().jobs / self.run
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / TIMES, {"seconds": [float(value) for value in times]})
 
@@ -83,6 +91,7 @@ class Echo:
     """At a site: sends and takes arrays of given sizes, and does nothing with them."""
 
     def __init__(self) -> None:
+        end_with_parent()
         self.noise = np.random.default_rng(0)
         self.kept: dict[int, np.ndarray] = {}
 

@@ -25,7 +25,7 @@ class SiteGate:
     def __init__(self, kit: Kit) -> None:
         self.kit, self.settings = kit, kit.settings()
         limits, allow = read_limits(self.settings)
-        self.book = BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow)
+        self.book = BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow, runs=kit.jobs)
         self.policy = read_policy(self.settings)
         self.limits, self.friends = read_matching(self.settings)
 

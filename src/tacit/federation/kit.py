@@ -1,10 +1,16 @@
-"""A kit: the directory with which one organisation takes part in a federation."""
+"""A kit: the directory with which one organisation takes part in a federation, and the home of what is its own.
+
+A kit is made elsewhere. It holds a description, a page and TLS keys, and nothing else is taken from it. What the
+organisation itself decides, makes or keeps (settings, identity, budget, runs, logs) lies in its home, outside the kit.
+"""
 
 from __future__ import annotations
 
 import datetime
 import os
 import re
+import shlex
+import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +24,20 @@ from tacit.errors import InputError
 from tacit.job.write import literal
 from tacit.runtime.files import write_text
 
-__all__ = ["ENVIRONMENT", "PARTY", "SERVER", "Certificate", "Kit", "check_name"]
+__all__ = ["ENVIRONMENT", "HOME", "KEYS", "PARTY", "SERVER", "Certificate", "Kit", "check_name", "check_private"]
 
 SERVER, PARTY = "server", "party"
 ENVIRONMENT = "TACIT_KIT"  # where the processes of a job find their kit
+HOME = "TACIT_HOME"  # where organisations keep what is their own; ~/.tacit where it is not set
+KEYS = ("server.crt", "server.key", "client.crt", "client.key", "rootCA.pem")
 COORDINATOR = "coordinator@tacit.local"  # who submits jobs, as FLARE names people
 RESERVED = ("server", "admin", "authority", "all", "logs")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _TEXTS = ("name", "role", "federation", "organisation", "host")
+_KEY_FOLDERS = ("flare", "flare/startup", "admin", "admin/startup")
+_BROUGHT = {"tacit.toml", "README.html", *_KEY_FOLDERS}
+_BROUGHT |= {f"{folder}/{key}" for folder in ("flare/startup", "admin/startup") for key in KEYS}
+_OWN = ("site.toml", "ledger.json", "ledger.json.lock", "releases.jsonl", "jobs", "logs", "identity")
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,8 @@ class Kit:
     ----------
     path : Path
         The directory.
+    home : Path
+        Where the organisation keeps what is its own: below TACIT_HOME, and never in the kit.
     name : str
         The name of the site: the party's name, or "server".
     role : {"server", "party"}
@@ -81,6 +95,7 @@ class Kit:
     """
 
     path: Path
+    home: Path
     name: str
     role: str
     federation: str
@@ -96,7 +111,7 @@ class Kit:
         Raises
         ------
         InputError
-            Where it is no kit, or a damaged one.
+            Where it is no kit, a damaged one, one with what a kit does not hold, or with keys that others can read.
         """
         place = Path(path).resolve()
         file = place / "tacit.toml"
@@ -121,8 +136,18 @@ class Kit:
             raise InputError(f"{show(str(file))}: role {show(record['role'])} is neither {SERVER!r} nor {PARTY!r}")
         if record["role"] == PARTY:
             check_name(record["name"], "party")
+        check_name(record["federation"], "federation")
         check_host(record["host"])
-        return cls(path=place, port=port, parties=tuple(parties), **{key: record[key] for key in _TEXTS})
+        kit = cls.of(place, port=port, parties=tuple(parties), **{key: record[key] for key in _TEXTS})
+        kit._check_content()
+        return kit
+
+    @classmethod
+    def of(cls, path: Path, *, federation: str, name: str, **rest: Any) -> Kit:
+        """The kit in a directory that has its keys already; its home follows from its authority."""
+        authority = Certificate.read(path / "flare" / "startup" / "rootCA.pem").fingerprint.replace(":", "").lower()
+        home = tacit_home() / f"{federation}-{authority[:8]}" / name
+        return cls(path, home, federation=federation, name=name, **rest)
 
     @classmethod
     def from_environment(cls) -> Kit:
@@ -137,45 +162,90 @@ class Kit:
         pairs = {key: getattr(self, key) for key in (*_TEXTS, "port", "parties")}
         write_text(self.path / "tacit.toml", "".join(f"{key} = {literal(value)}\n" for key, value in pairs.items()))
 
+    def _check_content(self) -> None:
+        """Refuse what a kit does not bring, by name, and keys that others can read."""
+        found = sorted(path.relative_to(self.path).as_posix() for path in self.path.rglob("*"))
+        foreign = [name for name in found if name not in _BROUGHT or (self.path / name).is_symlink()]
+        own = [name for name in _OWN if name in foreign]
+        where = f"the kit {show_long(self.path)} holds"
+        if own:
+            moved = shlex.join(["mv", *(str(self.path / name) for name in own), str(self.home)])
+            raise InputError(
+                f"{where} {listing(own)}: what is yours is not taken from a kit, as others made it; delete it, or, if "
+                f"it is yours from an older version: mkdir -p -m 700 {shlex.quote(str(self.home))} && {moved}"
+            )
+        if foreign:
+            raise InputError(f"{where} {show(foreign[0])}, which does not belong into a kit: delete it")
+        for folder in ("flare/startup", "admin/startup"):
+            for key in (self.path / folder).glob("*.key"):
+                check_private(key, self.path)
+
     @property
     def flare(self) -> Path:
-        """The workspace of FLARE's process."""
-        return self.path / "flare"
+        """The workspace of FLARE's process; at every start written afresh from the package and the kit's keys."""
+        return self.home / "flare"
 
     @property
     def admin(self) -> Path:
-        """The part of the server's kit with which jobs are submitted."""
-        return self.path / "admin"
+        """The workspace of whoever submits jobs, at the server."""
+        return self.home / "admin"
+
+    @property
+    def startup(self) -> Path:
+        """The keys and certificates of the kit's TLS."""
+        return self.path / "flare" / "startup"
 
     @property
     def logs(self) -> Path:
         """What the site's processes wrote."""
-        return self.path / "logs"
+        return self.home / "logs"
 
     @property
     def jobs(self) -> Path:
         """A directory for each job."""
-        return self.path / "jobs"
+        return self.home / "jobs"
 
     @property
     def ledger(self) -> Path:
         """What was spent of the privacy budget."""
-        return self.path / "ledger.json"
+        return self.home / "ledger.json"
 
     @property
     def site(self) -> Path:
         """The organisation's own settings."""
-        return self.path / "site.toml"
+        return self.home / "site.toml"
+
+    @property
+    def identity(self) -> Path:
+        """The organisation's own keys, and the keys of others that it has confirmed."""
+        return self.home / "identity"
 
     @property
     def certificate(self) -> Certificate:
         """The site's own certificate."""
-        return Certificate.read(self.flare / "startup" / ("server.crt" if self.role == SERVER else "client.crt"))
+        return Certificate.read(self.startup / ("server.crt" if self.role == SERVER else "client.crt"))
 
     @property
     def authority(self) -> Certificate:
         """The certificate of the federation, which signs all others."""
-        return Certificate.read(self.flare / "startup" / "rootCA.pem")
+        return Certificate.read(self.startup / "rootCA.pem")
+
+    def make_home(self) -> Path:
+        """Make the home, which the owner alone can read; refuse one that others can get into.
+
+        Raises
+        ------
+        InputError
+            Where others can read or write it.
+        """
+        try:
+            self.home.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.home.parent.mkdir(exist_ok=True, mode=0o700)
+            self.home.mkdir(exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise InputError(f"cannot make {show(str(self.home))}: {one_line(error)}; set {HOME}") from error
+        check_private(self.home)
+        return self.home
 
     def settings(self) -> dict[str, Any]:
         """The organisation's own settings, from site.toml; empty before the first start."""
@@ -183,10 +253,39 @@ class Kit:
 
     def keep(self, **settings: Any) -> None:
         """Set some of the own settings and keep the others; None takes one away."""
+        self.make_home()
         merged = {key: value for key, value in {**self.settings(), **settings}.items() if value is not None}
         write_text(
             self.site, "".join(f"{key} = {literal(_plain(value))}\n" for key, value in merged.items()), secret=True
         )
+
+
+def tacit_home() -> Path:
+    """Where organisations keep what is their own on this machine."""
+    return Path(os.environ.get(HOME) or Path.home() / ".tacit").expanduser().resolve()
+
+
+def check_private(path: Path, whole: Path | None = None) -> None:
+    """Refuse a file or folder that others than its owner can read or write, with the command that fixes it.
+
+    Parameters
+    ----------
+    path : Path
+    whole : Path, optional
+        The folder around it, where all of it is to be made private.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise InputError(f"cannot read {show(str(path))}: {one_line(error)}") from error
+    if stat.S_IMODE(mode) & 0o077:
+        fix = shlex.join(["chmod", "-R", "go-rwx", str(whole or path)])
+        raise InputError(f"{show_long(path)} can be read or written by others on this machine: {fix}")
+
+
+def show_long(path: Path) -> str:
+    """A path in quotes, whole, on one line."""
+    return '"' + "".join(c if c.isprintable() else "?" for c in str(path)) + '"'
 
 
 def check_name(name: str, what: str) -> str:

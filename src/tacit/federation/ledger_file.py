@@ -1,36 +1,47 @@
-"""The file of a party's budget ledger: one process at a time, written whole or not at all, damage refused."""
+"""The file of a party's budget ledger: one process at a time, written whole or not at all, damage refused.
+
+The lock file beside it counts how often the ledger was written and how many releases were listed. It is never behind
+what it counts for long, and never ahead: a ledger or a list that is behind it was put back to an older state.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tacit.data.wording import one_line, show
 from tacit.errors import FaultError, InputError
+from tacit.federation.marks import Marks, events_of_record, events_record
 from tacit.federation.releases import ReleaseJournal, sync_folder
-from tacit.privacy.events import UNITS, Event, from_record, to_record
-from tacit.privacy.fields import as_list, as_record, check_names, load
+from tacit.privacy.events import Event
+from tacit.privacy.fields import as_list, as_whole, check_names, load
 from tacit.privacy.filters import Scale, scale_from_record
 from tacit.runtime.files import show_path, write_text
 
 FORMAT = 1
 RELEASES = "releases.jsonl"
-BEGUN = b"begun\n"  # in the lock file, once there was a ledger: one that is gone then was removed
+AGAIN = -1, "counted again"  # number and digest, in the list, of a run whose releases the list has lost
+_COUNTS = re.compile(rb"begun(?: (\d{12}) (\d{12}))?\n")  # in the lock file, once there was a ledger
 
 
 @dataclass(frozen=True)
 class Content:
-    """The events of each job by unit, in the order of acceptance; the scale of each unit; which jobs released."""
+    """The events of each job by unit, in the order of acceptance; the scale of each unit; which jobs released.
+
+    `written` counts how often the ledger was written.
+    """
 
     jobs: dict[str, dict[str, tuple[Event, ...]]] = field(default_factory=dict)
     scales: dict[str, Scale] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
+    written: int = 0
 
 
 class LedgerFile:
@@ -42,10 +53,13 @@ class LedgerFile:
         The file; it need not exist, its folder must.
     party : str
         Whose it is.
+    runs : Path or None
+        Holds the folders of the runs, where marks say what each has spent.
     """
 
-    def __init__(self, path: Path, party: str) -> None:
+    def __init__(self, path: Path, party: str, runs: Path | None = None) -> None:
         self.path, self.party = path, party
+        self.marks = Marks(runs)
         self.journal = ReleaseJournal(path.with_name(RELEASES))
         self._lock = path.with_name(f"{path.name}.lock")
 
@@ -70,9 +84,21 @@ class LedgerFile:
         InputError
             With the reason, and the way out.
         """
-        released = {job for job, _ in self.journal.read()}
+        content = self.read_alone()
+        for job, mark in self.marks.read().items():
+            if content.jobs.get(job) != mark.events:
+                raise self._older(f"run {show(job)} has reserved what is not in it")
+            if mark.released and job not in content.released:
+                raise self._older(f"run {show(job)} has released, and it does not say so")
+        return content
+
+    def read_alone(self) -> Content:
+        """The content, checked against the list of releases and the counts, and not against the folders of the runs."""
+        listed = self.journal.read()
+        released = {job for job, _ in listed}
+        written, lines = self._counts() or (0, 0)
         if not self.path.exists():
-            if released or self._lock.read_bytes() == BEGUN:
+            if released or self._counts() is not None:
                 raise self._damaged("it is missing, though jobs were taken before")
             return Content()
         try:
@@ -80,54 +106,104 @@ class LedgerFile:
         except (ValueError, OSError, AttributeError) as error:
             raise self._damaged(one_line(error)) from error
         if not released <= set(content.jobs):
-            raise self._damaged(f"job {show(sorted(released - set(content.jobs))[0])} has released, and is not in it")
-        if not content.released <= released:  # which is written after the journal
+            raise self._older(f"job {show(sorted(released - set(content.jobs))[0])} has released, and is not in it")
+        if content.written < written:
+            raise self._older(f"it was written {written} times and is a copy from time {content.written}")
+        if not content.released <= released:  # which is written after the list
             lost = show(sorted(content.released - released)[0])
-            raise self._damaged(f"{RELEASES} beside it has lost the releases of job {lost}")
+            raise self._older(f"{RELEASES} beside it has lost the releases of job {lost}")
+        if len(listed) < lines:
+            raise self._older(f"{RELEASES} beside it has lost {lines - len(listed)} of {lines} releases")
         return content
 
+    def _counts(self) -> tuple[int, int] | None:
+        """How often the ledger was written, and how many releases were listed; None before the first time."""
+        text = self._lock.read_bytes()
+        found = _COUNTS.fullmatch(text)
+        if found is None and text:
+            raise self._damaged(f"{self._lock.name} beside it was changed")
+        return None if found is None else (int(found[1] or 0), int(found[2] or 0))
+
+    def count(self, content: Content, *, sync: bool = False) -> None:
+        """Bring the counts up to what is on the disk; called after it is there, so they are never ahead of it."""
+        text = b"begun %012d %012d\n" % (content.written, len(self.journal))
+        if self._lock.read_bytes() == text:
+            return
+        descriptor = os.open(self._lock, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, text, 0)  # of one length, in place
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
     def _parse(self, record: dict[str, Any]) -> Content:
-        check_names(record, "the ledger", ("format", "party", "scales", "jobs", "released", "digest"))
-        if record.pop("digest") != _digest(record):
+        if record.pop("digest", None) != _digest(record):
             raise InputError("its content was changed")
+        record.setdefault("written", 0)  # the first ledgers did not count
+        check_names(record, "the ledger", ("format", "party", "scales", "jobs", "released", "written"))
         if record["format"] != FORMAT or record["party"] != self.party:
             raise InputError(f"it is of format {show(record['format'])} and party {show(record['party'])}")
         return Content(
-            jobs={name: _events(own, name) for name, own in record["jobs"].items()},
+            jobs={name: events_of_record(own, name) for name, own in record["jobs"].items()},
             scales={unit: scale_from_record(scale, unit) for unit, scale in record["scales"].items()},
             released=frozenset(as_list(record["released"], "released")),
+            written=as_whole(record["written"], "written", 0),
         )
 
-    def write(self, content: Content) -> None:
-        """Put new content in the place of the old; it is on the disk when this comes back."""
+    def write(self, content: Content) -> Content:
+        """Put new content in the place of the old, and count that; it is on the disk when this comes back."""
+        content = replace(content, written=content.written + 1)
         record: dict[str, Any] = {
             "format": FORMAT,
             "party": self.party,
             "scales": {unit: scale.record() for unit, scale in content.scales.items()},
-            "jobs": {
-                name: {unit: [to_record(event) for event in events] for unit, events in own.items()}
-                for name, own in content.jobs.items()
-            },
+            "jobs": {name: events_record(own) for name, own in content.jobs.items()},
             "released": sorted(content.released),
+            "written": content.written,
         }
         record["digest"] = _digest(record)
         write_text(self.path, json.dumps(record, indent=1, allow_nan=False) + "\n", secret=True)
-        if self._lock.read_bytes() != BEGUN:
-            self._lock.write_bytes(BEGUN)
         sync_folder(self.path.parent)
+        self.count(content, sync=True)
+        return content
+
+    def count_again(self) -> list[str]:
+        """Count as spent what the folders of the runs say; return the runs that an older ledger had forgotten.
+
+        Raises
+        ------
+        InputError
+            Where the folders do not account for everything that was written since.
+        """
+        try:
+            content = self._parse(load(self.path.read_bytes()))
+        except (ValueError, OSError, AttributeError) as error:
+            raise self._damaged(one_line(error)) from error
+        marks, listed = self.marks.read(), {job for job, _ in self.journal.read()}
+        found = [job for job, mark in marks.items() if content.jobs.get(job) != mark.events]
+        jobs = {**content.jobs, **{job: marks[job].events for job in found}}
+        released = {job for job, mark in marks.items() if mark.released} | content.released | listed
+        written, _ = self._counts() or (0, 0)
+        if written - content.written > len(found) + len(released - content.released) or not released <= set(jobs):
+            raise self._damaged("more was spent than the folders of the runs say")
+        for job in sorted(released - listed):
+            self.journal.add(job, *AGAIN)
+        self.write(Content(jobs, content.scales, frozenset(released), max(content.written, written)))
+        return found
+
+    def _older(self, reason: str) -> InputError:
+        return InputError(
+            f"{self.party}: the budget ledger {show_path(self.path)} is an older copy: {reason}; no job is taken, as "
+            "it forgets what was spent: count that again with tacit status KIT --count-again"
+        )
 
     def _damaged(self, reason: str) -> InputError:
         return InputError(
-            f"{self.party}: cannot use the budget ledger {show_path(self.path)}: {reason}; restore it from a backup, "
-            "as no job is taken without knowing what was spent"
+            f"{self.party}: cannot use the budget ledger {show_path(self.path)}: {reason}; no job is taken without "
+            "knowing what was spent: see docs/how-to/keep-a-budget.md, for an older copy would forget some of it"
         )
 
 
 def _digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def _events(value: object, where: str) -> dict[str, tuple[Event, ...]]:
-    record = as_record(value, where)
-    check_names(record, where, UNITS)
-    return {unit: tuple(from_record(one, where) for one in as_list(record[unit], where)) for unit in UNITS}

@@ -136,7 +136,7 @@ class NodeHandler:
         task.gate.allow(task.run, task.job, plan, task.name, {"data": data.digest})
         data.keep()
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            node = Node(own.shard, labels.values, None, plan)
+            node = Node(own.shard, labels.values, None, plan, task.run)
         if self.journal.last is None:
             self.journal.write(Record(0, "", {}, {"node": node.state()}))  # the keys of the noise, before all else
         else:

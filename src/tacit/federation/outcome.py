@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,12 @@ def take_fault(folder: Path) -> str:
     return line
 
 
-def write_progress(folder: Path, round_: int, seconds: float) -> None:
-    """Keep how far the run is."""
-    write_json(folder / PROGRESS, {"round": round_, "seconds": seconds, "at": time.time()})
+def write_progress(
+    folder: Path, round_: int, seconds: float, waiting: Mapping[str, Sequence[float | bool]] | None = None
+) -> None:
+    """Keep how far the run is; for whom the lead has waited how long, and whether they answer at all."""
+    who = {name: list(value) for name, value in (waiting or {}).items()}
+    write_json(folder / PROGRESS, {"round": round_, "seconds": seconds, "waiting": who, "at": time.time()})
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:

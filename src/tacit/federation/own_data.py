@@ -125,14 +125,14 @@ def open_file(job: Job, name: str, data: Path, dask: ClusterAddress | None = Non
     if dask is not None:
         source = ClusterFile(spec, ".", label or "")
         return FileOnCluster(job, spec, source.table, source.features, connect(dask), source)
-    table = read_training_table(spec, ".")
+    table = read_training_table(spec, ".", protected=name in job.protected)
     return OwnFile(job, spec, table, feature_names(table, spec, label or ""))
 
 
 def open_node(job: Job, name: str, data: Path) -> OwnRows:
     """Read a node's file of a sample split; no constant of the encoding is taken from its rows, as others lack them."""
     spec = own_spec(job, name, data)
-    read = load_nodes([spec], ".", job.encode, protected=True)
+    read = load_nodes([spec], ".", job.encode, protected=True, stated=name in job.protected)
     if read.epsilons:
         raise InputError('labels that were randomized beforehand cannot be trained on with engine = "flare" yet')
     return OwnRows(read.shards[0], _node_labels(job, name, read.labels[0]), read.encoding)

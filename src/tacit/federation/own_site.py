@@ -38,7 +38,7 @@ def own_cluster(settings: Mapping[str, Any]) -> ClusterAddress | None:
     if scheduler is None:
         return None
     if not isinstance(scheduler, str) or not isinstance(tls, str | None) or not isinstance(insecure, bool | None):
-        raise InputError("site.toml: dask and dask_tls are texts, dask_insecure is true or false: mend them")
+        raise InputError("site.toml: dask and dask_tls are texts, dask_insecure is true or false: fix them")
     address = ClusterAddress(scheduler, tls, bool(insecure))
     address.check()
     return address

@@ -28,8 +28,10 @@ second kit, if it has one.
 {%- else -%}
 With it {{ kit.organisation }} takes part in training with its own data. The data stay on your
 machine; the model's parts are computed there.
-{%- endif %} <strong>It holds a private key: whoever has it can act in your name.</strong> Hand it over by a
-channel you trust, keep it readable by one account only, and do not send it by plain e-mail.</p>
+{%- endif %} <strong>It holds the private key of a TLS certificate: whoever has it can connect in your name.</strong>
+Hand it over by a channel you trust, and do not send it by plain e-mail. After unpacking, make it readable by one
+account only; keys that others can read are refused:</p>
+<pre>chmod -R go-rwx {{ kit.name }}</pre>
 
 <h2>1. Install</h2>
 <p>Python 3.11 or newer on Linux or macOS, then:</p>
@@ -64,8 +66,16 @@ joins with its own data by its party's kit.</p>
 <p>With <code>--id COLUMN</code> it also checks that the file has that column.</p>
 {%- endif %}
 <p>The command stays in the foreground, says in one line when it is ready, starts FLARE again if it dies, and ends
-everything it started when you press Ctrl-C. What happened is in <code>{{ kit.name }}/logs</code>. Your settings are
-in <code>{{ kit.name }}/site.toml</code>; they never leave your machine.</p>
+everything it started when you press Ctrl-C. Nothing is written into this directory: what is your own lies in your home,
+<code>~/.tacit/{{ home }}</code> (set <code>TACIT_HOME</code> for another place than <code>~/.tacit</code>): settings in
+<code>site.toml</code>, logs in <code>logs</code>. It never leaves your machine, and every setting that holds is printed
+at the start.</p>
+{% if not server -%}
+<p>At the first start you get keys of your own, with which everything you send is sealed; nobody else has them, not
+even who made this kit. Call the organisations you work with, read fingerprints to each other, and confirm theirs:</p>
+<pre>tacit federation members {{ kit.name }}
+tacit federation members {{ kit.name }} --confirm NAME</pre>
+{%- endif %}
 
 <h2>5. {% if server %}Hand jobs in{% else %}Say yes, or no{% endif %}</h2>
 {% if server -%}
@@ -83,8 +93,9 @@ is left of the budget that you set in <code>site.toml</code>.</p>
 
 <h2>6. What is let in</h2>
 <p>Jobs are data. A job that brings code or other files, or that names a class outside Tacit, is refused by your
-site, whoever sends it; so are orders to show files, run shell commands, change logging, or stop your site. The rules
-come from the package you installed, not from this kit.</p>
+site, whoever sends it; so are orders to show files, run shell commands, change logging, or stop your site, and messages
+that no organisation sealed which you confirmed. The rules come from the package you installed, not from this kit: one
+that brings settings, a ledger, runs or code is refused.</p>
 
 <h2>7. Renew in time</h2>
 <p>Your certificate is valid until <strong>{{ kit.certificate.until.date() }}</strong>, the federation's own until
@@ -93,8 +104,9 @@ come from the package you installed, not from this kit.</p>
 <pre>cp renewed/{{ kit.name }}/flare/startup/*.* {{ kit.name }}/flare/startup/
 {%- if server %}
 cp renewed/{{ kit.name }}/admin/startup/*.* {{ kit.name }}/admin/startup/{% endif %}</pre>
-<p>and start again. Old certificates stay valid until their day: FLARE keeps no list of revoked ones. If a key was
-stolen, make a new federation with <code>tacit federation init</code>.</p>
+<p>and start again. Old certificates stay valid until their day: FLARE keeps no list of revoked ones. Who stole one can
+connect until then, and cannot speak for you, as that needs your own keys. If those were stolen:
+<code>tacit federation rotate {{ kit.name }} --stolen</code>, and call the others.</p>
 </html>
 """
 
@@ -102,4 +114,7 @@ stolen, make a new federation with <code>tacit federation init</code>.</p>
 def write_page(kit: Kit) -> None:
     """Write README.html into a kit."""
     template = Environment(autoescape=True).from_string(PAGE)
-    write_text(kit.path / "README.html", template.render(kit=kit, server=kit.role == SERVER))
+    write_text(
+        kit.path / "README.html",
+        template.render(kit=kit, server=kit.role == SERVER, home="/".join(kit.home.parts[-2:])),
+    )

@@ -152,7 +152,7 @@ class PartyHandler:
         make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
         self.shared = make_shared(plan.problem) if make_shared else None
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            party = self.party = Party(own.shard, plan, self.shared)
+            party = self.party = Party(own.shard, plan, self.shared, self.task.run)
         if self.journal.last is None:
             self.journal.write(Record(0, "", {}, self._states()))  # the keys of the noise, before anything is sent
             return

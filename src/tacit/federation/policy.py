@@ -1,19 +1,22 @@
 """What FLARE's process of a site may do: its settings, written afresh at every start from this package.
 
-Of a kit only keys and certificates are used. Whoever made it cannot bring settings, and so no code, into a site.
+Of a kit the TLS keys, the certificates and the names in tacit.toml are used; they are copied into the organisation's
+home, where everything else is written. Whoever made the kit cannot bring settings, and so no code, into a site.
 """
 
 from __future__ import annotations
 
+import filecmp
+import os
 import shutil
+from pathlib import Path
 from typing import Any
 
-from tacit.federation.kit import COORDINATOR, PARTY, SERVER, Kit
+from tacit.federation.kit import COORDINATOR, KEYS, PARTY, SERVER, Kit
 from tacit.runtime.files import write_json
 
-__all__ = ["ALLOWED_CLASSES", "write_settings"]
+__all__ = ["ALLOWED_CLASSES", "write_admin", "write_settings"]
 
-KEYS = ("server.crt", "server.key", "client.crt", "client.key", "rootCA.pem")
 # A job may name these classes and no others; a name that ends in a dot stands for the classes of that module.
 ALLOWED_CLASSES = (
     "tacit.federation.flare.",
@@ -28,9 +31,9 @@ _COMMON = "nvflare.app_common."
 
 def write_settings(kit: Kit) -> None:
     """Write every setting that FLARE's process reads, and take away whatever else lies there."""
+    kit.make_home()
     startup, local = kit.flare / "startup", kit.flare / "local"
-    for found in [path for path in startup.iterdir() if path.name not in KEYS]:
-        shutil.rmtree(found) if found.is_dir() else found.unlink()
+    _take_keys(kit.startup, startup)
     shutil.rmtree(local, ignore_errors=True)  # also removes local/custom, which FLARE would put on the path
     local.mkdir()
     server = kit.role == SERVER
@@ -39,10 +42,33 @@ def write_settings(kit: Kit) -> None:
     write_json(local / "authorization.json", _rights())
     write_json(local / "log_config.json", _logging())
     write_json(local / "comm_config.json", {"allow_adhoc_conns": False})  # everything goes through the server
-    if server and kit.admin.is_dir():
-        (kit.admin / "local").mkdir(exist_ok=True)
-        write_json(kit.admin / "startup" / "fed_admin.json", _admin(kit))
-        write_json(kit.admin / "local" / "resources.json", _admin_resources())
+    if server:
+        write_admin(kit)
+
+
+def write_admin(kit: Kit, *, again: bool = True) -> None:
+    """Write what is needed to submit jobs; not `again` where it is there, with the keys of the kit."""
+    source, startup, local = kit.path / "admin" / "startup", kit.admin / "startup", kit.admin / "local"
+    if not source.is_dir():
+        return
+    there = (startup / "fed_admin.json").is_file() and (local / "resources.json").is_file()
+    if not again and there and not filecmp.cmpfiles(source, startup, KEYS[2:], shallow=False)[1]:
+        return
+    kit.make_home()
+    _take_keys(source, startup)
+    local.mkdir(exist_ok=True)
+    write_json(startup / "fed_admin.json", _admin(kit))
+    write_json(local / "resources.json", _admin_resources())
+
+
+def _take_keys(source: Path, place: Path) -> None:
+    """Copy keys and certificates, and leave nothing else."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True, mode=0o700)
+    for name in KEYS:
+        if (source / name).is_file():
+            with open(os.open(place / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write((source / name).read_bytes())
 
 
 def start_arguments(kit: Kit) -> list[str]:

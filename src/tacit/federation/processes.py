@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
+import re
 import secrets
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.data.wording import show
 from tacit.errors import InputError, RunError
-from tacit.federation.kit import ENVIRONMENT, SERVER, Kit
+from tacit.federation.kit import ENVIRONMENT, HOME, SERVER, Kit
 from tacit.federation.policy import start_arguments, write_settings
 from tacit.federation.project import require_flare
 from tacit.runtime.files import write_json
@@ -27,17 +31,22 @@ from tacit.runtime.files import write_json
 if TYPE_CHECKING:
     import psutil
 
-__all__ = ["Supervisor", "running"]
+__all__ = ["Supervisor", "left_over", "running"]
 
 TOKEN = "TACIT_SITE_RUN"  # marks every process of one start, also those whose parent died
+SUPERVISOR = "TACIT_SUPERVISOR"  # the process whose end is the end of all others
 READY = {"server": "Server started", "party": "Successfully registered client"}
 LOOK_EVERY = 0.2
 SLOW = 30.0  # seconds after which a start that is not ready yet is worth a line
 LIVED = 60.0  # seconds after which a death counts as the first again
 LONGEST_PAUSE = 60.0
 PATIENCE = 4.0  # seconds to end well before being killed
+_JOB = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # how FLARE names the folder of a job
+MOST_LOOKED_AT = 1024 * 1024
 MOST_LOG = 20 * 1024 * 1024
 WARN_DAYS = 30
+CLEAN_EVERY = 60.0
+KEPT_JOBS = 5  # of FLARE's folders of jobs that have ended
 
 
 class Supervisor:
@@ -69,14 +78,17 @@ class Supervisor:
         Raises
         ------
         InputError
-            Where it runs already, its certificate expired, or FLARE is missing.
+            Where it runs already, its certificate expired, its port is taken, or FLARE is missing.
         """
         require_flare()
         self._check_certificate()
+        self.kit.make_home()
         self.kit.logs.mkdir(mode=0o700, exist_ok=True)
         with _locked(self.kit), _signals(self.stop):
             _end_leftovers(self.kit)
+            self._check_port()
             write_settings(self.kit)
+            clean(self.kit, set())
             try:
                 self._keep_going()
             finally:
@@ -92,6 +104,37 @@ class Supervisor:
             )
         if certificate.days < WARN_DAYS:
             self.say(f"the certificate expires on {certificate.until.date()}: ask for a renewed kit soon")
+
+    def _check_port(self) -> None:
+        """Refuse a port that somebody else listens on: gRPC would share it, and half of the parties would get lost."""
+        if self.kit.role != SERVER:
+            return
+        for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+            with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_STREAM) as tried:
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what ended just now does not count
+                if family == socket.AF_INET6:
+                    tried.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                try:
+                    tried.bind((address, self.kit.port))
+                    tried.listen(1)
+                except OSError as error:
+                    if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                        raise InputError(
+                            f"cannot listen on port {self.kit.port}: {os.strerror(error.errno)}; stop what uses it, or "
+                            "make kits with another --port"
+                        ) from error
+
+    def _listens(self) -> bool:
+        """Whether the site's own process listens where it should; a party need not listen."""
+        import psutil
+
+        if self.kit.role != SERVER or self._process is None:
+            return True
+        try:
+            open_ = psutil.Process(self._process.pid).net_connections()
+        except psutil.Error:
+            return False
+        return any(one.status == psutil.CONN_LISTEN and one.laddr.port == self.kit.port for one in open_)
 
     def _keep_going(self) -> None:
         """Start, watch, and start again."""
@@ -114,16 +157,18 @@ class Supervisor:
         environment = {
             **os.environ,
             ENVIRONMENT: str(self.kit.path),
+            HOME: str(self.kit.home.parent.parent),
             TOKEN: self.token,
+            SUPERVISOR: str(os.getpid()),
             "PYTHONSAFEPATH": "1",  # a file in the kit is never taken for a module
             "PYTHONUNBUFFERED": "1",
         }
-        command = [sys.executable, "-m", *start_arguments(self.kit)]
+        command = [sys.executable, "-m", "tacit.federation.child", *start_arguments(self.kit)]
         with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             self._from = log.tell()
             process = subprocess.Popen(
                 command,
-                cwd=self.kit.flare,
+                cwd=self.kit.flare,  # which holds nothing that was not written from here
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -146,8 +191,12 @@ class Supervisor:
     def _watch(self, process: subprocess.Popen[bytes]) -> int | None:
         """Wait for the end of the process, or of everything; say once when it is ready."""
         began, ready, told = time.monotonic(), False, False
+        cleaned = began
         while process.poll() is None and not self._stop.wait(LOOK_EVERY):
-            if not ready and READY[self.kit.role] in self._new_output():
+            if time.monotonic() - cleaned > CLEAN_EVERY:
+                cleaned = time.monotonic()
+                clean(self.kit, set(_commands(self.token)))
+            if not ready and READY[self.kit.role] in self._new_output() and self._listens():
                 ready = True
                 self.say(self._ready_line())
             if not ready and not told and time.monotonic() - began > SLOW:
@@ -157,12 +206,10 @@ class Supervisor:
         return process.poll()
 
     def _new_output(self) -> str:
-        """What came since the last look, and a little before, where a line may have been cut."""
+        """What came since the start; of much output the end."""
         with open(self.log, "rb") as log:
-            log.seek(self._from)
-            new = log.read()
-            self._from = max(self._from, log.tell() - 100)
-        return new.decode("utf-8", "replace")
+            log.seek(max(self._from, os.fstat(log.fileno()).st_size - MOST_LOOKED_AT))
+            return log.read().decode("utf-8", "replace")
 
     def _ready_line(self) -> str:
         kit = self.kit
@@ -178,6 +225,39 @@ def running(kit: Kit) -> bool:
             return False
     except InputError:
         return True
+
+
+def left_over(kit: Kit) -> list[int]:
+    """Processes of a site that go on though its supervisor is gone."""
+    token = _last_token(kit)
+    return [] if not token or running(kit) else [process.pid for process in _marked(token)]
+
+
+def clean(kit: Kit, busy: set[str]) -> list[str]:
+    """Delete FLARE's folders of jobs that have ended, but for the last few; the names of those deleted.
+
+    Parameters
+    ----------
+    kit : Kit
+    busy : set of str
+        Words of the commands of processes that run: a job that is named in one has not ended.
+    """
+    text = "\n".join(busy)
+    jobs = [path for path in kit.flare.iterdir() if path.is_dir() and _JOB.fullmatch(path.name)]
+    ended = sorted((path for path in jobs if path.name not in text), key=lambda path: path.stat().st_mtime)
+    gone = ended[: max(0, len(ended) - KEPT_JOBS)]
+    for path in gone:
+        shutil.rmtree(path, ignore_errors=True)
+    return [path.name for path in gone]
+
+
+def _commands(token: str) -> Iterator[str]:
+    """The words of the commands of a site's processes."""
+    import psutil
+
+    for process in _marked(token):
+        with contextlib.suppress(psutil.Error, OSError):
+            yield from process.cmdline()
 
 
 def end_processes(token: str) -> None:
@@ -206,12 +286,18 @@ def _marked(token: str) -> Iterator[psutil.Process]:
 
 def _end_leftovers(kit: Kit) -> None:
     """End what a supervisor that was killed could not end itself; the caller holds the lock."""
+    token = _last_token(kit)
+    if token:
+        end_processes(token)
+
+
+def _last_token(kit: Kit) -> str:
+    """What marks the processes of the last start; empty where that ended well."""
     try:
         token = json.loads(_pid_file(kit).read_text())["token"]
     except (OSError, ValueError, KeyError, TypeError):
-        return
-    if isinstance(token, str) and token:
-        end_processes(token)
+        return ""
+    return token if isinstance(token, str) else ""
 
 
 def _pid_file(kit: Kit) -> Path:
@@ -222,9 +308,10 @@ def _pid_file(kit: Kit) -> Path:
 def _locked(kit: Kit) -> Iterator[None]:
     """Hold the kit's lock, which the system lets go when the process ends, however it ends."""
     try:
-        descriptor = os.open(kit.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        kit.make_home()
+        descriptor = os.open(kit.home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise RunError(f"cannot write into {show(str(kit.path))}: {error.strerror}") from error
+        raise RunError(f"cannot write into {show(str(kit.home))}: {error.strerror}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

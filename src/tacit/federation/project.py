@@ -19,9 +19,9 @@ from typing import Any
 
 from tacit.data.wording import listing, one_line, show
 from tacit.errors import InputError, RunError
-from tacit.federation.kit import COORDINATOR, PARTY, SERVER, Kit, check_host, check_name
+from tacit.federation.kit import COORDINATOR, KEYS, PARTY, SERVER, Kit, check_host, check_name
 from tacit.federation.pages import write_page
-from tacit.federation.policy import ROLE, write_settings
+from tacit.federation.policy import ROLE
 from tacit.job.write import literal
 from tacit.runtime.files import write_json, write_text
 
@@ -230,9 +230,9 @@ def _make_kit(federation: Federation, name: str, place: Path, startup: Path) -> 
         role, source, organisation = SERVER, federation.host, federation.server
         _copy_keys(startup / COORDINATOR, place / "admin")
     _copy_keys(startup / source, place / "flare")
-    kit = Kit(place, name, role, federation.name, organisation, federation.host, federation.port, federation.parties)
+    about = {"organisation": organisation, "host": federation.host, "port": federation.port}
+    kit = Kit.of(place, federation=federation.name, name=name, role=role, parties=federation.parties, **about)
     kit.write()
-    write_settings(kit)
     write_page(kit)
 
 
@@ -240,7 +240,7 @@ def _copy_keys(source: Path, place: Path) -> None:
     """Copy keys and certificates, and nothing else."""
     (place / "startup").mkdir(parents=True, mode=0o700)
     for found in (source / "startup").iterdir():
-        if found.suffix in (".crt", ".key", ".pem"):
+        if found.name in KEYS:
             shutil.copy(found, place / "startup" / found.name)
             (place / "startup" / found.name).chmod(0o600)
 

@@ -76,6 +76,7 @@ class Reason(IntEnum):
     ANSWERED = 22
     MESSAGE = 23
     NOT_TRAINED = 24
+    KEYS = 25
     DISK = 30
     LOCKED = 31
     NOT_OPEN = 32
@@ -112,6 +113,7 @@ LINES = {
     Reason.ANSWERED: "it has answered this prediction: start a new one",
     Reason.MESSAGE: "it was sent a message that it cannot use",
     Reason.NOT_TRAINED: "it has no finished run of this name with these parties and this lead",
+    Reason.KEYS: "its key is not the confirmed one, or nobody confirmed it: tacit federation members KIT shows both",
     Reason.DISK: "its disk refused to write",
     Reason.LOCKED: "another process there still works on this run",
     Reason.NOT_OPEN: "the job is not open there",

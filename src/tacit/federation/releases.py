@@ -10,6 +10,8 @@ from tacit.data.wording import one_line, show
 from tacit.errors import FaultError, InputError, RunError
 from tacit.runtime.files import show_path
 
+WAY_OUT = "see docs/how-to/keep-a-budget.md, for an older copy would forget what was spent"
+
 
 class ReleaseJournal:
     """Lines of {"job", "release", "digest"}; each release of a job occurs once.
@@ -51,15 +53,19 @@ class ReleaseJournal:
         self._end += end
         return dict(self._found)
 
+    def __len__(self) -> int:
+        """How many releases there were when the file was last read."""
+        return len(self._found)
+
     def _rest(self) -> bytes:
         """What was added since the last reading, here or by another process."""
         if not self.path.exists():
             if self._end:
-                raise InputError(f"{show_path(self.path)} is missing, though releases were recorded: restore the file")
+                raise InputError(f"{show_path(self.path)} is missing, though releases were recorded: {WAY_OUT}")
             return b""
         with self.path.open("rb") as file:
             if os.fstat(file.fileno()).st_size < self._end:
-                raise InputError(f"{show_path(self.path)} is shorter than it was: restore the file")
+                raise InputError(f"{show_path(self.path)} is shorter than it was: {WAY_OUT}")
             file.seek(self._end)
             return file.read()
 
@@ -108,7 +114,7 @@ class ReleaseJournal:
         return job, release, digest
 
     def _damaged(self, number: int, reason: str) -> InputError:
-        return InputError(f"line {number} of {show_path(self.path)} was changed ({reason}): restore the file")
+        return InputError(f"line {number} of {show_path(self.path)} was changed ({reason}): {WAY_OUT}")
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, read_limits
 from tacit.federation.consent import PENDING
+from tacit.federation.identity import OWN, Identity
 from tacit.federation.journal import Journal
 from tacit.federation.kit import PARTY, Kit
+from tacit.federation.members import Members
 from tacit.federation.outcome import read_outcome, read_progress
-from tacit.federation.processes import running
+from tacit.federation.processes import left_over, running
 from tacit.federation.site import PROBLEM
 from tacit.privacy.events import UNITS
 from tacit.privacy.wording import up
@@ -60,13 +62,18 @@ class Status:
     runs: tuple[RunStatus, ...] = ()
     spent: tuple[tuple[str, float, float, float], ...] = field(default=())  # unit, epsilon, delta, spent
     releases: int = 0
+    left: tuple[int, ...] = ()  # processes that go on though nobody looks after them
 
     def lines(self) -> list[str]:
         """For people."""
         kit = self.kit
         verb = "join" if kit.role == PARTY else "serve"
         state = "running" if self.running else f"not running: tacit {verb} {kit.path}"
+        if self.left:
+            numbers = ", ".join(str(number) for number in self.left)
+            state = f"its tacit {verb} was killed, processes {numbers} still run: tacit {verb} {kit.path} ends them"
         lines = [f"{kit.name} of federation {kit.federation}: {state}"]
+        lines.append(f"own files: {kit.home}")
         lines.append(f"certificate: valid for {self.days:.0f} days" if self.days > 0 else "certificate: EXPIRED")
         if kit.role == PARTY:
             lines.append(f"data: {kit.settings().get('data', 'none: tacit join KIT --data FILE')}")
@@ -75,6 +82,7 @@ class Status:
             if not self.spent:
                 lines.append("budget: none set ([budget] in site.toml)")
             lines.append(f"releases so far: {self.releases}")
+            lines += confirmation_lines(kit)
         lines += [f"run {one.run}: {_words(one)}" for one in self.runs] or ["no runs yet"]
         return lines
 
@@ -92,6 +100,7 @@ class Status:
             "site": self.kit.name,
             "federation": self.kit.federation,
             "running": self.running,
+            "left_over": list(self.left),
             "certificate_days": self.days,
             "budget": budget,
             "releases": self.releases,
@@ -101,13 +110,38 @@ class Status:
 
 def status_of(kit: Kit) -> Status:
     """Look at a kit."""
+    kit.make_home()
     spent, releases = _spent(kit) if kit.role == PARTY else ((), 0)
-    return Status(kit, running(kit), kit.certificate.days, tuple(_runs(kit)), spent, releases)
+    left = tuple(left_over(kit))
+    return Status(kit, running(kit), kit.certificate.days, tuple(_runs(kit)), spent, releases, left)
+
+
+def confirmation_lines(kit: Kit) -> list[str]:
+    """Whose key waits to be compared and confirmed: theirs here, and the own one there."""
+    if not (kit.identity / OWN).exists():
+        return []
+    members = Members(kit)
+    lines = [
+        f"{card.name} is not confirmed: its fingerprint here is {card.fingerprint}; compare it with them by telephone, "
+        f"then tacit federation members {kit.path} --confirm {card.name}"
+        for card in members.unconfirmed()
+    ]
+    own = Identity.of(kit).card.fingerprint
+    return lines + [f"{name} has not confirmed you: read them your fingerprint, {own}" for name in members.waited_for()]
+
+
+def count_again(kit: Kit) -> list[str]:
+    """Count as spent what the runs' folders say and an older ledger has forgotten; return these runs."""
+    return _book(kit).count_again()
+
+
+def _book(kit: Kit) -> BudgetBook:
+    limits, allow = read_limits(kit.settings())
+    return BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow, runs=kit.jobs)
 
 
 def _spent(kit: Kit) -> tuple[tuple[tuple[str, float, float, float], ...], int]:
-    limits, allow = read_limits(kit.settings())
-    book = BudgetBook(kit.ledger, limits, kit.name, allow_not_private=allow)
+    book = _book(kit)
     spent = tuple(
         (one.unit, one.limit.epsilon, one.limit.delta, one.before) for one in book.standings(dict.fromkeys(UNITS, ()))
     )

@@ -10,13 +10,12 @@
            and the certificate says so
 [privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
            randomized: numbers of the papers' methods of a sample split
-[[party]]  name, data, id, label, positive, features, columns
+[[party]]  name, data, id, label, positive, features, columns, width
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from tacit.data.encode.spec import EncodeRules
 from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.nodes import NodesData, load_nodes
+from tacit.data.table import MOST_COLUMNS
 from tacit.data.wording import listing, nearest, one_line, show
 from tacit.errors import InputError
 from tacit.job.encode import COLUMNS, POSITIVE_LABEL, check_columns, columns_record, make_columns, protected_parties
@@ -38,11 +38,12 @@ from tacit.job.options import KEYS as OPTION_KEYS
 from tacit.job.options import SECTION as OPTIONS
 from tacit.job.options import make_options
 from tacit.job.options import values_of as values_of_options
-from tacit.job.parties import check_nodes, check_parties, check_party
+from tacit.job.parties import check_count, check_nodes, check_parties, check_party
 from tacit.job.privacy import KEYS as PRIVACY_KEYS
 from tacit.job.privacy import make_privacy, values_of
 from tacit.job.search import KEYS as SEARCH_KEYS
 from tacit.job.search import SearchSpec, check_search
+from tacit.job.toml import MOST_BYTES, read_toml
 from tacit.job.values import AMOUNT, NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, parse_keys, whole_number
 from tacit.job.write import assignment
 from tacit.privacy.paper_options import PaperOptions
@@ -223,10 +224,7 @@ def read_job(path: str | os.PathLike[str]) -> Job:
 
 def parse_job(text: str, name: str) -> Job:
     """The job of a text that came from elsewhere; `name` stands for the file in messages."""
-    try:
-        document = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{name} is not valid TOML: {one_line(error)}") from error
+    document = read_toml(text, name)
     try:
         return _job(document, Path(f"{name}.toml"))
     except InputError as error:
@@ -304,6 +302,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "positive": POSITIVE_LABEL,
         "features": NAMES,
         "columns": COLUMNS,
+        "width": whole_number(1, MOST_COLUMNS),
     },
 }
 _SECTIONS = tuple(name for name in _KEYS if name != OPTIONS)  # a section of its own inside another
@@ -315,7 +314,8 @@ _SECTIONS = tuple(name for name in _KEYS if name != OPTIONS)  # a section of its
 def _document(path: Path) -> dict[str, Any]:
     """Parse the TOML file."""
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 4).decode("utf-8-sig")  # 4: one byte too many, after a mark of 3
     except FileNotFoundError as error:
         raise InputError(f"there is no job file {show(str(path))}: mend the path") from error
     except IsADirectoryError as error:
@@ -324,8 +324,7 @@ def _document(path: Path) -> dict[str, Any]:
         raise InputError(f"cannot open the job file {show(str(path))}: {error.strerror or one_line(error)}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"the file is not UTF-8 text ({one_line(error)}): save it as UTF-8") from error
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, which says the line, is a ValueError
-        raise InputError(f"the file is not valid TOML: {one_line(error)}") from error
+    return read_toml(text, "the file")
 
 
 def _job(document: Mapping[str, Any], path: Path) -> Job:
@@ -406,6 +405,7 @@ def _parties(values: Any, check: Callable[[Sequence[PartySpec]], None], apart: b
         raise InputError("[party] has single brackets: write [[party]] above each party")
     if not isinstance(values, list) or not values:
         raise InputError("there is no party: add a [[party]] section for each, with name and data")
+    check_count(len(values))
     parties = tuple(_party(value, number, apart) for number, value in enumerate(values, start=1))
     check(parties)
     return parties

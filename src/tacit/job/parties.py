@@ -10,7 +10,14 @@ from tacit.data.load import PartySpec
 from tacit.data.wording import listing, show
 from tacit.errors import InputError
 
+MOST_PARTIES = 500  # a graph of all pairs of them is still made in seconds
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+
+
+def check_count(count: int) -> None:
+    """Refuse more parties than a run can have."""
+    if count > MOST_PARTIES:
+        raise InputError(f"there are {count} parties, more than {MOST_PARTIES}: leave some out")
 
 
 def check_party(spec: PartySpec, number: int) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.data.wording import duration, size
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
-from tacit.privacy.wording import up
+from tacit.privacy.wording import cautions, up
 
 if TYPE_CHECKING:
     from tacit.plan.make import Plan
@@ -119,6 +119,7 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         "does_not_cover": list(certificate.does_not_cover),
         "assumptions": list(certificate.assumptions),
         "leaves": dict(certificate.per_party),
+        "cautions": cautions(certificate),
     }
 
 
@@ -186,6 +187,7 @@ def lines(plan: Plan) -> list[str]:
         said += one("time", f"about {guess}, roughly: it depends on the machine and on the data")
     said += many("noise", [*(noise_words(item) for item in found["noise"]), *UNITS.get(found["mechanism"], ())])
     said += one("claim", headline(found))
+    said += many("caution", found["cautions"])
     said += many("proven", proven(found))
     said += many("covered", found["covers"]) if found["claims"] else []
     said += many("not covered", found["does_not_cover"])

@@ -126,6 +126,7 @@ def lines(plan: GraphPlan) -> list[str]:
     said += one("traffic", _traffic(plan, found["traffic"]))
     said += many("noise", [_noise_words(item) for item in found["noise"]])
     said += one("claim", headline(found))
+    said += many("caution", found["cautions"])
     said += many("proven", proven(found))
     said += many("covered", found["covers"]) if found["claims"] else []
     said += many("not covered", found["does_not_cover"])

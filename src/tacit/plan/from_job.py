@@ -1,8 +1,9 @@
-"""From a job and public sizes to its plan: the same at every site, whoever makes it."""
+"""From a job and public sizes to its plan: the same at every site."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,7 @@ METHODS = ("auto", *NODE_METHODS)
 def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) -> Plan:
     """The plan of a job, from its sizes."""
     model = job.model
-    return make_plan(
+    plan = make_plan(
         loss=model.loss,
         penalty=model.penalty,
         alpha=model.alpha,
@@ -40,6 +41,7 @@ def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) ->
         secure_aggregation=job.secure_aggregation,
         memory=None if job.memory is None else bytes_of(job.memory),
     )
+    return replace(plan, holdout=job.holdout)
 
 
 def plan_nodes(
@@ -47,7 +49,7 @@ def plan_nodes(
 ) -> GraphPlan:
     """The plan of a job, from its sizes and from the epsilons of labels that came randomized."""
     model = job.model
-    return make_graph_plan(
+    plan = make_graph_plan(
         loss=model.loss,
         penalty=model.penalty,
         alpha=model.alpha,
@@ -66,6 +68,7 @@ def plan_nodes(
         secure_aggregation=job.secure_aggregation,
         label_epsilons={name: [float(value) for value in own] for name, own in epsilons.items()},
     )
+    return replace(plan, holdout=job.holdout)
 
 
 def method_of(job: Job, *, randomized: bool) -> str:

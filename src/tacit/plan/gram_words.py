@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tacit.algorithms.gram.settings import FitSettings, GramSettings
-from tacit.plan.private import Sizes
+from tacit.plan.private import MEASURES, UNMEASURED, Sizes
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event
-from tacit.privacy.request import CLASSES, SEEDED, Privacy
+from tacit.privacy.request import CLASSES, RANDOMIZED, SEEDED, Privacy
+from tacit.privacy.scope import NO_ROWS, OTHER_RUNS, at_several_parties, row_and_label
 
 THEOREM = "private sharing in Gram space (docs/proofs/gram.md, theorem 5)"
 BOTH = "private fit, then a randomized symbol for each row (docs/proofs/gram.md, theorems 5 and 6)"
 LABEL_THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
-LARGE_NOISE = 0.05  # of the mean gradient, in units of a row: beyond it the joint model seldom beats the local one
+LARGE_NOISE = 0.05  # of the mean gradient, in units of a row
 
 
 def certificate(
@@ -42,7 +43,7 @@ def certificate(
         unit=privacy.unit,
         adversary=_weakest(claims, privacy.unit, anyone),
         covers=_covers(privacy, settings, sizes),
-        does_not_cover=_does_not_cover(privacy, settings, sizes),
+        does_not_cover=_does_not_cover(privacy, settings, sizes, claims),
         per_party=_per_party(settings, sizes),
         theorem=theorem,
         claims=tuple(claims),
@@ -65,15 +66,16 @@ def _person(
 ) -> Claim:
     """One person's rows at all protected parties, and the label where it is protected."""
     together = tuple(event for name in sizes.others for event in events[name]) + holder_events
-    return Claim("person", "", privacy.neighbours, adversary, together, THEOREM)
+    return Claim("person", "", privacy.neighbours, adversary + NO_ROWS, together, THEOREM)
 
 
 def _covers(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
-    rows = [f"the rows of {_listed(sizes.others)}: what each gives out is the outcome of one private fit"]
+    bit = "" if settings.refit is None else ", and one randomized bit for each row"
+    rows = [f"the rows of {_listed(sizes.others)}: what each gives out is the outcome of one private fit{bit}"]
     if settings.response is not None:
         rows.append(f"the rows and labels of {sizes.holder}: a private fit, and one randomized symbol for each row")
     elif settings.label_epsilon is not None:
-        rows.append("the labels: each was randomized once, and the true ones entered nothing that is sent")
+        rows.append(RANDOMIZED)
     if settings.own_exact:
         rows.append(f"the parts of the model of {_listed(sizes.others)}: they may be published")
     else:
@@ -81,7 +83,7 @@ def _covers(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str
     return tuple(rows)
 
 
-def _does_not_cover(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
+def _does_not_cover(privacy: Privacy, settings: GramSettings, sizes: Sizes, claims: Sequence[Claim]) -> tuple[str, ...]:
     missing = []
     if settings.response is None:
         missing.append(
@@ -99,20 +101,21 @@ def _does_not_cover(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> t
         "the training data who is asked about later loses that score",
         "which rows took part, and how many: they are public here",
         *((CLASSES,) if settings.response is not None or settings.label_epsilon is not None else ()),
-        *_together(privacy, settings, sizes),
-        "other runs on the same data: each has its own epsilon, and they add up",
+        *_together(privacy, claims),
+        OTHER_RUNS,
     ]
     return tuple(missing)
 
 
-def _together(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
-    """What is larger than the unit."""
+def _together(privacy: Privacy, claims: Sequence[Claim]) -> tuple[str, ...]:
+    """What is larger than the unit, and the epsilon that holds for it."""
     if privacy.unit == "person":
         return ()
-    rows = ("a person's rows at several parties together: their epsilons add up",) if len(sizes.others) > 1 else ()
-    both = settings.label_epsilon is not None
-    label = ("a row and its label together: the epsilon of the row and that of the label add up",) if both else ()
-    return rows + label
+    at = privacy.delta
+    rows = [claim for claim in claims if claim.unit == "record"]
+    labels = [event for claim in claims if claim.unit == "label" for event in claim.events]
+    worst = max(rows, key=lambda claim: claim.epsilon(at))
+    return at_several_parties(claims, at) + (row_and_label(worst.events, labels, at) if labels else ())
 
 
 def _per_party(settings: GramSettings, sizes: Sizes) -> dict[str, str]:
@@ -130,7 +133,7 @@ def _per_party(settings: GramSettings, sizes: Sizes) -> dict[str, str]:
 def _assumptions(privacy: Privacy, sizes: Sizes) -> tuple[str, ...]:
     said = [
         "row_norm, and any scaling of the columns before, were chosen without looking at the protected rows",
-        "each person has at most one row at a party",
+        *(("each person has at most one row at a party",) if privacy.unit == "person" else ()),
         "the parties run this software; the random bits of their operating systems are not predictable",
     ]
     return (SEEDED, *said) if privacy.noise_seed is not None else tuple(said)
@@ -145,17 +148,28 @@ def noise_level(fit: FitSettings, rows: int, columns: int) -> float:
 
 
 def outlook(settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
-    """What the sizes alone say about whether the joint model can be better than the label holder's own."""
+    """What the sizes alone say about the noise. They do not tell who wins: that is measured, or not said.
+
+    In trial runs on five public data sets with 500 to 24,000 rows, a level of at most 0.05 went with a joint model
+    better than the label holder alone in 48 of 52 runs where row_norm was near the length of the rows, and in 34 of 52
+    where it was 100 times as long; with protect="everyone" in 33 of 44 and in 2 of 44, and above 0.05 in none of 108.
+    """
     levels = {name: noise_level(fit, sizes.rows, sizes.columns_of(name)) for name, fit in settings.fits.items()}
     bad = [name for name, level in levels.items() if level > LARGE_NOISE]
-    worst = max(levels.values())
+    said = f"noise level {max(levels.values()):.2g}, for rows as long as row_norm (for shorter rows it is larger)"
     if bad:
-        return (
-            f"noise level {worst:.2g} (above {LARGE_NOISE:g}) at {_listed(bad)}: with {sizes.rows} rows this much "
-            f"privacy probably costs more than the collaboration gives; {sizes.holder} alone is likely as good. "
-            "Raise epsilon, or use more rows or fewer columns",
+        said += (
+            f"; above {LARGE_NOISE:g}, as at {_listed(bad)}, this is large noise: raise epsilon, or use more rows or "
+            "fewer columns"
         )
-    return (f"noise level {worst:.2g} (up to {LARGE_NOISE:g} the joint model usually beats {sizes.holder} alone)",)
+    return (said, unmeasured(settings, sizes))
+
+
+def unmeasured(settings: GramSettings, sizes: Sizes) -> str:
+    """That nobody knows yet who wins, and how to find out."""
+    tells = "training estimates it from one more noisy sum of each protected party" if settings.checks else ""
+    how = f"{tells}; {MEASURES}" if tells else f"nothing that this form of the run releases tells it; {MEASURES}"
+    return f"{UNMEASURED}whether the joint model beats {sizes.holder} alone; {how}"
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

@@ -19,6 +19,7 @@ from tacit.plan.make import check_number
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.releases import Planned
 from tacit.privacy.request import Privacy
+from tacit.privacy.scope import in_scope
 from tacit.problem.losses import Loss, get_loss, unbounded_reason
 from tacit.problem.losses.modified_rows import modified_rows
 from tacit.problem.regularizers import Regularizer, get_regularizer
@@ -137,6 +138,8 @@ class GraphPlan:
     max_rounds: int
     private: PrivateGraphPlan | None = None
     label_epsilons: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    holdout: float = 0.0  # the part of each node's rows that is kept out of training
+    published: bool = False
 
     @property
     def algorithm(self) -> Consensus | PrivateConsensus:
@@ -153,6 +156,11 @@ class GraphPlan:
         """Rounds at most."""
         return self.max_rounds if self.private is None else self.private.rounds
 
+    @property
+    def models_are_released(self) -> bool:
+        """Whether each node's model may be seen: not where it is a mean of models that were never released."""
+        return self.private is None or not (self.method == "pdml" and self.private.settings.published)
+
     def place(self, name: str) -> Place:
         """A node's place among the others."""
         return Place(name, self.graph, self.sizes, self.columns)
@@ -165,6 +173,14 @@ class GraphPlan:
 
     def certificate(self) -> Certificate:
         """The claim of the whole run."""
+        return in_scope(
+            self._mechanism_certificate(),
+            self.holdout,
+            evaluated=not self.published,
+            randomized=bool(self.label_epsilons),
+        )
+
+    def _mechanism_certificate(self) -> Certificate:
         if self.private is not None:
             return self.private.certificate
         if self.label_epsilons:
@@ -274,7 +290,9 @@ def make_graph_plan(
     if reason:
         raise InputError(reason)
     real = tuple(float(count) for count in rows) if sizes is None else sizes
-    return GraphPlan(problem, graph, method, rows, real, columns, int(max_rounds), private, given)
+    return GraphPlan(
+        problem, graph, method, rows, real, columns, int(max_rounds), private, given, published=bool(published)
+    )
 
 
 def _plan_privacy(

@@ -25,11 +25,12 @@ from tacit.plan import graph_papers as papers
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_options import given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
-from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
+from tacit.plan.graph_papers_words import ARITHMETIC, EXACT, LAW, each_round, paper_certificate, record_claims
 from tacit.privacy import accountant
 from tacit.privacy.calibration import largest_for
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import Event, GaussianRelease, NormRelease
+from tacit.privacy.norm_noise import largest_norm
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
 
@@ -148,7 +149,8 @@ def _plan_node(node: NodeBounds, alphas: Sequence[float], mu: float, privacy: Pr
     """Noise and events of all rounds of one node."""
     own = [published_round(node, alpha) if published else dual_round(node, alpha) for alpha in alphas]
     spread = max(moved(node, one) for one in own)
-    found = PlannedNode(node.numbers(TYPICAL * spread, tuple(one.extra for one in own)), spread)
+    extra, noises = tuple(one.extra for one in own), tuple(largest(node, one) for one in own)
+    found = PlannedNode(node.numbers(TYPICAL * spread, extra, noises), spread)
     found.planned += [AllowedNormNoise(at_round(NOISE, t), one.rate) for t, one in enumerate(own, 1)]
     found.events += papers.norm_events([(one.change, one.volume) for one in own], node.size, node.name, privacy)
     if not published:
@@ -162,6 +164,11 @@ def _plan_node(node: NodeBounds, alphas: Sequence[float], mu: float, privacy: Pr
 def moved(node: NodeBounds, one: DualRound) -> float:
     """About how far the noise of a round moves a model: (C/B_p) times its mean norm over the curvature."""
     return node.per_row * node.size / (one.rate * (node.modulus + one.extra))
+
+
+def largest(node: NodeBounds, one: DualRound) -> float:
+    """The largest norm of the noise in the objective of a round: (C/B_p) times that of what is drawn."""
+    return node.per_row * largest_norm(node.size, one.rate)
 
 
 def _certificate(
@@ -185,6 +192,6 @@ def _certificate(
         theorem=theorem,
         said=each_round(alphas),
         covers=covers,
-        assumed=(LAW, EXACT) if sizes.published else (LAW, STOPPED),
+        assumed=(LAW, EXACT) if sizes.published else (LAW, ARITHMETIC),
         asked=not sizes.published,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tacit.algorithms.base import Problem
@@ -16,16 +16,20 @@ from tacit.algorithms.consensus.gaussian import EXACT, GRADIENT_FORM
 from tacit.algorithms.consensus.gaussian.node import CENTRE, GRADIENT, MODEL
 from tacit.algorithms.consensus.gaussian.settings import (
     CENTRE_SHARE,
+    MOST_ROUNDING,
+    SOLVABLE,
     TOLERANCE,
     TOO_NOISY,
     WIDE,
     GaussianSettings,
     averaged_noise,
     exact_rounds,
+    gradient_rounding,
     gradient_rounds,
     gradient_sensitivity,
     gradients_fit,
     model_sensitivity,
+    solve_rounding,
     sum_rounding,
 )
 from tacit.algorithms.consensus.tree import TreeSum
@@ -43,6 +47,7 @@ from tacit.problem.losses.half import Half
 from tacit.problem.losses.huber import Huber
 
 ABSOLUTE_WIDTH = 0.1  # of label_norm: the absolute loss is rounded off this near to its kink
+LEAST_THRESHOLD, MOST_THRESHOLD = 1e-8, 1e8  # of the Huber loss, in units of label_norm
 LEAST_MASKED = 3  # nodes of a star: under masks the middle must see a sum of two others at least
 MOST_NUDGES = 2000
 
@@ -132,6 +137,11 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
     if loss.name == "absolute":
         return Huber(ABSOLUTE_WIDTH), ABSOLUTE_WIDTH
     if isinstance(loss, Huber):
+        if not LEAST_THRESHOLD <= loss.threshold / label_norm <= MOST_THRESHOLD:
+            raise InputError(
+                f"method='gaussian' does not fit threshold={loss.threshold:g} beside label_norm={label_norm:g}: their "
+                f"quotient must be from {LEAST_THRESHOLD:g} to {MOST_THRESHOLD:g}"
+            )
         return Huber(loss.threshold / label_norm), loss.threshold / label_norm
     why = {
         "hinge": "has a kink, so that local problems cannot be solved to a gradient norm",
@@ -203,7 +213,7 @@ def _settings(
     form = _form(problem, sizes, noise)
     rounds = gradient_rounds(noise, sizes.max_rounds) if form == "gradient" else exact_rounds(sizes.max_rounds)
     nodes = sizes.graph.nodes
-    return GaussianSettings(
+    settings = GaussianSettings(
         form=form,
         masked=sizes.secure,
         loss=loss,
@@ -222,6 +232,22 @@ def _settings(
         tolerance=TOLERANCE * nodes / sizes.total,
         ridge=problem.alpha * problem.regularizer.l2,
     )
+    return _solvable(settings, max(sizes.rows))
+
+
+def _solvable(settings: GaussianSettings, rows: int) -> GaussianSettings:
+    """With a tolerance that rounding never keeps a solve from, whatever the rows are; refused where it would cost."""
+    rounding = gradient_rounding(settings, rows)
+    if settings.form == "exact":
+        tolerance = max(settings.tolerance, SOLVABLE * solve_rounding(settings, rows))
+        settings, rounding = replace(settings, tolerance=tolerance), tolerance / settings.scale
+    if rounding > MOST_ROUNDING:
+        raise InputError(
+            f"method='gaussian' does not fit {rows} rows of {settings.columns} columns at a node here: rounding could "
+            "move a sum by as much as a row does, so use fewer rows a node, a larger alpha, or, with loss='huber', a "
+            "threshold near label_norm"
+        )
+    return settings
 
 
 def _form(problem: Problem, sizes: GraphSizes, noise: float) -> str:

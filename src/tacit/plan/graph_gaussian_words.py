@@ -8,10 +8,13 @@ from dataclasses import replace
 
 from tacit.algorithms.consensus.gaussian.settings import GaussianSettings
 from tacit.plan.graph import GraphSizes
+from tacit.plan.private import MEASURES, UNMEASURED
+from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.request import SEEDED, Privacy
+from tacit.privacy.scope import NO_ROWS, OTHER_RUNS, at_parties
 from tacit.privacy.secured import ASSUMED
 from tacit.problem.losses.base import Loss
 
@@ -35,6 +38,7 @@ def certificate(
     adversary, theorem = _adversary(settings, sizes, honest), THEOREMS["masked" if settings.masked else settings.form]
     claims = [Claim("record", name, "replace-one", adversary, own, theorem) for name, own in events.items()]
     if privacy.unit == "person":
+        adversary += NO_ROWS
         claims.append(Claim("person", "", "replace-one", adversary, _together(settings, events), theorem))
     return Certificate(
         unit=privacy.unit,
@@ -43,7 +47,7 @@ def certificate(
             "rows and labels of every node: all that leaves it was made from them with noise, in all rounds together",
             "the trained model: it is made from released values only, so it may be published, and so may predictions",
         ),
-        does_not_cover=_does_not_cover(privacy, settings),
+        does_not_cover=_does_not_cover(privacy, settings, events),
         per_party=_per_party(settings, sizes),
         theorem=theorem,
         claims=tuple(claims),
@@ -69,14 +73,17 @@ def _adversary(settings: GaussianSettings, sizes: GraphSizes, honest: int) -> st
     return f"{who}, anyone who sees every message of the run without being a node, {model}"
 
 
-def _does_not_cover(privacy: Privacy, settings: GaussianSettings) -> tuple[str, ...]:
+def _does_not_cover(
+    privacy: Privacy, settings: GaussianSettings, events: Mapping[str, tuple[GaussianRelease, ...]]
+) -> tuple[str, ...]:
     missing = [
         "how many rows each node has: it is public here",
-        "a run that stops with an error: that it stopped, and where, may depend on the rows",
-        "other runs on the same data: each has its own epsilon, and they add up",
+        "how long a node takes for a round",
+        OTHER_RUNS,
     ]
     if privacy.unit == "record":
-        missing.append("a person with rows at several nodes, or several rows at one: each row has the epsilon above")
+        together = accountant.epsilon(_together(settings, events), privacy.delta)
+        missing.extend([at_parties(len(events), together, privacy.delta)] if len(events) > 1 else [])
     if settings.masked:
         missing.append("nodes that pool what they know beyond the number above: the noise of one alone is smaller")
     return tuple(missing)
@@ -121,6 +128,7 @@ def outlook(settings: GaussianSettings, sizes: GraphSizes, loss: Loss) -> tuple[
     worth = max(1, round((SPREAD / level) ** 2))
     largest = max(zip(sizes.rows, sizes.graph.names, strict=True))
     lines = [_level(level, sizes), _alone(worth, *largest)]
+    lines.append(f"{UNMEASURED}whether the joint model beats a node's own, which has no noise; {MEASURES}")
     if loss.name == "logistic":
         lines.append(
             "loss: exp(-m) for margins m >= 0, 1 - m below, in place of the logistic one; its scores are log odds too, "
@@ -132,16 +140,15 @@ def outlook(settings: GaussianSettings, sizes: GraphSizes, loss: Loss) -> tuple[
 
 
 def _level(level: float, sizes: GraphSizes) -> str:
+    said = f"noise level {level:.2g}, for rows as long as row_norm (for shorter rows it is larger)"
     if level > LARGE_NOISE:
-        return (
-            f"noise level {level:.2g} (above {LARGE_NOISE:g}): with {sizes.total} rows the model is probably hardly "
-            "better than a constant; raise epsilon, or use more rows, fewer columns or fewer nodes"
+        said += (
+            f"; above {LARGE_NOISE:g}, as with these {sizes.total} rows, this is large noise: raise epsilon, or use "
+            "more rows, fewer columns or fewer nodes"
         )
-    return f"noise level {level:.2g} (from about {LARGE_NOISE:g} on the model is hardly better than a constant)"
+    return said
 
 
 def _alone(worth: int, rows: int, name: str) -> str:
-    said = f"the noise is about as large as chance in a sample of {worth} rows"
-    if worth < rows:
-        return f"{said}; {name} has {rows}, so that a model of its own, without noise, is probably as good for it"
-    return f"{said}, more than any node has"
+    size = f"such noise is about as large as chance in a sample of {worth} rows"
+    return f"{size}; {name}, which has most, has {rows} of its own"

@@ -13,6 +13,7 @@ from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import RandomizedResponse
 from tacit.privacy.request import Privacy
+from tacit.privacy.scope import OTHER_LABELS
 from tacit.problem.losses import Loss, unbounded_reason
 from tacit.problem.losses.modified_rows import modified_rows
 from tacit.problem.regularizers import Regularizer
@@ -88,7 +89,7 @@ def given_certificate(graph: Graph, columns: int, epsilons: Epsilons) -> Certifi
             "the features of a row: the node that collects it holds them as they are, and the node's neighbours see "
             "its model after every round, without noise",
             "what features tell about a label: nobody can randomize that away",
-            "other randomizations of the same labels: each has its own epsilon, and they add up",
+            OTHER_LABELS,
         ),
         per_party={
             name: sends + ", ".join(graph.neighbours(name)) if graph.nodes > 1 else "nothing" for name in graph.names

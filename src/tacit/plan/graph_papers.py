@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tacit.algorithms.base import Problem
+from tacit.algorithms.block import ROWS_AT_ONCE
 from tacit.algorithms.consensus.papers import NodeNumbers
 from tacit.errors import InputError
 from tacit.plan.graph import GraphSizes
@@ -33,6 +34,9 @@ from tacit.privacy.request import Privacy
 
 PRECISION = 1e-11  # gradient norm to be reached, relative to what a gradient is summed from; rounding is near 1e-15
 HIDING = 1e-3  # part of the whole mu that noise may take which hides the last digits of a release
+UNIT = 2.0**-53
+FAR = 10.0  # reach of a model that is taken in, in units of how far a round and its noise can move one
+FAR_SCORE = 1e3  # the same in units of the score at which the slope of a loss has changed by all of itself
 USUAL_PULL = 0.08  # 2 eta N_p of the mean node without noise, in units of C times loss curvature times squared length
 MOST_PULL = 4.0
 
@@ -68,10 +72,36 @@ class NodeBounds:
         """How far replacing a row can move an exact minimiser: (C/B_p) 2 L b / m."""
         return self.per_row * self.change / self.modulus
 
-    def numbers(self, spread: float, extra: tuple[float, ...] = ()) -> NodeNumbers:
-        """What the node works with; `spread` is the size of the noise in models or, times m, in gradients."""
-        scale = self.weight * self.slope * self.length + (self.modulus + max(extra, default=0.0)) * spread
-        return NodeNumbers(self.weight, self.ridge, self.penalty, PRECISION * scale, extra)
+    def numbers(self, spread: float, extra: tuple[float, ...] = (), noises: tuple[float, ...] = ()) -> NodeNumbers:
+        """What the node works with.
+
+        Parameters
+        ----------
+        spread : float
+            Size of the noise in models or, times m, in gradients.
+        extra, noises : tuple of float
+            phi of each round, and the largest norm of the noise in its objective; one 0 where there is none.
+        """
+        push, bend = self.weight * self.slope * self.length, self.weight * self.bend * self.length**2
+        least = self.modulus + min(extra, default=0.0)
+        reach = max(FAR * (push / least + spread), FAR_SCORE * self.slope / (self.bend * self.length))
+        most = max(extra, default=0.0)
+        rounds = list(zip(extra or (0.0,), noises or (0.0,), strict=True))
+        linear = [2 * self.modulus * reach + noise for _, noise in rounds]
+        far = [(size + 2 * push) / (self.modulus + phi) for size, (phi, _) in zip(linear, rounds, strict=True)]
+        farthest = max(far) * 1.001
+        tolerance = max(
+            PRECISION * (push + (self.modulus + most) * spread), 2 * self._rounding(farthest, max(linear), most)
+        )
+        return NodeNumbers(self.weight, self.ridge, self.penalty, tolerance, reach, farthest, push, bend, extra)
+
+    def _rounding(self, far: float, linear: float, extra: float) -> float:
+        """Bound on the rounding of a gradient, and of a step along it, up to a norm of `far` (dynamic.md, 2)."""
+        push, bend = self.weight * self.slope * self.length, self.weight * self.bend * self.length**2
+        held = self.ridge + 2 * self.penalty * self.degree + extra
+        scores = 2 * (self.size + 16) * UNIT * bend * far
+        sums = (min(self.rows, ROWS_AT_ONCE) + self.rows / ROWS_AT_ONCE + 96) * UNIT * push
+        return scores + sums + 64 * UNIT * (held * far + linear) + 4 * UNIT * (bend + held) * far
 
 
 @dataclass

@@ -9,13 +9,14 @@ from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event
 from tacit.privacy.request import SEEDED, Privacy
+from tacit.privacy.scope import OTHER_RUNS, at_several_parties
 
 OTHERS = "all other nodes together, and anyone else who sees the messages of the run or the models"
 MESSAGES = "all other nodes together, and anyone else who sees the messages of the run"
 ROWS = "row_norm, alpha, rho, and any scaling of the columns before, were chosen without looking at the rows"
 SOFTWARE = "the nodes run this software; the random bits of their operating systems are not predictable"
-STOPPED = (
-    "no round was stopped because its problem could not be solved as exactly as planned: that it was would be seen"
+ARITHMETIC = (
+    "floating-point sums and products are rounded as IEEE 754 says, in any order (docs/proofs/gram.md, section 7)"
 )
 LAW = (
     "the noise of density exp(-zeta |e|) is drawn from numbers of 53 bits in floating point: its law is taken "
@@ -24,8 +25,7 @@ LAW = (
 EXACT = "each round sends the exact minimiser, in real numbers: the published form says nothing about rounding"
 GENERAL = (
     "which rows took part, and how many: they are public here",
-    "a person with several rows: their epsilons add up",
-    "other runs on the same data: each has its own epsilon, and they add up",
+    OTHER_RUNS,
 )
 
 
@@ -51,7 +51,7 @@ def paper_certificate(
         unit=unit,
         adversary=adversary,
         covers=tuple(covers),
-        does_not_cover=(*missing, *GENERAL),
+        does_not_cover=(*missing, *GENERAL, *at_several_parties(claims, privacy.delta)),
         per_party={name: sends + (", ".join(sizes.graph.neighbours(name)) or "nobody") for name in sizes.graph.names},
         theorem=theorem,
         published_claim=said,

@@ -26,7 +26,7 @@ from tacit.plan.graph_labels import ANYBODY, BEFORE, COVERED, label_claims
 from tacit.plan.graph_labels import THEOREM as LABEL_THEOREM
 from tacit.plan.graph_options import PaperOptions, check_positive
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
-from tacit.plan.graph_papers_words import MESSAGES, OTHERS, STOPPED, paper_certificate
+from tacit.plan.graph_papers_words import ARITHMETIC, MESSAGES, OTHERS, paper_certificate
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
@@ -42,6 +42,10 @@ TYPICAL = 10.0
 CONTRIBUTORS = (
     "each contributor randomizes their own label before the node gets it: in a run on labels that a node already "
     "holds, its software does so for them, and the node itself is not kept from the true ones"
+)
+RANDOMIZED_LABELS = (
+    "the labels of the rows trained on, against everybody and for ever: each was randomized once, and the messages and "
+    "the model were made from the randomized ones alone"
 )
 THEOREM = "decaying noise on models (docs/proofs/pdml.md, theorem 2)"
 
@@ -147,7 +151,8 @@ def _decaying(first: float, decay: float, rounds: int) -> list[float]:
 
 
 def _numbers(node: NodeBounds, first: float, objective: float) -> NodeNumbers:
-    return node.numbers(TYPICAL * math.sqrt(node.size) * (first + objective / node.modulus))
+    largest = math.sqrt(node.size) * objective
+    return node.numbers(TYPICAL * (math.sqrt(node.size) * first + largest / node.modulus), noises=(largest,))
 
 
 def _pairs(node: NodeBounds, sds: Sequence[float], objective: float) -> list[tuple[float, float]]:
@@ -206,7 +211,7 @@ def _certificate(
         said=_said(epsilons),
         covers=_covers(records, rounds, before),
         missing=_missing(sizes.published, records, objective),
-        assumed=(who, STOPPED) if records else (who,),
+        assumed=(who, ARITHMETIC) if records else (who,),
         asked=asked,
         adversary=others if records else ANYBODY,
         unit="record" if records else "label",
@@ -223,7 +228,7 @@ def _said(epsilons: Mapping[str, Sequence[float]]) -> str:
 
 
 def _covers(records: bool, rounds: int, before: bool) -> list[str]:
-    dropped = "the labels, against everybody and for ever: each was randomized once, and the true ones were dropped"
+    dropped = RANDOMIZED_LABELS
     covered = [COVERED if before else dropped]
     if records:
         covered.append(

@@ -16,10 +16,10 @@ from tacit.algorithms.consensus.primal import PRIMAL, PrimalSettings
 from tacit.errors import InputError
 from tacit.plan import graph_papers as papers
 from tacit.plan.graph import GraphSizes, PrivateGraphPlan
-from tacit.plan.graph_dual import TYPICAL, DualRound, alpha_for, dual_round, moved, published_round
+from tacit.plan.graph_dual import TYPICAL, DualRound, alpha_for, dual_round, largest, moved, published_round
 from tacit.plan.graph_options import PaperOptions, given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
-from tacit.plan.graph_papers_words import EXACT, LAW, STOPPED, each_round, paper_certificate, record_claims
+from tacit.plan.graph_papers_words import ARITHMETIC, EXACT, LAW, each_round, paper_certificate, record_claims
 from tacit.privacy.calibration import budget_mu
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import Event, GaussianRelease, NormRelease, NotPrivate
@@ -103,8 +103,8 @@ def _gaussian(node: NodeBounds, rounds: int, last: float | None, mu: float, priv
         sd = sd_for(each, exact, node.size)
     spread = sd * math.sqrt(node.size)
     final = 0.0 if one is None else moved(node, one)
-    extra = (0.0,) * noisy + ((one.extra,) if one else ())
-    found = PlannedNode(node.numbers(TYPICAL * max(spread, final), extra), max(spread, final))
+    extra, noises = _inside(node, noisy, one)
+    found = PlannedNode(node.numbers(TYPICAL * max(spread, final), extra, noises), max(spread, final))
     if noisy:
         # the distance from the exact minimiser counts, too: a little more noise pays for it
         size = node.sensitivity + 2 * found.numbers.tolerance / node.modulus
@@ -124,8 +124,8 @@ def _by_norm(node: NodeBounds, alphas: Sequence[float], last_dual: bool, mu: flo
     one = dual_round(node, alphas[-1]) if last_dual else None
     spreads = [node.size / rate for rate in rates]
     spreads += [moved(node, one)] if one else []
-    extra = (0.0,) * noisy + ((one.extra,) if one else ())
-    found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
+    extra, noises = _inside(node, noisy, one)
+    found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra, noises), max(spreads))
     found.events += papers.norm_events([(a, 0.0) for a in alphas[:noisy]], node.size, node.name, privacy)
     if noisy:
         sd, size = papers.hiding(found.numbers.tolerance / node.modulus, mu, node.size)
@@ -135,6 +135,12 @@ def _by_norm(node: NodeBounds, alphas: Sequence[float], last_dual: bool, mu: flo
     if one is not None:
         _end(found, node, len(alphas), one, mu, privacy)
     return found
+
+
+def _inside(node: NodeBounds, noisy: int, one: DualRound | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Phi and the largest noise in the objective of each round: only a last round `one` has them."""
+    last = () if one is None else (one,)
+    return (0.0,) * noisy + tuple(o.extra for o in last), (0.0,) * noisy + tuple(largest(node, o) for o in last)
 
 
 def _end(found: PlannedNode, node: NodeBounds, round_: int, one: DualRound, mu: float, privacy: Privacy) -> None:
@@ -153,23 +159,23 @@ def _published(node: NodeBounds, alphas: Sequence[float], last_dual: bool, priva
     one = published_round(node, alphas[-1]) if last_dual else None
     spreads = [node.size / rate for rate in rates]
     spreads += [moved(node, one)] if one else []
-    extra = (0.0,) * noisy + ((one.extra,) if one else ())
-    found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra), max(spreads))
+    extra, noises = _inside(node, noisy, one)
+    found = PlannedNode(node.numbers(TYPICAL * max(spreads), extra, noises), max(spreads))
     found.planned += [AllowedNormNoise(at_round(NOISE, t), rate) for t, rate in enumerate(rates, 1)]
     found.events += papers.norm_events([(a, 0.0) for a in alphas[:noisy]], node.size, node.name, privacy)
     if one is not None:
         found.planned.append(AllowedNormNoise(at_round(NOISE, len(alphas)), one.rate))
-        found.events.append(_broken(node, one.rate, alphas[-1], len(alphas), privacy))
+        found.events.append(_broken(node, alphas[-1], len(alphas), privacy))
     return found
 
 
-def _broken(node: NodeBounds, rate: float, alpha: float, round_: int, privacy: Privacy) -> NotPrivate:
+def _broken(node: NodeBounds, alpha: float, round_: int, privacy: Privacy) -> NotPrivate:
     """The published last round, which reads a model that was never released (theorem 5)."""
     factor = 2 + 2 * node.penalty * node.degree / node.ridge
-    reached = rate * node.change / 2 * factor
     return NotPrivate(
         f"the last round at {node.name} reads the model without noise: noises of neighbouring data differ by up to "
-        f"{factor:.4g}, not 2, so that its epsilon is not {alpha:.4g} and may reach {reached:.4g}",
+        f"{factor:.4g} times the largest gradient of a row, where the paper has 2: no epsilon is proven for it, and "
+        f"the stated {alpha:.4g} is not",
         released="the last model",
         party=node.name,
         round=round_,
@@ -196,7 +202,9 @@ def _certificate(
         missing = [
             "the rows and labels of every node: the last round reads models that were never released (theorem 5)"
         ]
-    assumed = (LAW, EXACT) if sizes.published else (LAW, STOPPED) if alphas is not None or last_dual else (STOPPED,)
+    assumed = (
+        (LAW, EXACT) if sizes.published else (LAW, ARITHMETIC) if alphas is not None or last_dual else (ARITHMETIC,)
+    )
     said = each_round(alphas) if alphas is not None else "nothing: it has no Gaussian noise, and does not add rounds up"
     claims = record_claims(privacy, events, theorem if broken or not sizes.published else THEOREM.replace("3", "4"))
     return paper_certificate(

@@ -9,8 +9,10 @@ from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import RandomizedResponse
 from tacit.privacy.releases import AllowedResponse
-from tacit.privacy.request import CLASSES, SEEDED, Privacy
+from tacit.privacy.request import CLASSES, RANDOMIZED, SEEDED, Privacy
+from tacit.privacy.scope import OTHER_LABELS
 
+SOFTWARE = "the label holder runs this software; the random bits of its operating system are not predictable"
 THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
 
 
@@ -32,11 +34,11 @@ def plan_labels(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan
     certificate = Certificate(
         unit="label",
         adversary=adversary,
-        covers=("the labels: each was randomized once, and the true ones entered nothing that is sent",),
+        covers=(RANDOMIZED,),
         does_not_cover=(
             "the rows of every party: one number per row leaves it in each round, without noise",
             "predictions: each asked row discloses one score per party",
-            "other randomizations of the same labels: each has its own epsilon, and they add up",
+            OTHER_LABELS,
             CLASSES,
         ),
         per_party=dict.fromkeys(
@@ -45,7 +47,7 @@ def plan_labels(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan
         theorem=THEOREM,
         claims=(Claim("label", sizes.holder, "replace-one", adversary, (event,), THEOREM),),
         target=Target(privacy.label_epsilon, 0.0),
-        assumptions=() if privacy.noise_seed is None else (SEEDED,),
+        assumptions=(*(() if privacy.noise_seed is None else (SEEDED,)), SOFTWARE),
     )
     return PrivatePlan(
         privacy=privacy,

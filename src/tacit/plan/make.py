@@ -17,6 +17,7 @@ from tacit.plan import describe
 from tacit.plan.budget import check_lean, fitting_window
 from tacit.plan.private import PrivatePlan, Sizes, plan_privacy, seen_loss
 from tacit.privacy.certificate import Certificate, not_private
+from tacit.privacy.scope import in_scope
 from tacit.privacy.secured import secured
 from tacit.problem.losses import Loss, get_loss, unbounded_reason
 from tacit.problem.regularizers import Regularizer, get_regularizer
@@ -26,6 +27,7 @@ WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
 WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
 WIDE_BLOCK = 2000  # columns of one party from which a factorisation in every round takes too long
 LEAST_MASKED = 3  # parties, of which one is the coordinator's: with two, the sum gives the other's vector away
+SERVED = ("gram", "labels")  # mechanisms after which scores of further rows cost no more privacy
 USUAL_ROUNDS = 200  # max_rounds where nobody said anything, in the estimators and in jobs
 MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged" for smooth losses too
 
@@ -40,6 +42,7 @@ class Plan:
     max_rounds: int
     private: PrivatePlan | None = None
     secure: bool = False  # whether answers travel under masks, so that only their sum can be read
+    holdout: float = 0.0  # the part of the rows that is kept out of training
 
     @property
     def algorithm(self) -> Algorithm | PrivateAlgorithm:
@@ -76,7 +79,13 @@ class Plan:
         """The claim of the whole run."""
         rows = self.problem.rows
         known = not_private(self.party_names, rows) if self.private is None else self.private.certificate
+        known = in_scope(known, self.holdout, evaluated=self.served)
         return secured(known, self.party_names) if self.secure else known
+
+    @property
+    def served(self) -> bool:
+        """Whether the model may be evaluated on further rows: not where a certificate covers the messages alone."""
+        return self.private is None or self.private.mechanism in SERVED
 
     def record(self) -> dict[str, Any]:
         """The plan as plain values, for the run directory and for checking a resumed run."""

@@ -18,6 +18,10 @@ COORDINATOR = "coordinator"  # whose planned releases are those of the side that
 LABELS = "labels"  # the name of the planned release of the labels, randomized once
 
 
+UNMEASURED = "not measured: "  # how a sentence begins that a measurement, where there is one, takes the place of
+MEASURES = "rows that are kept out of training (holdout = 0.2 under [job]) measure it"
+
+
 @dataclass(frozen=True)
 class Sizes:
     """The public numbers of a run: who takes part, who holds the labels, and how much each holds."""

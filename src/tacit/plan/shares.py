@@ -102,7 +102,7 @@ def _split_reasons(privacy: Privacy, sizes: Sizes) -> tuple[tuple[bool, str], ..
         ),
         (
             privacy.honest is not None and honest > most,
-            f"honest={honest} with {most + 1} parties: whoever sees the sum, as the coordinator does, is one of them "
+            f"honest={honest} with {most + 1} parties: the coordinator, which sees the sum, is one of them "
             f"and knows its own noise, so give at most {most}",
         ),
         (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tacit.plan.private import Sizes
+from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
-from tacit.privacy.events import Event
-from tacit.privacy.request import CLASSES, SEEDED, Privacy
+from tacit.privacy.events import Event, GaussianRelease
+from tacit.privacy.request import CLASSES, RANDOMIZED, SEEDED, Privacy
+from tacit.privacy.scope import OTHER_RUNS, at_parties, at_several_parties, row_and_label
 from tacit.privacy.wording import up
 
 THEOREM = "noisy shares (docs/proofs/shares.md, theorem 4)"
@@ -42,7 +45,7 @@ def certificate(
         unit=privacy.unit,
         adversary=OUTSIDERS if privacy.unit == "person" else insiders,
         covers=_covers(privacy, bool(label), alone is not None),
-        does_not_cover=(*_collusion(privacy, sizes, alone), *_does_not_cover(privacy, bool(label))),
+        does_not_cover=(*_collusion(privacy, sizes, alone), *_does_not_cover(privacy, claims, alone is not None)),
         per_party=dict.fromkeys(sizes.parties, said),
         theorem=theorem,
         claims=tuple(claims),
@@ -79,7 +82,7 @@ def _honesty(privacy: Privacy, alone: float | None) -> tuple[str, ...]:
     return (
         f"at least {privacy.honest} parties, the protected one among them, do not pool what they know with the "
         f"coordinator or with others who do (honest={privacy.honest}): each adds 1/sqrt({privacy.honest}) of the noise",
-        "epsilon rests on the masks too: whoever saw one party's answer without them would see it with less noise",
+        "epsilon rests on the masks too: without them, one party's answer would be seen with less noise",
     )
 
 
@@ -88,33 +91,45 @@ def _covers(privacy: Privacy, labels: bool, split: bool) -> tuple[str, ...]:
     how = "the sum of all shares has the noise of several parties" if split else "each share leaves with noise"
     covered = [f"{whose}, the label holder's too, in the messages of the training: {how}"]
     if labels:
-        covered.append("the labels: each was randomized once, and the true ones entered nothing that is sent")
+        covered.append(RANDOMIZED)
     return tuple(covered)
 
 
-def _does_not_cover(privacy: Privacy, labels: bool) -> tuple[str, ...]:
+def _does_not_cover(privacy: Privacy, claims: Sequence[Claim], split: bool) -> tuple[str, ...]:
+    rows = [claim for claim in claims if claim.unit == "record"]
+    labels = [event for claim in claims if claim.unit == "label" for event in claim.events]
     missing = [
         "predictions: a party's scores are exact, and as many of them as it has columns give its coefficients away",
         "the model: each party's coefficients are an exact function of its rows, so they must stay with it",
         "the row that is asked about: each party's score of it is disclosed when it is predicted",
         "which rows took part, and how many: they are public here",
-        "other runs on the same data: each has its own epsilon, and they add up",
+        OTHER_RUNS,
     ]
+    if privacy.unit == "record":
+        missing.extend(_at_all(rows, privacy.delta) if split else at_several_parties(rows, privacy.delta))
     if not labels:
         missing.insert(0, "the labels: the vector that is broadcast in every round gives each label away")
     else:
         missing.append(CLASSES)
         if privacy.unit == "record":
-            missing.append("a row and its label together: the epsilon of the row and that of the label add up")
+            worst = max(rows, key=lambda claim: claim.epsilon(privacy.delta))
+            missing.extend(row_and_label(worst.events, labels, privacy.delta))
     return tuple(missing)
+
+
+def _at_all(claims: Sequence[Claim], delta: float) -> tuple[str, ...]:
+    """A person's rows at all parties, where only the sum of all shares is seen: all of them move that one sum."""
+    events = [event for claim in claims for event in claim.events if isinstance(event, GaussianRelease)]
+    one = replace(events[0], sensitivity=sum(event.sensitivity for event in events))
+    return (at_parties(len(claims), accountant.epsilon(one, delta), delta),)
 
 
 def _assumptions(privacy: Privacy) -> tuple[str, ...]:
     said = (
         "row_norm, coef_norm, and any scaling of the columns before, were chosen without looking at the rows",
-        "each person has at most one row at a party",
+        *(("each person has at most one row at a party",) if privacy.unit == "person" else ()),
         "the parties run this software; the random bits of their operating systems are not predictable",
-        "no round was stopped because its share could not be certified: that it was would be seen",
+        "each share was computed as exactly as planned, which no run stops for (docs/proofs/shares.md, section 3)",
     )
     return said if privacy.noise_seed is None else (SEEDED, *said)
 

@@ -56,7 +56,7 @@ class MaskingParty:
         self._roster = _digest({**others, self.name: self.public_bytes})
         self._secrets = {other: self._exchange(other, key) for other, key in sorted(others.items())}
 
-    def mask(self, round: int, name: str, vector: npt.ArrayLike, fixed_point: FixedPoint) -> Words:
+    def mask(self, round: int, name: str, vector: npt.ArrayLike, fixed_point: FixedPoint, seen: bytes = b"") -> Words:
         """The vector under masks that cancel in the sum over all parties.
 
         Parameters
@@ -69,6 +69,9 @@ class MaskingParty:
             Finite, with entries within the bound of `fixed_point`.
         fixed_point : FixedPoint
             The same for all parties.
+        seen : bytes
+            Fingerprint of what the vector answers: masks cancel among those who answer the same alone, so that whoever
+            asks different parties different things gets noise.
 
         Returns
         -------
@@ -81,15 +84,15 @@ class MaskingParty:
         masked = fixed_point.encode(vector, self.name)
         self._claim(round, name, masked.size)
         for other in self._secrets:
-            mask = self._mask_with(other, round, name, masked.size).reshape(masked.shape)
+            mask = self._mask_with(other, round, name, masked.size, seen).reshape(masked.shape)
             combine = fixed_point.add if self.name < other else fixed_point.subtract
             combine(masked, mask)
         return masked
 
-    def _mask_with(self, other: str, round: int, name: str, size: int) -> Words:
+    def _mask_with(self, other: str, round: int, name: str, size: int, seen: bytes) -> Words:
         """The mask that this pair of parties shares for one array of one round: one adds it, one subtracts it."""
         first, second = sorted((self.name, other))
-        context = ("mask", self._run, self._roster, first, second, round, name)
+        context = ("mask", self._run, self._roster, first, second, round, name, seen)
         return Keystream(derive_key(self._secrets[other], *context)).words(size)
 
     def _claim(self, round: int, name: str, size: int) -> None:

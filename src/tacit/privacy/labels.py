@@ -1,9 +1,10 @@
-"""Labels under randomized response: each one kept or flipped once, and never looked at again.
+"""Labels under randomized response: each one kept or flipped once.
 
 With q = 1 / (1 + e^eps) a label of -1 or +1 is flipped with probability q and kept with p = 1 - q. The result is
-eps-differentially private for the label, for ever, provided that the true labels are used nowhere else. Randomizing
-the same labels a second time costs eps a second time. The proofs, and the list of places where true labels like to
-slip through, are in docs/proofs/labels.md.
+eps-differentially private for the label, for ever, as far as everything else is made from the randomized ones. What is
+computed from true labels (an evaluation on rows held out, the label holder's own exact fit) is not covered by it.
+Randomizing the same labels a second time costs eps a second time. The proofs, and the list of places where true labels
+may be used by mistake, are in docs/proofs/labels.md.
 """
 
 from __future__ import annotations

@@ -37,3 +37,8 @@ def norm_noise(source: NoiseSource, size: int, rate: float) -> Vector:
     direction = ndtri(uniform[:size])
     norm = float(gammaincinv(size, uniform[size])) / rate
     return np.asarray(direction * (norm / float(np.linalg.norm(direction))))
+
+
+def largest_norm(size: int, rate: float) -> float:
+    """The longest vector that `norm_noise` can make: its norm comes from a uniform number of at most 1 - 2^-53."""
+    return float(gammaincinv(size, 1.0 - 2.0**-53)) / rate * (1 + 1e-9)

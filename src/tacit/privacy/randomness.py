@@ -32,7 +32,7 @@ FAST_REACH = 4.0  # the fast path decides for |z| up to this,
 FAST_MARGIN = 2.0**-39  # and at least this far (times r) from the border of a cell
 FARTHEST = 40  # cells beyond 40 sd are merged with the last one: they have probability below 2^-1100
 CHUNK = 2**15
-LARGEST = 2.0**62  # largest value, in steps of the grid
+LARGEST = 2.0**62  # a larger value, in steps of the grid, is held to it
 SMALLEST_SD, LARGEST_SD = 1e-200, 1e200
 
 _EXACT, _EXACT_LOCK = MPContext(), threading.Lock()  # not mpmath's shared context: its precision belongs to the user
@@ -255,15 +255,14 @@ def _middle(words: Words) -> Vector:
 
 
 def _to_grid(value: Vector, step: float) -> Integers:
-    """The nearest multiples of the step, counted in steps. Messages never show the value: it is private."""
-    with np.errstate(over="ignore"):  # infinity is refused below
+    """The nearest multiples of the step, counted in steps, and at most 2^62 of them either way; NaN counts as 0.
+
+    No value is refused: that it was would be seen, and the value is private. Holding an entry to the range brings two
+    values no further apart than they were (docs/proofs/grid.md, theorem 1).
+    """
+    with np.errstate(over="ignore"):  # infinity is held to the range, too
         steps = np.rint(np.ldexp(value, 1 - math.frexp(step)[1]))
-    bad = np.flatnonzero(~(np.abs(steps) < LARGEST))
-    if bad.size:
-        raise InputError(
-            f"entry {bad[0]} of the value is not finite or beyond 2^62 grid steps of {step:g}: clip it, or raise sd"
-        )
-    return steps.astype(np.int64)
+    return np.clip(np.where(np.isnan(steps), 0.0, steps), -LARGEST, LARGEST).astype(np.int64)
 
 
 def _count(size: Shape) -> int:

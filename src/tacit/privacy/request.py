@@ -31,7 +31,9 @@ class Privacy:
     unit : {"record", "person"}, default "record"
         "record": one row of one party. "person": the rows of one person at all parties whose rows are protected.
     label_epsilon : float or None, default None
-        Each label is randomized once with this epsilon, and the true labels are not used again.
+        Each label is randomized once with this epsilon, and training sends nothing that was made from true labels.
+        An evaluation on rows held out uses the true labels of these rows, and figures of the label holder's model
+        alone, or predictions="label-holder", those of its own rows: none of these is covered.
     row_norm : float or mapping of party to float, default 1.0
         Rows are scaled down to this norm where they are longer. It must not be taken from the data.
     accountant : {"gdp", "pld"}, default "gdp"
@@ -43,7 +45,8 @@ class Privacy:
         messages only. "published" is the paper's noise on the coefficients, "published-inverse" that of its longer
         version, of covariance sigma^2 (D'D)^-1; both protect nobody, and their certificate says so.
     predictions : {"anyone", "label-holder"}, default "anyone"
-        Who may see predictions. Where only the label holder does, it may use its own exact fit in them.
+        Who may see predictions. Where only the label holder does, it uses its own exact fit in them, which may make
+        them better or worse: measure it on rows kept out of training.
     neighbours : {"replace-one", "zero-out"}, default "replace-one"
         What may change about a row.
     coef_norm : float, default 1.0
@@ -61,7 +64,7 @@ class Privacy:
         one among them, do not pool what they know with the coordinator or with others who do; each party then adds
         only 1/sqrt(honest) of the noise. None: every party adds all of it ("shares"); all parties but one (samples).
     noise_seed : int or None, default None
-        Repeatable noise, for tests and papers only: whoever knows it can take the noise off again.
+        Repeatable noise, for tests and papers only: anyone who knows the seed can remove the noise.
     """
 
     epsilon: float | None = 2.0
@@ -161,8 +164,14 @@ def _check_positive(name: str, value: object) -> None:
         raise InputError(f"{name}={show(value)} is not allowed: it must be a finite number above 0")
 
 
+RANDOMIZED = (
+    "the labels of the rows trained on: each was randomized once, and training sent nothing that was made from the "
+    "true ones"
+)
+"""What may be said of labels that a party randomizes itself; what is computed from true labels is not covered."""
+
 CLASSES = "which two classes there are, and that both occur: a run with one class only is refused, so this is public"
 """The sentence about labels that every certificate which claims something for them needs."""
 
-SEEDED = "the noise was made from a seed (noise_seed): whoever knows it can take the noise off, so nobody is protected"
+SEEDED = "the noise was made from a seed (noise_seed): anyone who knows it can remove the noise, so nobody is protected"
 """The sentence that marks the certificate of a run with repeatable noise."""

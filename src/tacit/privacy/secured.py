@@ -18,9 +18,10 @@ BROADCASTS = (
     "said of the coordinator above holds for any party"
 )
 ASSUMED = (
-    "masks: everybody follows the protocol, though they may keep and study all they see",
-    "masks: the public keys that the coordinator passes on are genuine (compare fingerprints over another channel)",
-    "masks: each party runs where only it can look; whoever runs several in one process sees what they hold",
+    "masks: at least two parties follow the protocol and do not pool what they know; the coordinator need not, "
+    "as what it sends to each party is bound into the masks",
+    "masks: the public keys that the coordinator passes on are genuine (people compare the fingerprint of the masks)",
+    "masks: each party runs where only it can look; the person who runs several in one process sees what they hold",
     "masks: X25519, HKDF-SHA256 and ChaCha20 are what they are believed to be",
 )
 UNDER_MASKS = "under masks: only the sum over all parties can be read"

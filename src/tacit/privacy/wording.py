@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 TITLE = "Privacy certificate"
 WHO = {
-    "record": "each record: one row of one party's data",
+    "record": "each record: one row of one party's data that the run trained on",
     "person": "each person: the rows about them at all parties named below as covered, at most one at each",
-    "label": "each label: the outcome recorded for one row",
+    "label": "each label: the outcome recorded for one row that the run trained on",
     "column": "each column: one feature of all rows at once",
 }
+WEAK = 0.9  # from this chance on of telling two versions apart, a certificate says that its claim says little
 CHANGE = {"replace-one": "replacing one {unit} by any other", "zero-out": "setting one {unit} to zero"}
 
 
@@ -26,7 +27,13 @@ def private_lines(certificate: Certificate) -> list[str]:
     assert certificate.target is not None
     at = certificate.target.delta
     stated = certificate.epsilon(at)
-    lines = [TITLE, f"{headline(certificate)}.", *_seeded(certificate), ""]
+    lines = [
+        TITLE,
+        f"{headline(certificate)}.",
+        *_seeded(certificate),
+        *(f"CAUTION: {said}." for said in cautions(certificate)),
+        "",
+    ]
     lines += [f"Who is protected: {WHO[certificate.unit]}{_of_whom(certificate)}."]
     lines += [f"From whom: {certificate.adversary}."]
     lines += ["How strongly:"] + [f"  - {sentence}" for sentence in _strength(certificate, stated, at)]
@@ -48,6 +55,29 @@ def headline(certificate: Certificate) -> str:
     said = f"This run is differentially private: epsilon = {up(certificate.epsilon(at))} at delta = {at:g}"
     beside = ", ".join(f"{up(epsilon)} for each {unit}" for unit, epsilon in others.items())
     return f"{said} for each {certificate.unit}, and {beside}" if beside else said
+
+
+def cautions(certificate: Certificate) -> list[str]:
+    """Where a claim is true but says little: an observer may be right almost always. One sentence for each unit."""
+    if certificate.target is None:
+        return []
+    at, worst = certificate.target.delta, dict[str, tuple[float, float]]()
+    for claim in certificate.claims:
+        epsilon = claim.epsilon(at)
+        if math.isfinite(epsilon):
+            worst[claim.unit] = max(worst.get(claim.unit, (0.0, 0.0)), (_right(claim.delta(0.0)), epsilon))
+    return [
+        f"epsilon = {up(epsilon)} is so large that it says little about each {unit}: an observer who must tell two "
+        f"equally likely versions of it apart may be right in up to {up(100 * right)} % of cases, where a guess is "
+        "right in 50 %"
+        for unit, (right, epsilon) in worst.items()
+        if right >= WEAK
+    ]
+
+
+def _right(distance: float) -> float:
+    """How often a test of two equally likely laws is right at most, from their total variation distance."""
+    return (1 + distance) / 2
 
 
 def _of_whom(certificate: Certificate) -> str:
@@ -92,13 +122,13 @@ def _strength(certificate: Certificate, epsilon: float, delta: float) -> list[st
         for how in sorted({claim.neighbours for claim in certificate.main_claims})
     )
     rest = f", plus delta = {delta:g}{_one_in(delta)}" if delta else ""
-    guess = (1 + certificate.delta(0.0)) / 2
+    guess = _right(certificate.delta(0.0))
     return [
         f"whatever an observer may conclude, {change} changes the probability of that conclusion "
         f"by at most a factor {_factor(epsilon)}{rest}",
         _odds(epsilon, delta),
-        f"somebody who must tell two equally likely versions of the {certificate.unit} apart "
-        f"is right in at most {up(100 * guess)} % of cases, whatever else they know",
+        f"an observer who must tell two equally likely versions of the {certificate.unit} apart "
+        f"is right in at most {up(100 * guess)} % of cases, also with all other data at hand",
     ]
 
 

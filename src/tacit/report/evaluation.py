@@ -1,5 +1,7 @@
 """How good a trained model is: against each party alone and against all data in one place.
 
+Which models are trained to compare with follows from sizes alone (`apart.py`). Each is compared with the joint model,
+row by row, on the loss that was trained: the mean difference, and its standard error (`verdict.py` says what follows).
 It is computed once, at the end of training, where all files are at hand, and saved as evaluation.json. In a private run
 it follows from labels and from scores of single rows, which no certificate covers. So only rows that were held out are
 looked at, nothing is trained without noise on rows of a protected party, and the file is for the label holder (for each
@@ -9,7 +11,7 @@ node its own lines, where the rows are split).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +19,11 @@ import numpy as np
 
 from tacit.data.cluster_rows import ClusterRows
 from tacit.data.holdout import HeldOut
-from tacit.data.wording import duration
 from tacit.errors import TacitError
 from tacit.plan.graph import PrivateGraphPlan
 from tacit.problem.losses import LOSSES, Loss, Modified
-from tacit.report.apart import Clock, OutOfTimeError, join_columns, stack_rows, train_apart
-from tacit.report.measures import calibration, measure, roc, spread
+from tacit.report.apart import is_searched, join_columns, stack_rows, too_large, train_apart
+from tacit.report.measures import calibration, difference, measure, roc, row_losses, spread
 from tacit.runtime.graph.run import GraphResult
 from tacit.runtime.model import PartyModel, joint_scores
 from tacit.runtime.result import RunResult
@@ -31,8 +32,6 @@ from tacit.types import Shard, Vector
 
 FORMAT = 1
 JOINT, ALONE, POOLED = "joint", "alone", "pooled"
-MOST_ROWS = 1_000_000  # beyond, no other model is trained to compare with
-LEAST_SECONDS = 2.0  # that comparing may take, however short the training was
 SERVED = ("gram", "labels")  # mechanisms after which predictions of other rows cost no more privacy
 ON_DISK = (
     "Nothing was evaluated: the rows stayed on disk, to keep within the memory of the job. Score rows that fit into "
@@ -54,10 +53,17 @@ WITHOUT_NOISE = (
     "run nobody may know what these would be."
 )
 NODES_WITHOUT_NOISE = "No pooled model was trained: in a private run nobody may know what it would be."
+SAME_ALPHA = (
+    "The other models were trained with the alpha that the search took for the joint model: with so many values and "
+    "fits theirs was not searched."
+)
 RANDOMIZED = (
     "The labels were randomized by their contributors: all figures are measured against the randomized labels, which "
     "makes every model look worse than it is, and none was trained alone or pooled."
 )
+
+
+Watch = Callable[[str, float], None]  # which model is trained, and which part is done
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class _Rows:
     aside: bool
 
 
-def evaluate(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
+def evaluate(result: RunResult | GraphResult, begun: Begun, watch: Watch | None = None) -> dict[str, Any]:
     """Evaluate a trained model, as plain values for evaluation.json.
 
     Parameters
@@ -78,8 +84,10 @@ def evaluate(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
         What was trained.
     begun : Begun
         The job with its data: rows trained on and rows held out.
+    watch : callable or None
+        Called before each model that is trained to compare with: its name, and the part of them that is done.
     """
-    rows = _rows(begun)
+    began, rows = time.perf_counter(), _rows(begun)
     loss = _plain_loss(result.plan.problem.loss)
     record: dict[str, Any] = {
         "format": FORMAT,
@@ -93,6 +101,11 @@ def evaluate(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
         "loss": loss,
         "task": LOSSES[loss].task,
         "classes": list(begun.labels.classes),
+        "split": begun.job.split,
+        "parties": list(begun.job.names),
+        "holder": begun.job.holder,
+        "alpha": begun.plan.problem.alpha,
+        "searched": begun.job.search is not None,
         "models": [],
         "notes": [],
     }
@@ -100,12 +113,11 @@ def evaluate(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
     if refused:
         record["rows"]["evaluated"] = 0
         return record | {"notes": [refused]}
-    clock = Clock(max(LEAST_SECONDS, result.seconds))
     if isinstance(result, GraphResult):
-        _evaluate_nodes(record, result, begun, rows, clock)
+        _evaluate_nodes(record, result, begun, rows, watch)
     else:
-        _evaluate_parties(record, result, begun, rows, clock)
-    return record | {"seconds": time.perf_counter() - clock.began}
+        _evaluate_parties(record, result, begun, rows, watch)
+    return record | {"seconds": time.perf_counter() - began}
 
 
 def _rows(begun: Begun) -> _Rows:
@@ -138,11 +150,14 @@ def _plain_loss(loss: Loss) -> str:
 # --- other columns -----------------------------------------------------------------------------------
 
 
-def _evaluate_parties(record: dict[str, Any], result: RunResult, begun: Begun, rows: _Rows, clock: Clock) -> None:
+def _evaluate_parties(
+    record: dict[str, Any], result: RunResult, begun: Begun, rows: _Rows, watch: Watch | None
+) -> None:
     """Joint, each alone, pooled; and what each party adds to the score."""
     parts = {shard.name: part.score(shard.features) for part, shard in zip(result.parties, rows.shards, strict=True)}
     scores = np.sum(list(parts.values()), axis=0) + result.constant
-    record["models"].append(_figures(JOINT, "", scores, rows.labels, record["loss"], _columns(begun.shards)))
+    joint = _figures(JOINT, "", scores, rows.labels, record["loss"], _columns(begun.shards))
+    record["models"].append(joint | {"alpha": record["alpha"]})
     record["shares"] = {name: spread(own) for name, own in parts.items()}
     private, holder = result.certificate.private, begun.job.holder
     wanted: list[tuple[str, list[int]]] = [  # a party's name, or nothing for all of them
@@ -154,43 +169,54 @@ def _evaluate_parties(record: dict[str, Any], result: RunResult, begun: Begun, r
         record["notes"].append(WITHOUT_NOISE)
     else:
         wanted.append(("", list(range(len(begun.shards)))))
-    _compare(record, begun, rows, clock, wanted)
+    _compare(record, begun, rows, wanted, scores, watch)
 
 
 def _compare(
-    record: dict[str, Any], begun: Begun, rows: _Rows, clock: Clock, wanted: Sequence[tuple[str, list[int]]]
+    record: dict[str, Any],
+    begun: Begun,
+    rows: _Rows,
+    wanted: Sequence[tuple[str, list[int]]],
+    joint: Vector,
+    watch: Watch | None,
 ) -> None:
-    """Train and measure other models, each on the columns of some parties, until the time is used up."""
+    """Train and measure other models, each on the columns of some parties, where the data are not too large."""
+    reason = too_large(begun.shards, len(begun.labels.values))
+    if reason:
+        left = _listed([_title(name) for name, _ in wanted])
+        record["notes"].append(f"{left} not trained to compare with: {reason}.")
+        return
+    if begun.job.search is not None and not is_searched(begun):
+        record["notes"].append(SAME_ALPHA)
+    expected = row_losses(joint, rows.labels, record["loss"])
     for done, (name, numbers) in enumerate(wanted):
-        left = [_title(other) for other, _ in wanted[done:]]
-        if len(begun.labels.values) > MOST_ROWS:
-            record["notes"].append(f"{_listed(left)} not trained to compare with: more than {MOST_ROWS:,} rows.")
-            return
+        if watch is not None:
+            watch(_title(name), done / len(wanted))
         try:
-            model = train_apart(begun, [begun.shards[k] for k in numbers], begun.labels.values, clock)
-        except OutOfTimeError:
-            record["notes"].append(
-                f"{_listed(left)} not trained to compare with: {duration(clock.limit)} were not enough."
-            )
-            return
+            model = train_apart(begun, [begun.shards[k] for k in numbers], begun.labels.values)
         except TacitError as error:
             record["notes"].append(f"{_title(name)} could not be trained to compare with: {error}")
             continue
         kind = ALONE if name else POOLED
         shard = join_columns([rows.shards[k] for k in numbers])
-        scores = joint_scores([model[0]], model[1], [shard])
-        record["models"].append(_figures(kind, name, scores, rows.labels, record["loss"], len(shard.columns)))
+        scores = joint_scores([model.part], model.constant, [shard])
+        figures = _figures(kind, name, scores, rows.labels, record["loss"], len(shard.columns))
+        against = difference(expected, row_losses(scores, rows.labels, record["loss"]))
+        record["models"].append(figures | {"alpha": model.alpha, "joint_against_it": against})
 
 
 # --- other rows --------------------------------------------------------------------------------------
 
 
-def _evaluate_nodes(record: dict[str, Any], result: GraphResult, begun: Begun, rows: _Rows, clock: Clock) -> None:
+def _evaluate_nodes(
+    record: dict[str, Any], result: GraphResult, begun: Begun, rows: _Rows, watch: Watch | None
+) -> None:
     """The joint model on all rows, and on those of each node beside the model of the node's own rows."""
-    whole = PartyModel(JOINT, result.nodes[0].columns, result.coef, -result.intercept)
-    scores = [whole.score(shard.features) for shard in rows.shards]
+    whole = PartyModel(JOINT, result.nodes[0].columns, result.coef, 0.0, result.clip)  # clipped as in predictions
+    scores = [joint_scores([whole], result.intercept, [shard]) for shard in rows.shards]
     columns, loss = len(whole.columns), record["loss"]
-    record["models"].append(_figures(JOINT, "", np.concatenate(scores), rows.labels, loss, columns))
+    joint = np.concatenate(scores)
+    record["models"].append(_figures(JOINT, "", joint, rows.labels, loss, columns) | {"alpha": record["alpha"]})
     labels = _by_node(rows.labels, rows.shards)
     record["nodes"] = [
         {
@@ -206,38 +232,49 @@ def _evaluate_nodes(record: dict[str, Any], result: GraphResult, begun: Begun, r
         return
     if len(begun.shards) == 1:
         return
-    _nodes_alone(record, begun, rows, labels, clock)
+    _nodes_alone(record, begun, rows, labels, scores, watch)
     if result.certificate.private:
         record["notes"].append(NODES_WITHOUT_NOISE)
     else:
-        _pool_rows(record, begun, rows, clock)
+        _pool_rows(record, begun, rows, joint, watch)
 
 
-def _nodes_alone(record: dict[str, Any], begun: Begun, rows: _Rows, labels: list[Vector], clock: Clock) -> None:
+def _nodes_alone(
+    record: dict[str, Any],
+    begun: Begun,
+    rows: _Rows,
+    labels: list[Vector],
+    joint: list[Vector],
+    watch: Watch | None,
+) -> None:
     """Each node's own model, on its own rows."""
+    reason = too_large(begun.shards, len(begun.labels.values))
+    if reason:
+        record["notes"].append(f"No node was trained alone to compare with: {reason}.")
+        return
     own = _by_node(begun.labels.values, begun.shards)
     classes = 2 if record["task"] == "classification" else 1
     for k, (node, shard) in enumerate(zip(record["nodes"], rows.shards, strict=True)):
+        if watch is not None:
+            watch(_title(node["name"]), k / len(rows.shards))
         if len(np.unique(own[k])) < classes or not len(labels[k]):
             continue  # with labels of one class there is nothing to train, and the page shows a dash
         try:
-            model, constant = train_apart(begun, [begun.shards[k]], own[k], clock)
-        except OutOfTimeError:
-            record["notes"].append(
-                f"From {node['name']} on no node was trained alone: {duration(clock.limit)} were not enough."
-            )
-            return
+            model = train_apart(begun, [begun.shards[k]], own[k])
         except TacitError as error:
             record["notes"].append(f"{node['name']} alone could not be trained to compare with: {error}")
             continue
-        node[ALONE] = measure(joint_scores([model], constant, [shard]), labels[k], record["loss"])
+        scores = joint_scores([model.part], model.constant, [shard])
+        node[ALONE] = measure(scores, labels[k], record["loss"])
+        losses = [row_losses(one, labels[k], record["loss"]) for one in (joint[k], scores)]
+        node["joint_against_it"] = difference(*losses)
 
 
-def _pool_rows(record: dict[str, Any], begun: Begun, rows: _Rows, clock: Clock) -> None:
+def _pool_rows(record: dict[str, Any], begun: Begun, rows: _Rows, joint: Vector, watch: Watch | None) -> None:
     """The model of all rows in one place."""
     both = [stack_rows(begun.shards), stack_rows(rows.shards)]
     pooled = Begun(begun.job, begun.plan, both[:1], begun.labels)
-    _compare(record, pooled, _Rows(both[1:], rows.labels, rows.aside), clock, [("", [0])])
+    _compare(record, pooled, _Rows(both[1:], rows.labels, rows.aside), [("", [0])], joint, watch)
 
 
 def _by_node(labels: Vector, shards: Sequence[Shard]) -> list[Vector]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tacit.problem.losses import LOSSES
+from tacit.problem.losses import LOSSES, get_loss
 from tacit.types import Vector
 
 MOST_POINTS = 120  # of a curve: more cannot be told apart in a picture
@@ -65,6 +65,33 @@ def _of_classes(scores: Vector, labels: Vector, loss: str) -> Measures:
     if LOSSES[loss].log_odds:
         found["log_loss"] = float(np.mean(np.logaddexp(0.0, -labels * scores)))
     return found
+
+
+def row_losses(scores: Vector, labels: Vector, loss: str) -> Vector:
+    """The loss of each row that a model was trained on: log loss, squared error, or what the loss is."""
+    with np.errstate(over="ignore"):
+        values = np.asarray(get_loss(loss).value(scores, labels), dtype=np.float64)
+    return 2 * values if loss == "squared" else values
+
+
+def difference(joint: Vector, other: Vector) -> Measures:
+    """Mean losses of two models on the same rows, how much more the first has, and the standard error of that.
+
+    Nothing where there are fewer than two rows, or where a loss is not finite.
+    """
+    if len(joint) < 2 or not (np.isfinite(joint).all() and np.isfinite(other).all()):
+        return {}
+    return {
+        "joint": float(joint.mean()),
+        "other": float(other.mean()),
+        "difference": float((joint - other).mean()),
+        "error": float((joint - other).std(ddof=1) / np.sqrt(len(joint))),
+    }
+
+
+def loss_title(loss: str) -> str:
+    """The mean of a loss in words."""
+    return {"logistic": "log loss", "squared": "mean squared error"}.get(loss, f"mean {loss.replace('_', ' ')} loss")
 
 
 def roc(scores: Vector, labels: Vector) -> list[list[float]]:

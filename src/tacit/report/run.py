@@ -12,9 +12,11 @@ from tacit.data.wording import one_line
 from tacit.errors import InputError
 from tacit.report import pictures, run_pictures
 from tacit.report import run_words as words
+from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.page import fill
 from tacit.report.saved_run import SavedRun, read_run
+from tacit.report.verdict import WORSE, told
 from tacit.runtime.files import damaged, show_path, write_text
 from tacit.runtime.store import EVALUATION, REPORT
 
@@ -65,6 +67,8 @@ def report_page(run: SavedRun) -> str:
         name=run.job.name,
         lead=words.lead(run),
         outcome=words.outcome(run),
+        worse=words.verdict_of(run)[1] if words.verdict_of(run)[0] == WORSE else "",
+        searched=bool(evaluation.get("searched")) and SAME_ALPHA not in evaluation.get("notes", []),
         warning=words.NOT_FOR_OTHERS if run.certificate.private and evaluation.get("models") else "",
         on_graph=run.on_graph,
         tiles=words.tiles(run),
@@ -81,7 +85,7 @@ def report_page(run: SavedRun) -> str:
         graph_figures=_graph(run),
         way=_way(run),
         traffic=words.traffic_rows(run),
-        outlook=run.result.get("outlook", []),
+        outlook=told(evaluation, run.result.get("outlook", [])),
         certificate=words.certificate_blocks(run),
         private=run.certificate.private,
         versions=run.versions,

@@ -13,6 +13,7 @@ from tacit.report.evaluation import ALONE, JOINT
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.run_pictures import SAME, TOGETHER
 from tacit.report.saved_run import SavedRun
+from tacit.report.verdict import WORSE, verdict
 
 DASH = "–"
 ARROWS = {"higher": "↑", "lower": "↓"}
@@ -44,40 +45,32 @@ def lead(run: SavedRun) -> str:
     label = next(spec.label for spec in run.job.parties if spec.label is not None)
     together = "trained one model together" if len(names) > 1 else "trained a model"
     rounds = plural(int(run.result["rounds"]), "round")
-    how = "other rows with the same columns" if run.on_graph else "other columns of the same rows"
+    how = "different rows with the same columns" if run.on_graph else "different columns of the same rows"
     first = f"{who} {together}, to predict “{label}”: {run.rows:,} rows, {rounds}."
     return f"{first} They hold {how}." if len(names) > 1 else first
 
 
 def outcome(run: SavedRun) -> str:
-    """What the joint model is worth, beside what the party with the labels has; empty where nothing was evaluated."""
+    """How good the joint model is, and how it compares; empty where nothing was evaluated.
+
+    That it is worse is not said here: the page begins with it.
+    """
+    kind, sentence = verdict_of(run)
+    compared = "" if kind == WORSE else sentence
     models = models_of(run)
     if not models:
-        return ""
+        return compared
     key = next(name for name in ORDER if name in models[0]["measures"])
-    joint = models[0]["measures"][key]
     where = "rows that were held out" if run.evaluation and run.evaluation["held_out"] else "the rows it was trained on"
-    said = f"On {where}, its {TITLES[key]} is {number(joint)}"
-    if run.on_graph:
-        return f"{said}.{_nodes_that_gain(run, key)}"
-    holder = run.job.holder  # a party without the labels could train nothing by itself
-    own = [model for model in models if model["kind"] == ALONE and model["party"] == holder]
-    if not own or key not in own[0]["measures"]:
-        return said + "."
-    return f"{said}; {holder}, which has the label, reaches {number(own[0]['measures'][key])} by itself."
+    said = f"On {where}, its {TITLES[key]} is {number(models[0]['measures'][key])}."
+    return f"{said} {compared}".strip()
 
 
-def _nodes_that_gain(run: SavedRun, key: str) -> str:
-    """At how many nodes the joint model is better than the node's own."""
-    nodes = (run.evaluation or {}).get("nodes", [])
-    pairs = [
-        (node[JOINT][key], node[ALONE][key]) for node in nodes if key in node[JOINT] and key in node.get(ALONE, {})
-    ]
-    if not pairs:
-        return ""
-    sign = 1 if key in BETTER else -1
-    better = sum(sign * joint > sign * alone for joint, alone in pairs)
-    return f" At {better} of {len(pairs)} nodes it is better than the node’s own model, on the node’s own rows."
+def verdict_of(run: SavedRun) -> tuple[str, str]:
+    """Whether the joint model is better than what there is without the others, and that as a sentence of its own."""
+    found = verdict(run.evaluation or {})
+    sentence = found.sentence
+    return found.kind, f"{sentence[0].upper()}{sentence[1:]}." if sentence else ""
 
 
 def models_of(run: SavedRun) -> list[dict[str, Any]]:
@@ -128,7 +121,7 @@ def job_rows(run: SavedRun) -> list[tuple[str, str]]:
     """The job: what was minimised and how."""
     model = run.job.model
     rows = [
-        ("loss", f"{model.loss}, penalty {model.penalty}, alpha = {model.alpha:g}"),
+        ("loss", f"{model.loss}, penalty {model.penalty}, alpha = {_alpha(run)}"),
         ("method", _method(run)),
         ("stopped", _stopped(run)),
     ]
@@ -140,6 +133,15 @@ def job_rows(run: SavedRun) -> list[tuple[str, str]]:
             ("held out", f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on")
         )
     return rows
+
+
+def _alpha(run: SavedRun) -> str:
+    """The alpha that was trained with, and how it came."""
+    spec = run.job.search
+    if spec is None:
+        return f"{run.job.model.alpha:g}"
+    count = spec.alphas if isinstance(spec.alphas, int) else len(spec.alphas)
+    return f"{run.plan['alpha']:.4g}, chosen of {count} by cross-validation on {spec.folds} folds ({spec.rule})"
 
 
 def _method(run: SavedRun) -> str:
@@ -192,11 +194,14 @@ def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     """Joint, alone, pooled: a table of measures."""
     models = models_of(run)
     keys = [key for key in ORDER if any(key in model["measures"] for model in models)]
-    head = ["model", "columns", *(f"{TITLES[key]} {ARROWS[BETTER.get(key, 'lower')]}" for key in keys)]
+    searched = bool(run.evaluation and run.evaluation.get("searched"))
+    more = ["alpha"] if searched else []
+    head = ["model", "columns", *more, *(f"{TITLES[key]} {ARROWS[BETTER.get(key, 'lower')]}" for key in keys)]
     rows = [
         [
             title_of(model) + _given(run, model),
             f"{model['columns']:,}",
+            *([f"{model['alpha']:.4g}"] if searched else []),
             *(number(model["measures"].get(key)) for key in keys),
         ]
         for model in models

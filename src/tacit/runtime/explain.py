@@ -79,12 +79,12 @@ def _share(part: PartyModel, features: Matrix, columns: tuple[str, ...]) -> Shar
     values = np.asarray(features.todense() if sparse.issparse(features) else features, dtype=np.float64).ravel()
     score = float(part.score(features)[0])
     if part.clip is None:
-        adds, rest = values * part.coef, -part.offset
+        adds, rest = values * part.coef, part.constant
     else:
         rows = part.clip.apply(features)  # a long row is scaled down, and so is what each of its columns adds
         centre = np.zeros(len(values)) if part.clip.centre is None else part.clip.centre
         shrunk = values * rows.shrink[0] if rows.kept[0] else np.zeros(len(values))
-        adds, rest = rows.factor[0] * (shrunk - centre) * part.coef, 0.0
+        adds, rest = rows.factor[0] * (shrunk - centre) * part.coef, part.constant
     straight = float(adds.sum() + rest)
     if part.bend:  # the same factor for all columns
         bent = 1 + part.bend if abs(straight) <= BEND_AT else 1 + part.bend * BEND_AT / abs(straight)

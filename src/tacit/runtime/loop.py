@@ -12,6 +12,7 @@ from tacit.errors import RunError
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.engines import Engine
+from tacit.runtime.private_trace import check_private
 from tacit.types import Message, Trace, TraceRow
 
 Observer = Callable[[TraceRow], None]
@@ -95,27 +96,25 @@ def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
 
 def _record(plan: Plan, state: LoopState, progress: Progress, spent: float) -> None:
     state.converged, state.note = progress.done, progress.note
-    unknown = plan.private is not None and math.isnan(progress.objective)  # nobody may see the joint objective
-    if not abs(progress.objective) < float("inf") and not unknown:
+    if plan.private is None and not math.isfinite(progress.objective):
         raise RunError(
             f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
             "(say, standard deviation 1) or raise alpha"
         )
-    state.trace.append(
-        TraceRow(
-            round=state.rounds,
-            objective=progress.objective,
-            gap=progress.gap,
-            primal=progress.primal,
-            dual=progress.dual,
-            rho=progress.rho,
-            stationarity=progress.stationarity,
-            seconds=state.seconds,
-            bytes_down=state.down,
-            bytes_up=state.up,
-            epsilon=spent,
-        )
+    row = TraceRow(
+        round=state.rounds,
+        objective=progress.objective,
+        gap=progress.gap,
+        primal=progress.primal,
+        dual=progress.dual,
+        rho=progress.rho,
+        stationarity=progress.stationarity,
+        seconds=state.seconds,
+        bytes_down=state.down,
+        bytes_up=state.up,
+        epsilon=spent,
     )
+    state.trace.append(row if plan.private is None else check_private(row))
     state.down = state.up = 0
 
 

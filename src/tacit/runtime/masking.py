@@ -5,12 +5,16 @@
 | share | 16 bytes | 2^50 = 1e15 | 2^-60 = 9e-19 |
 | all others: inner products, penalties, counts | 24 bytes | 2^70 = 1e21 | 2^-100 = 8e-31 |
 
+Masks are bound to all that was broadcast up to the answer that they hide: parties that were told different things have
+masks that do not cancel, so that whoever tells them so gets noise instead of a sum.
+
 The table is the same for every run, so nothing about the data is needed to choose it. The bits left over (16 and 20
 for two parties, one less for twice as many) are what a sum whose masks did not cancel is recognised by.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -18,11 +22,14 @@ import numpy as np
 from tacit.errors import RunError
 from tacit.privacy.aggregation import FixedPoint, MaskingParty, fingerprint, unmask_sum
 from tacit.privacy.fixed_point import SHARE
+from tacit.privacy.releases import digest
 from tacit.types import Arrays, Message, Vector, Words
 
 RUN = "feature split"  # part of every mask; what makes two runs differ is that keys are drawn for each
 MASKED_KINDS = frozenset({"start", "step"})
 KEY_WORDS = 4  # 32 bytes
+HEARD = "masks.heard"  # name of what was heard in a party's state
+HALF = 32  # bytes of a fingerprint
 NOT_SUMMED = ("min_", "max_")
 
 OTHERS = FixedPoint(scale_bits=100, bound=2.0**70, words=3)
@@ -31,6 +38,18 @@ OTHERS = FixedPoint(scale_bits=100, bound=2.0**70, words=3)
 def point_of(name: str) -> FixedPoint:
     """How the numbers of an array are counted."""
     return SHARE if name == "share" else OTHERS
+
+
+def heard(before: bytes, message: Message) -> bytes:
+    """Fingerprint of all broadcasts up to this one; hearing the last one again changes nothing.
+
+    The first half stands for all broadcasts before the last, the second for the last one, so that an answer which is
+    sent again after a restart is bound to the same as the first time.
+    """
+    last = hashlib.sha256(f"{message.kind} {message.round} {digest(message)}".encode()).digest()
+    if before[HALF:] == last:
+        return before
+    return hashlib.sha256(before).digest() + last
 
 
 class Masks:
@@ -43,10 +62,13 @@ class Masks:
         Everybody who is going to agree, in the order in which the coordinator passes their keys on.
     run : str
         Part of every mask.
+    hold : bool
+        Whether numbers beyond the range of the masks are held to it; they are refused otherwise. In a private run no
+        answer is refused, since that would tell of the rows.
     """
 
-    def __init__(self, name: str, parties: Sequence[str], run: str = RUN) -> None:
-        self.name, self.parties = name, tuple(parties)
+    def __init__(self, name: str, parties: Sequence[str], run: str = RUN, *, hold: bool = False) -> None:
+        self.name, self.parties, self.hold = name, tuple(parties), hold
         self._party = MaskingParty(name, run)
         self.fingerprint = ""  # of all keys: the same for every party, unless somebody passed on false ones
 
@@ -65,21 +87,23 @@ class Masks:
         self._party.agree(told)
         self.fingerprint = fingerprint({**told, self.name: self._party.public_bytes})
 
-    def hide(self, round_: int, arrays: Mapping[str, Vector | Words]) -> dict[str, Words]:
-        """The arrays of one answer under masks."""
-        return {name: self._hide(round_, name, np.asarray(array)) for name, array in arrays.items()}
+    def hide(self, round_: int, arrays: Mapping[str, Vector | Words], *, seen: bytes = b"") -> dict[str, Words]:
+        """The arrays of one answer under masks, which cancel among those who have seen the same alone."""
+        return {name: self._hide(round_, name, np.asarray(array), seen) for name, array in arrays.items()}
 
-    def _hide(self, round_: int, name: str, array: Vector) -> Words:
+    def _hide(self, round_: int, name: str, array: Vector, seen: bytes) -> Words:
         if name.startswith(NOT_SUMMED):
             raise RunError(f"party {self.name!r}: {name} is no sum, so masks cannot hide it: it does not leave")
         point = point_of(name)
+        if self.hold:
+            array = np.clip(np.where(np.isnan(array), 0.0, array), -point.bound, point.bound)
         if np.abs(array).max(initial=0.0) > point.bound:
             raise RunError(
                 f"party {self.name!r}: {name} of round {round_} has numbers beyond {point.bound:.3g}, which masks "
                 "cannot carry: scale the party's columns (and labels that are numbers) to moderate size "
                 "(say, standard deviation 1)"
             )
-        return self._party.mask(round_, name, array, point)
+        return self._party.mask(round_, name, array, point, seen)
 
 
 def unmask(answers: Sequence[Message], parties: Sequence[str]) -> Arrays:

@@ -16,8 +16,8 @@ from tacit.types import Matrix, Shard, Vector
 class PartyModel:
     """One party's part of the model.
 
-    Its score of a row is s = row . coef - offset, scaled down with the row where `clip` is given, and then
-    s + bend * (s clipped to -4 .. 4).
+    Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Where `clip` is given,
+    the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip.
     """
 
     name: str
@@ -32,8 +32,14 @@ class PartyModel:
         if self.clip is None:
             score = np.asarray(features @ self.coef, dtype=np.float64) - self.offset
         else:
-            score = self.clip.apply(features).predict(self.coef)
+            score = self.clip.apply(features).predict(self.coef) + self.constant
         return score + self.bend * np.clip(score, -BEND_AT, BEND_AT) if self.bend else score
+
+    @property
+    def constant(self) -> float:
+        """What the party adds to the score of every row, whatever is in it."""
+        centre = None if self.clip is None else self.clip.centre
+        return (0.0 if centre is None else float(centre @ self.coef)) - self.offset
 
     @property
     def is_linear(self) -> bool:

@@ -15,15 +15,18 @@ from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
 from tacit.runtime import door
-from tacit.runtime.masking import MASKED_KINDS, Masks
+from tacit.runtime.masking import HEARD, MASKED_KINDS, RUN, Masks, heard
 from tacit.runtime.model import PartyModel
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
 
 class Party:
-    """One party of a run: its shard, its side of the algorithm, and its releases."""
+    """One party of a run: its shard, its side of the algorithm, and its releases.
 
-    def __init__(self, shard: Shard, plan: Plan, shared: Any) -> None:
+    `run` names the run where several parties must mean the same one: masks of two runs never cancel.
+    """
+
+    def __init__(self, shard: Shard, plan: Plan, shared: Any, run: str = "") -> None:
         self.name = shard.name
         self.columns = shard.columns
         self.block = make_block(shard.features)
@@ -33,7 +36,9 @@ class Party:
         self.side = self._make_side(plan, shared)
         self._start: Vector | None = None
         self._names = plan.asked_parties
-        self._masks = Masks(self.name, self._names) if plan.secure else None
+        self._private, self._run = plan.private is not None, run
+        self._masks = self._new_masks() if plan.secure else None
+        self._heard = b""  # fingerprint of all that was broadcast, which masks are bound to
 
     def _make_side(self, plan: Plan, shared: Any) -> PartySide:
         algorithm, private = plan.algorithm, plan.private
@@ -42,6 +47,10 @@ class Party:
         assert private is not None
         self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
         return algorithm.party(plan.problem, self.block, private.settings, self.releaser)
+
+    def _new_masks(self) -> Masks:
+        """Fresh keys; what is beyond the range of the masks is an error, or in a private run held to it."""
+        return Masks(self.name, self._names, f"{RUN} {self._run}", hold=self._private)
 
     def start_from(self, coef: Vector) -> None:
         """Begin the next run from these coefficients instead of zero."""
@@ -59,6 +68,8 @@ class Party:
         """What the answer to a message holds, before masks: for `release`, and for the party's own disk."""
         if message.kind in ("keys", "agree"):
             return self._exchange_keys(message)
+        if self._masks is not None:
+            self._heard = heard(self._heard, message)
         inbox = cast("Arrays", dict(message.arrays))
         if self.releaser is not None:
             self.releaser.begin(message)
@@ -83,24 +94,32 @@ class Party:
 
     def release(self, message: Message, arrays: Mapping[str, Vector | Words]) -> Message:
         """Whatever leaves a party passes here, goes under masks where the run has them, and out by the one door."""
-        for name, array in arrays.items():
-            if not np.all(np.isfinite(array)):
-                raise RunError(
-                    f"party {self.name!r}: {name} of round {message.round} is not finite: "
-                    "scale the party's columns to moderate size (say, standard deviation 1)"
-                )
+        arrays = {name: self._finite(message.round, name, array) for name, array in arrays.items()}
         if self._masks is not None and message.kind in MASKED_KINDS:
-            arrays = self._masks.hide(message.round, arrays)
+            arrays = self._masks.hide(message.round, arrays, seen=heard(self._heard, message))
         return door.leave(self.name, message.round, arrays, message.kind)
+
+    def _finite(self, round_: int, name: str, array: Vector | Words) -> Vector | Words:
+        """Numbers that may leave; of a private run no answer is refused, as that would be seen: 0 takes their place."""
+        if np.all(np.isfinite(array)):
+            return array
+        if self._private:
+            return np.where(np.isfinite(array), array, 0.0)
+        raise RunError(
+            f"party {self.name!r}: {name} of round {round_} is not finite: "
+            "scale the party's columns to moderate size (say, standard deviation 1)"
+        )
 
     def state(self) -> Arrays:
         """Arrays from which `restore` goes on."""
-        return {**self.side.state(), **({} if self.releaser is None else self.releaser.state())}
+        told = {HEARD: np.frombuffer(self._heard, np.uint8).astype(np.float64)} if self._heard else {}
+        return {**self.side.state(), **({} if self.releaser is None else self.releaser.state()), **told}
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`, with new keys: a round that is played again must not meet the masks of the first time."""
         if self._masks is not None:
-            self._masks = Masks(self.name, self._names)
+            self._masks = self._new_masks()
+            self._heard = state[HEARD].astype(np.uint8).tobytes() if HEARD in state else b""
         if self.releaser is not None:
             self.releaser.restore(state)
         self.side.restore(state)

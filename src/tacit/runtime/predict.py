@@ -15,7 +15,7 @@ from scipy.special import expit
 from tacit.algorithms.rows import RowClip
 from tacit.data.encode.encoder import Encoder
 from tacit.data.encode.saved import from_record
-from tacit.data.load import PartySpec, PredictionData
+from tacit.data.load import PartySpec, PredictionData, load_prediction_data
 from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.problem.losses import LOSSES
@@ -52,6 +52,8 @@ class SavedModel:
         How each party's columns become the model's; None where they are the same.
     names : tuple of str
         All parties of the job, those too whose part was not read.
+    row_ids : tuple of str
+        Where the rows were split: the id columns of the parties, any of which may name new rows.
     """
 
     loss: str
@@ -64,6 +66,7 @@ class SavedModel:
     not_covered: tuple[str, ...] = ()
     encoders: tuple[Encoder | None, ...] = ()
     names: tuple[str, ...] = ()
+    row_ids: tuple[str, ...] = ()
 
     @property
     def specs(self) -> tuple[PartySpec, ...]:
@@ -87,6 +90,11 @@ class Predictions:
     score: Vector
     prediction: list[Any]
     probability: Vector | None
+
+
+def load_rows(model: SavedModel, paths: Sequence[str | Path]) -> PredictionData:
+    """Read files of rows to predict: one for each party of the model, or one where the rows were split."""
+    return load_prediction_data(model.specs, paths, model.encoders, model.row_ids)
 
 
 def predict(model: SavedModel, data: PredictionData) -> Predictions:
@@ -147,6 +155,7 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         not_covered=_not_covered(run / CERTIFICATE),
         encoders=tuple(encoder for _, _, encoder in pairs),
         names=names,
+        row_ids=_texts(file, record, "ids") if whole and record.get("ids") else (),
     )
 
 
@@ -169,7 +178,7 @@ Part = tuple[PartyModel, str | None, Encoder | None]
 
 
 def _consensus(file: Path, record: dict[str, Any]) -> Part:
-    """The model of whole rows: one file is enough to predict, and it needs no ids."""
+    """The model of whole rows: one file is enough to predict."""
     columns, coef = _coefficients(file, record)
     model = PartyModel(ROWS, columns, coef, 0.0, _clip(file, record.get("clip"), len(columns)))
     return model, None, _encoder(file, record, columns)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from tacit.data.terminal import raw
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.loop import Observer
 from tacit.types import TraceRow
@@ -21,7 +23,7 @@ def progress(plan: Plan | GraphPlan, *, visible: bool) -> Iterator[Observer | No
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
-    console = Console(stderr=True)
+    console = Console(file=raw(sys.stderr))
     if not console.is_terminal:
         yield None
         return

@@ -13,6 +13,7 @@ from tacit.algorithms.make_block import make_block
 from tacit.algorithms.memory.lean import WindowView
 from tacit.errors import InputError, RunError
 from tacit.plan import Plan
+from tacit.plan.private import UNMEASURED
 from tacit.privacy.certificate import Certificate
 from tacit.runtime.coordinator import Coordinator
 from tacit.runtime.engines.in_process import InProcess
@@ -131,11 +132,14 @@ class Run:
         return planned if planned.versions else replace(planned, versions=versions())
 
     def _outlook(self) -> tuple[str, ...]:
-        """What the run itself can tell about its use, after what the sizes said."""
+        """What the run itself can tell about its use, before what the sizes said; functions of what was released."""
         if self.plan.private is None:
             return ()
-        told = getattr(self.coordinator.side, "outlook", "")
-        return (told, *self.plan.private.outlook) if told else self.plan.private.outlook
+        told, planned = getattr(self.coordinator.side, "outlook", ""), self.plan.private.outlook
+        remarks = getattr(self.coordinator.side, "remarks", ())
+        if not told:
+            return (*remarks, *planned)
+        return (told, *remarks, *(line for line in planned if not line.startswith(UNMEASURED)))
 
     def _models(self) -> tuple[PartyModel, ...]:
         """Every party's part, in the order of the plan."""

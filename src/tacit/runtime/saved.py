@@ -46,9 +46,14 @@ def write_model(
         "classes": list(classes),
         "parties": [party.name for party in parties],
         **(_consensus(result) if isinstance(result, GraphResult) else _sum(result)),
-        **({"schema": schemas.get(parties[0].name)} if on_graph else {}),
+        **({"schema": schemas.get(parties[0].name), "ids": _named(ids)} if on_graph else {}),
     }
     write_json(folder / f"{JOINT}.json", joint)
+
+
+def _named(ids: Mapping[str, str | None]) -> list[str]:
+    """The id columns that the parties of a job name, each once."""
+    return list(dict.fromkeys(name for name in ids.values() if name is not None))
 
 
 def party_record(party: PartyModel, id_: str | None) -> dict[str, Any]:

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms.base import Algorithm
-from tacit.data.folds import Splits
+from tacit.data.folds import Splits, deal_folds
 from tacit.errors import InputError, RunError
+from tacit.job import SearchSpec
 from tacit.plan import Plan
-from tacit.problem.alphas import check_has_alpha, check_rule, choose, edge_remark, mean_losses
+from tacit.problem.alphas import alpha_grid, check_has_alpha, check_rule, choose, edge_remark, mean_losses
+from tacit.runtime.labels import Labels
 from tacit.runtime.model import joint_scores
 from tacit.runtime.result import Run, RunResult
 from tacit.types import Shard, Vector
@@ -161,6 +163,16 @@ def search_alpha(
         seconds=time.perf_counter() - clock,
         rule=rule,
     )
+
+
+def search_job(
+    plan: Plan, shards: Sequence[Shard], labels: Labels, spec: SearchSpec, watch: Watch | None = None
+) -> Found:
+    """The search that a job asks for: the same alphas and folds for every plan of the same rows and seed."""
+    kinds = labels.values if labels.classes else None
+    splits = deal_folds(spec.folds, plan.problem.rows, plan.problem.seed, kinds, name="search.folds")
+    alphas = alpha_grid(spec.alphas, plan.problem.total)
+    return search_alpha(plan, shards, labels.values, alphas, splits, spec.rule, watch)
 
 
 def check_not_private(privacy: object) -> None:

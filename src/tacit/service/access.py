@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
+
 from tacit.data.wording import one_line, show
 from tacit.errors import InputError
 from tacit.runtime.files import show_path
@@ -110,12 +113,21 @@ class Door:
         """How it is reached."""
         return "http" if self.cert is None else "https"
 
-    @property
-    def everybody(self) -> str | None:
-        """The one name of all callers where there are no tokens: they share one budget."""
+    def caller(self, token: str | None, certificate: str | None) -> str | None:
+        """The name of a caller: that of its token, else that in its certificate; None for nobody who may come in."""
         if self.tokens is not None:
-            return None
-        return UNKNOWN if self.ca is None else BY_CERTIFICATE
+            return self.tokens.caller(token)
+        return UNKNOWN if self.ca is None else certificate
+
+
+def caller_of(certificate: x509.Certificate) -> str:
+    """The name of whoever shows this certificate: its subject, so that it stays when the certificate is renewed.
+
+    An authority that gives one subject to two callers makes them one caller. A certificate without a subject is known
+    by its fingerprint.
+    """
+    subject = certificate.subject.rfc4514_string() or certificate.fingerprint(SHA256()).hex()
+    return f"{BY_CERTIFICATE} {subject}"
 
 
 def is_loopback(host: str) -> bool:

@@ -36,13 +36,13 @@ class Rules:
     most_ids : int
         Ids in one request.
     sessions, seconds : int, float
-        Sessions at a time, and how long one lasts.
+        Sessions of one caller at a time, and how long one lasts.
     """
 
     least: int
     per_day: int = 1000
     most_ids: int = 1000
-    sessions: int = 64
+    sessions: int = 16
     seconds: float = 900.0
 
     def __post_init__(self) -> None:
@@ -106,8 +106,8 @@ class Answerer:
             signature = self.identity.sign(statement(name, self.own.party, roster, masks.public_bytes))
             return Session(caller, roster, masks, signature, ends)
 
-        session = self._sessions.open(name, make)
-        if session.caller != caller or session.roster != roster:
+        session = self._sessions.open(name, caller, make)
+        if session.roster != roster:
             raise RefusedError(409, "a session of this name is open with other parties: take a fresh name")
         key, signature = to_text(session.masks.public_bytes), to_text(session.signature)
         return SessionKey(party=self.own.party, key=key, signature=signature)

@@ -56,9 +56,8 @@ IN_JSON: dict[int | str, dict[str, Any]] = {  # for the one path whose answers a
 def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> str:
     """The name of the caller; refused without one."""
     door: Door = request.app.state.door
-    caller = door.everybody
-    if door.tokens is not None:
-        caller = door.tokens.caller(None if given is None else given.credentials)
+    shown = getattr(request.state, "certificate", None)
+    caller = door.caller(None if given is None else given.credentials, shown)
     if caller is None:
         raise RefusedError(401, "no token, or a wrong one: send Authorization: Bearer TOKEN")
     request.state.caller = caller
@@ -123,7 +122,7 @@ def make_app(answerer: Answerer, door: Door) -> FastAPI:
     app.include_router(router)
     app.add_exception_handler(RefusedError, _refused)
     app.add_exception_handler(RequestValidationError, _not_as_described)
-    app.add_middleware(Guard, metrics=app.state.metrics)
+    app.add_middleware(Guard, metrics=app.state.metrics, door=door)
     return app
 
 

@@ -194,7 +194,7 @@ class _Meeting:
 
 
 def _plain(answer: Scores, count: int) -> Vector:
-    if answer.scores is None or len(answer.scores) != count or not np.all(np.isfinite(answer.scores)):
+    if answer.scores is None or len(answer.scores) != count or not np.all(np.abs(answer.scores) <= SHARE.bound):
         raise RunError(f"{answer.party} did not answer with {plural(count, 'score')}")
     return np.array(answer.scores)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from tacit.errors import InputError, RunError
 from tacit.service.access import is_loopback
 
 Reply_ = TypeVar("Reply_", bound=BaseModel)
+MOST_BYTES = 2**22  # of an answer: 10,000 scores take a tenth of it
 AWAY = (502, 503, 504)  # a party behind a proxy that is away, or has too many connections
 
 
@@ -42,10 +44,10 @@ class Line:
             raise InputError(f"{show(url)} is no address of {show(name)}: give http://HOST:PORT or https://HOST:PORT")
         if parts.scheme == "http" and not is_loopback(parts.hostname):
             raise InputError(f"{show(url)} would send ids and token in the clear: use https://")
-        self.name, self.url = name, url.rstrip("/")
+        self.name, self.url, self._seconds = name, url.rstrip("/"), seconds
         self._client = httpx.Client(
             base_url=self.url,
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            headers={"Accept-Encoding": "identity"} | ({} if token is None else {"Authorization": f"Bearer {token}"}),
             verify=tls if tls is not None else True,
             timeout=httpx.Timeout(seconds, connect=min(5.0, seconds)),
             trust_env=False,
@@ -65,7 +67,7 @@ class Line:
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None, kind: type[Reply_], tries: int) -> Reply_:
         try:
-            response = self._client.request(method, path, json=body)
+            response = self._whole(method, path, body)
         except httpx.TransportError as error:
             if tries > 1:
                 return self._call(method, path, body, kind, tries - 1)
@@ -80,6 +82,22 @@ class Line:
             return kind.model_validate_json(response.content)
         except ValidationError as error:
             raise RunError(f"{self.name} sent what is no {kind.__name__}: is it this service?") from error
+
+    def _whole(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+        """The answer, read as far as an answer can be long, in a bounded time."""
+        until, parts, size = time.monotonic() + self._seconds, list[bytes](), 0
+        with self._client.stream(method, path, json=body) as response:
+            for part in response.iter_raw():  # as it comes: what was packed could unpack to any size
+                parts.append(part)
+                size += len(part)
+                if size > MOST_BYTES or time.monotonic() > until:
+                    raise RunError(f"{self.name} sent more than an answer can be, or too slowly: is it this service?")
+            return httpx.Response(response.status_code, headers=_plain(response.headers), content=b"".join(parts))
+
+
+def _plain(headers: httpx.Headers) -> httpx.Headers:
+    """Without what would make the content be unpacked."""
+    return httpx.Headers([(name, value) for name, value in headers.items() if name != "content-encoding"])
 
 
 def _reason(response: httpx.Response) -> str:

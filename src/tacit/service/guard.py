@@ -6,13 +6,21 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter as Tally
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tacit.service.access import Door
+from tacit.service.connections import Connection
+
 LOG = logging.getLogger("tacit.service")
 MOST_BYTES, BODY_SECONDS = 2**22, 10.0
+SEND_SECONDS = 30.0  # for a caller that does not read its answer
+AT_ONCE = 16  # requests of one caller that arrive or are answered at the same time
 
 
 class Metrics:
@@ -34,10 +42,13 @@ class Guard:
     ----------
     app : ASGIApp
     metrics : Metrics
+    door : Door
+        Who may come in: of anybody else no body is read, and no caller takes up more than its share.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
+    def __init__(self, app: ASGIApp, metrics: Metrics, door: Door) -> None:
+        self._app, self._metrics, self._door = app, metrics, door
+        self._running = Tally[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
@@ -50,16 +61,38 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-            await send(message)
+            async with asyncio.timeout(SEND_SECONDS):
+                await send(message)
 
         try:
-            await self._pass_on(scope, receive, note)
+            await self._share(scope, receive, note)
         except Exception as error:  # a mistake of ours: its kind goes to the log, for its words may hold data
             LOG.error(json.dumps({"failed": type(error).__name__}))
             if not status:
                 await _refuse(note, 500, "the service failed")
         finally:
             self._count(scope, status, time.perf_counter() - start)
+
+    async def _share(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on where its caller does not have too many under way."""
+        caller = self._caller(scope)
+        if caller is None:  # who is refused or gets what is open to all: nothing of the body is needed
+            with _busy(scope):
+                await self._app(scope, _nothing, send)
+        elif self._running[caller] >= AT_ONCE:
+            await _refuse(send, 429, f"{AT_ONCE} requests of yours are under way: wait for an answer", b"1")
+        else:
+            self._running[caller] += 1
+            try:
+                await self._pass_on(scope, receive, send)
+            finally:
+                self._running[caller] -= 1
+
+    def _caller(self, scope: Scope) -> str | None:
+        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        scheme, _, token = given.partition(" ")
+        shown = (scope.get("state") or {}).get("certificate")
+        return self._door.caller(token.strip() if scheme.lower() == "bearer" else None, shown)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -76,7 +109,8 @@ class Guard:
         async def replay() -> Message:
             return left.pop() if left else await receive()
 
-        await self._app(scope, replay, send)
+        with _busy(scope):
+            await self._app(scope, replay, send)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         path = getattr(scope.get("route"), "path", "other")
@@ -88,6 +122,24 @@ class Guard:
         line = {"time": round(time.time(), 3), "path": path, "status": status, "seconds": round(seconds, 6)}
         line |= {key: state[key] for key in ("caller", "ids", "unknown") if key in state}  # ids: how many
         LOG.info(json.dumps(line))
+
+
+@contextmanager
+def _busy(scope: Scope) -> Iterator[None]:
+    """The connection of this request is not closed for the sake of others meanwhile."""
+    connection: Connection | None = (scope.get("state") or {}).get("connection")
+    if connection is None:  # not over a socket
+        yield
+        return
+    connection.begin()
+    try:
+        yield
+    finally:
+        connection.end()
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 async def _whole(receive: Receive) -> bytes | None:
@@ -106,9 +158,10 @@ async def _whole(receive: Receive) -> bytes | None:
             return b"".join(parts)
 
 
-async def _refuse(send: Send, status: int, text: str) -> None:
+async def _refuse(send: Send, status: int, text: str, wait: bytes | None = None) -> None:
     body = json.dumps({"detail": text}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [] if wait is None else [(b"retry-after", wait)]
     headers.append((b"connection", b"close"))  # the rest of the request is not read
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,4 +1,4 @@
-"""Listening: a socket, TLS where it is asked for, and the server's own limits."""
+"""Listening: a socket, TLS where it is asked for, and the server's own limits on connections and time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
@@ -14,21 +15,29 @@ from fastapi import FastAPI
 from tacit.data.wording import one_line
 from tacit.errors import InputError, RunError
 from tacit.service.access import Door
+from tacit.service.connections import Connections, Listener
 from tacit.service.guard import LOG
+from tacit.service.protocol import Protocol
 
-CONNECTIONS, BACKLOG, IDLE_SECONDS, LAST_SECONDS = 64, 128, 30, 5
+BACKLOG, IDLE_SECONDS, LAST_SECONDS, SWEEP_SECONDS = 128, 30, 5, 5
 
 
 def serve(app: FastAPI, door: Door, ready: Callable[[str], None]) -> None:
     """Answer until stopped; `ready` is told the address once the socket listens."""
-    listening = _listen(door)
+    connections = Connections()
+    listening = _listen(door, connections)
     host, port = listening.getsockname()[:2]
     config = uvicorn.Config(
         app,
+        loop="asyncio",  # it accepts by way of the socket, which counts
+        http=partial(Protocol, connections=connections),  # type: ignore[arg-type]
+        ws="none",
+        proxy_headers=False,  # who calls is who is connected, whatever a header says
         log_config=None,
         access_log=False,  # the guard writes its own lines
         server_header=False,
-        limit_concurrency=CONNECTIONS,
+        callback_notify=connections.sweep,
+        timeout_notify=SWEEP_SECONDS,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=LAST_SECONDS,
         ssl_certfile=door.cert,
@@ -45,11 +54,12 @@ def serve(app: FastAPI, door: Door, ready: Callable[[str], None]) -> None:
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def _listen(door: Door) -> socket.socket:
+def _listen(door: Door, connections: Connections) -> Listener:
     try:
         family, kind, _, _, address = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)[0]
         # Named as TCP, or asyncio would not switch off Nagle's delay: 40 ms for each answer.
-        listening = socket.socket(family, kind, socket.IPPROTO_TCP)
+        listening = Listener(family, kind, socket.IPPROTO_TCP)
+        listening.connections = connections
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(BACKLOG)

@@ -1,4 +1,4 @@
-"""Sessions: the keys that some parties agree on for a while, in memory alone, few and for a limited time."""
+"""Sessions: the keys that some parties agree on, in memory alone, few of each caller, for a while."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sessions:
     Parameters
     ----------
     most : int
-        So many at a time.
+        So many of one caller at a time: one that has used up its own locks nobody else out.
     seconds : float
         So long each.
     now : callable
@@ -45,17 +45,21 @@ class Sessions:
         self._held: dict[str, Session] = {}
         self._lock = threading.Lock()
 
-    def open(self, name: str, make: Callable[[float], Session]) -> Session:
-        """The session of this name; a new one where there is none."""
+    def open(self, name: str, caller: str, make: Callable[[float], Session]) -> Session:
+        """The caller's session of this name; a new one where there is none."""
         with self._lock:
             now = self._now()
             self._held = {key: held for key, held in self._held.items() if held.ends > now}
             if name not in self._held:
-                if len(self._held) >= self._most:
-                    wait = int(min(held.ends for held in self._held.values()) - now) + 1
-                    raise RefusedError(429, f"{self._most} sessions are open, as many as there may be: wait", wait)
+                own = [held.ends for held in self._held.values() if held.caller == caller]
+                if len(own) >= self._most:
+                    wait = int(min(own) - now) + 1
+                    raise RefusedError(429, f"{self._most} sessions of yours are open, as many as there may be", wait)
                 self._held[name] = make(now + self._seconds)
-            return self._held[name]
+            held = self._held[name]
+        if held.caller != caller:
+            raise RefusedError(409, "a session of this name is open: take a fresh name")
+        return held
 
     def get(self, name: str, caller: str) -> Session:
         """The caller's session of this name."""

@@ -89,7 +89,9 @@ class Place:
 
 @dataclass(frozen=True)
 class NodeProgress:
-    """What a node knows of the run after a round, from its own state and its neighbours' messages.
+    """What a node tells of the run after a round, from its own state and its neighbours' messages.
+
+    That of a private method holds public numbers alone: see `private_progress`.
 
     Attributes
     ----------
@@ -108,6 +110,11 @@ class NodeProgress:
     rho: float = 0.0
     done: bool = False
     note: str = ""
+
+
+def private_progress(rho: float) -> NodeProgress:
+    """All that a node of a private method tells of a round: a number of the plan, and nothing of its solves."""
+    return NodeProgress(primal=math.nan, dual=math.nan, rho=rho)
 
 
 @dataclass(frozen=True)

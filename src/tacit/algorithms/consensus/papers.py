@@ -12,7 +12,9 @@
 | f_p, v_p | model, released | the minimiser; what neighbours see of it. All begin at 0 |
 | lambda_p | multiplier | made from released models alone |
 
-Rows are scaled down to a public norm. Every solve must reach a gradient norm fixed in the plan: the proofs count it.
+Rows are scaled down to a public norm, and what neighbours send to a public reach. Then every solve ends within a
+distance of the minimiser that is fixed in the plan, whatever the rows and the messages are (certain.py): the proofs
+count it, and no round stops because of its rows.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ import numpy as np
 
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
-from tacit.algorithms.consensus.base import NodeData, NodeProgress, Place, split_model
+from tacit.algorithms.consensus.base import NodeData, Place, private_progress, split_model
+from tacit.algorithms.consensus.certain import descend, steps_for, within
 from tacit.algorithms.consensus.local import WIDE, LocalProblem, Solved
 from tacit.algorithms.rows import RowClip
-from tacit.errors import UnsolvedError
 from tacit.types import Arrays, Vector
 
 MODEL, NOISE, LABELS = "model", "noise", "labels"
@@ -43,7 +45,13 @@ class NodeNumbers:
     weight, ridge, penalty : float
         C, rho and eta.
     tolerance : float
-        Largest gradient norm that a solve may leave.
+        Largest gradient norm that a solve may leave; over the curvature, its distance from the minimiser.
+    reach : float
+        Largest norm of a model that enters a round: longer ones are scaled down.
+    farthest : float
+        Bound on the norm of every minimiser, for which rounding is counted.
+    push, bend : float
+        Bounds on the gradient of the node's losses, and on their curvature: C L b and C c1 b^2.
     extra : tuple of float
         phi of each round; empty where there is none.
     """
@@ -52,6 +60,10 @@ class NodeNumbers:
     ridge: float
     penalty: float
     tolerance: float
+    reach: float
+    farthest: float
+    push: float
+    bend: float
     extra: tuple[float, ...] = ()
 
 
@@ -95,7 +107,7 @@ class PaperNode:
         self.size = place.columns + int(problem.fit_intercept)
         self.model, self.released = np.zeros(self.size), np.zeros(self.size)
         self.multiplier = np.zeros(self.size)
-        self.progress = NodeProgress(rho=self.numbers.penalty)
+        self.progress = private_progress(self.numbers.penalty)  # the same in every round
         self.loss = problem.loss
         self.local = self._make_local()
 
@@ -122,26 +134,52 @@ class PaperNode:
         return LocalProblem(self.data, self.loss, scale, self.numbers.ridge, self.problem.fit_intercept)
 
     def _take_in(self, inbox: Mapping[str, Arrays]) -> Vector:
-        """Sum of the neighbours' released models; the multiplier follows them."""
-        others = np.sum([arrays[MODEL] for arrays in inbox.values()], axis=0) if inbox else np.zeros(self.size)
-        apart = self.degree * self.released - others if inbox else np.zeros(self.size)
-        self.multiplier = self.multiplier + 0.5 * self.numbers.penalty * apart
+        """Sum of the neighbours' released models, each within reach; the multiplier follows them."""
+        if not inbox:
+            return np.zeros(self.size)
+        others = np.sum([self._near(arrays[MODEL]) for arrays in inbox.values()], axis=0)
+        apart = self.degree * self._near(self.released) - others
+        held = 0.5 * self._modulus(0.0) * self.numbers.reach
+        self.multiplier = within(self.multiplier + 0.5 * self.numbers.penalty * apart, held)
         return np.asarray(others)
 
+    def _near(self, model: Vector) -> Vector:
+        """A model scaled down to the public reach, where it is further out."""
+        return within(model, self.numbers.reach)
+
+    def _modulus(self, extra: float) -> float:
+        """Least curvature of a round's objective."""
+        ridge = 0.0 if self.problem.fit_intercept else self.numbers.ridge
+        return ridge + 2 * self.numbers.penalty * self.degree + extra
+
     def _minimise(self, round_: int, own: Vector, others: Vector, noise: Vector | float = 0.0) -> None:
-        """Set the model to the minimiser; refuse one that is too far from it for the proof."""
+        """Set the model to the minimiser, or to a point as near to it as the proof counts on; this never fails."""
         eta, extra = self.numbers.penalty, self.numbers.extra
-        pull = 2 * eta * self.degree + (extra[round_ - 1] if extra else 0.0)
-        linear = 2 * self.multiplier + noise - eta * (self.degree * own + others)
+        more = extra[round_ - 1] if extra else 0.0
+        pull = 2 * eta * self.degree + more
+        linear = 2 * self.multiplier + noise - eta * (self.degree * self._near(own) + others)
         self.local = self._make_local()  # nothing kept: a round that is repeated after a crash ends in the same bits
-        found = self.local.solve(linear, pull, np.zeros(self.size), 0.05 * self.numbers.tolerance, self.model)
-        self.model, left = self._polish(found, linear, pull)
-        if not left <= 0.5 * self.numbers.tolerance:  # the other half is left to rounding
-            raise UnsolvedError(
-                f"node {self.place.name!r}: round {round_} was solved to a gradient norm of {left:.3g}, "
-                f"and its proof needs {0.5 * self.numbers.tolerance:.3g}: raise alpha or rho"
-            )
-        self.progress = NodeProgress(dual=left, rho=eta)
+        found = self._newton(linear, pull)
+        self.model = self._descend(linear, pull, self._modulus(more)) if found is None else found
+
+    def _newton(self, linear: Vector, pull: float) -> Vector | None:
+        """The minimiser by Newton steps, if its gradient norm shows that it is one; None otherwise."""
+        aim = 0.05 * self.numbers.tolerance
+        try:
+            with np.errstate(all="ignore"):
+                found = self.local.solve(linear, pull, np.zeros(self.size), aim, self.model)
+                point, left = self._polish(found, linear, pull)
+        except (ArithmeticError, ValueError):  # a singular matrix among them
+            return None
+        sure = left <= 0.5 * self.numbers.tolerance  # the other half is left to rounding
+        return point if sure and np.linalg.norm(point) <= self.numbers.farthest else None
+
+    def _descend(self, linear: Vector, pull: float, modulus: float) -> Vector:
+        """The minimiser by steps along the gradient, from that of everything but the rows."""
+        numbers, whole = self.numbers, self.local.ridge + pull
+        steepest = (numbers.bend + numbers.ridge + pull) * (1 + 1e-9)
+        steps = steps_for(modulus, steepest, 2 * numbers.push, numbers.tolerance)
+        return descend(lambda w: self.local.gradient(w) + linear + pull * w, -linear / whole, steepest, steps)
 
     def _polish(self, found: Solved, linear: Vector, pull: float) -> tuple[Vector, float]:
         """Newton steps by the gradient alone: near a minimiser, values of the objective no longer tell points apart."""

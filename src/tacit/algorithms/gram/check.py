@@ -18,12 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tacit.algorithms.gram.settings import LEAST_SPREAD, RADIUS, FitSettings
 from tacit.types import Vector
 
 TARGET_SD = 0.005  # the clip is widened as long as the noise of the mean stays below this
 CLIPS = (0.5, 2.0)  # least and largest clip of one row's change
 OVERLAP, OVERLAP_SD = 0.4, 0.2  # of the most that several parties' scores can share, as seen on real data
 SURE = 2.5  # standard deviations from zero before anything is said
+SURE_TRACE = 5e-4  # noise of the trace over the rows, up to which the radius tells how long the rows are
 
 
 @dataclass(frozen=True)
@@ -50,17 +52,16 @@ class Gain:
         return "worth it" if self.change < 0 else "not worth it"
 
     def sentence(self, holder: str) -> str:
-        """For people."""
+        """For people: an estimate, told as one."""
         joint, either = self.alone + self.change, SURE * self.sd
+        said = f"estimated from noisy sums, log loss on new rows: {holder} alone {self.alone:.4f}"
         if either >= self.alone and self.verdict == "cannot be told":
-            return f"log loss on new rows: {holder} alone {self.alone:.4f}; the joint model's is lost in noise"
-        said = (
-            f"log loss on new rows: {holder} alone {self.alone:.4f}, joint private model {joint:.4f} +/- {either:.4f}"
-        )
+            return f"{said}; that of the joint private model is lost in noise, so whether it helps cannot be told"
+        said = f"{said}, joint private model {joint:.4f} +/- {either:.4f}"
         if self.verdict == "not worth it":
             return f"{said}: NOT worth it at this epsilon: {holder} alone is better"
         if self.verdict == "cannot be told":
-            return f"{said}: the difference cannot be told from noise; more rows or a larger epsilon would tell"
+            return f"{said}: the difference cannot be told from noise; more rows or a larger epsilon may tell"
         return f"{said}: worth it"
 
 
@@ -109,3 +110,21 @@ def estimate(alone: Vector, moved: Vector, parties: list[Checked], *, excess: fl
     variance = sum(party.sd**2 for party in parties) + (OVERLAP_SD * overlap) ** 2
     variance += (float(exact.var()) + excess * sum(party.spread for party in parties)) / rows
     return Gain(float(alone.mean()), change, math.sqrt(variance))
+
+
+# --- row_norm ----------------------------------------------------------------------------------------
+
+
+def is_short(radius: float, settings: FitSettings, rows: int) -> bool:
+    """Whether the released radius is the least that a fit takes, and the noise was too small to make it so."""
+    least = RADIUS * math.sqrt(LEAST_SPREAD) * settings.row_norm
+    return radius <= least * (1 + 1e-9) and settings.trace_sd <= SURE_TRACE * rows
+
+
+def large_norm(name: str, row_norm: float) -> str:
+    """For people."""
+    return (
+        f"row_norm = {row_norm:g} is more than 4 times as long as rows of {name} typically are around their mean, as "
+        "its released radius tells: the noise is made for rows of that length; a smaller row_norm would need less "
+        "(every run costs its own epsilon)"
+    )

@@ -23,18 +23,20 @@ from tacit.algorithms.block import Block
 from tacit.algorithms.gram.settings import (
     BEND_AT,
     CONSTANT,
+    LEAST_SPREAD,
     NOISE_FACTOR,
     PRIOR,
     RADIUS,
     FitSettings,
 )
 from tacit.algorithms.gram.targets import Target
+from tacit.algorithms.linear import eigen
 from tacit.algorithms.rows import ClippedRows, RowClip
 from tacit.types import Vector
 
 SIDE_PRIOR = 4.0  # variance of a side coefficient
 LEAST_WEIGHT = 1e-9  # mean weight of a row: scores that leave nothing to learn must not make anything overflow
-LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
+LARGEST = 1e30  # of a coefficient in units of the rows: far beyond what noise can make of it
 MEAN, TRACE, GRAM, GRADIENT, CHECK = "mean", "trace", "gram", "gradient", "check"
 
 
@@ -94,9 +96,14 @@ def private_fit(
         slopes = target.slope(rows.predict(x[: rows.d] / unit) + moved)
         gradient = release.add(GRADIENT, np.concatenate([rows.correlate(slopes) / unit, _sums(side, slopes)]))
         scale = target.relative_curvature(moved, spread) if k else 1.0
-        x = x - settings.decay / (k + settings.decay) * metric.newton(gradient, x, scale)
+        x = _bounded(x - settings.decay / (k + settings.decay) * metric.newton(gradient, x, scale))
         spread = metric.spread(x) / total
     return PrivateFit(clip, x[: rows.d] / unit, x[rows.d :], spread, metric.freedom)
+
+
+def _bounded(x: Vector) -> Vector:
+    """What was computed from releases, so that scores of rows stay finite numbers whatever the rows are."""
+    return np.clip(np.where(np.isnan(x), 0.0, x), -LARGEST, LARGEST)
 
 
 def _sums(side: Vector, slopes: Vector) -> Vector:
@@ -132,9 +139,9 @@ class _Metric:
     """The noisy Gram matrix, and that of the side columns, in their eigenvectors."""
 
     def __init__(self, gram: Vector, target: Target, settings: FitSettings, total: float) -> None:
-        values, vectors = np.linalg.eigh(gram)
+        values, vectors = eigen(gram)
         side = side_columns(target.offset, bent=settings.bent)
-        own_values, own_vectors = np.linalg.eigh((side * target.weight[:, None]).T @ side)
+        own_values, own_vectors = eigen((side * target.weight[:, None]).T @ side)
         self.d, self.settings = gram.shape[0], settings
         floor = settings.gram_sd * math.sqrt(self.d)
         self.values = np.concatenate([np.maximum(values, floor), np.maximum(own_values, 1e-3 * total)])

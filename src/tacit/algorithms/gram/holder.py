@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from tacit.algorithms.alone import OwnFit, fit_alone, out_of_fold
-from tacit.algorithms.base import Algorithm, Problem, Progress, Release
+from tacit.algorithms.base import Algorithm, Problem, Progress, Release, private_progress
 from tacit.algorithms.block import Block
-from tacit.algorithms.gram.check import Checked, Gain, estimate
+from tacit.algorithms.gram.check import Checked, Gain, estimate, is_short, large_norm
 from tacit.algorithms.gram.fit import CHECK, PrivateFit, private_fit, side_columns
 from tacit.algorithms.gram.party import BITS, fit_from_arrays, fit_to_arrays, flip_of, part_of
 from tacit.algorithms.gram.refit import loss_beside
 from tacit.algorithms.gram.settings import BEND_AT, CONSTANT, FOLDS, GramSettings
 from tacit.algorithms.gram.targets import Half, label_weight, levels_of
-from tacit.errors import RunError
+from tacit.algorithms.rows import RowClip
+from tacit.errors import RunError, TacitError
 from tacit.types import Arrays, Vector
 
 LABELS, SYMBOLS = "labels", "symbols"
@@ -116,12 +117,12 @@ class GramHolder:
         if not self.fits:
             for name, arrays in answers.items():
                 self.fits[name] = self._taken(name, arrays)
-            return Progress(objective=math.nan, done=self.settings.refit is None and not self.settings.checks)
+            return private_progress(done=self.settings.refit is None and not self.settings.checks)
         if self.settings.refit is not None:
             self._refit({name: arrays[BITS] for name, arrays in answers.items()})
         else:
             self.gain = self._gain({name: float(arrays[CHECK][0]) for name, arrays in answers.items()})
-        return Progress(objective=math.nan, done=True)
+        return private_progress(done=True)
 
     def _side(self) -> Vector:
         return np.asarray(sum(fit.side for fit in self.fits.values()))
@@ -150,6 +151,18 @@ class GramHolder:
     def outlook(self) -> str:
         """Whether it was worth it, where the run could tell; empty otherwise."""
         return "" if self.gain is None else self.gain.sentence(self.settings.holder)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """On a row_norm that is far above the rows, as the released radius tells."""
+        fits = [(name, fit, self.settings.fits[name]) for name, fit in self.fits.items()]
+        if isinstance(self.own, PrivateFit) and self.settings.own is not None:
+            fits.insert(0, (self.settings.holder, self.own, self.settings.own))
+        return tuple(
+            large_norm(name, settings.row_norm)
+            for name, fit, settings in fits
+            if is_short(fit.clip.radius, settings, self.problem.rows)
+        )
 
     def _taken(self, name: str, arrays: Arrays) -> PrivateFit:
         try:
@@ -199,17 +212,45 @@ class GramHolder:
         """Each party's part of the model: coef, offset, clip, bend."""
         scale = self.settings.damping * self.scale
         parts = {name: part_of(fit, scale) for name, fit in self.fits.items()}
+        own: dict[str, Any]
         if self.settings.own_exact:  # it stays with the label holder, and so do predictions
-            exact = fit_alone(self.problem, self.block, self.labels, self.methods)
-            own: dict[str, Any] = {"coef": exact.coef, "offset": -exact.intercept}
-        elif isinstance(self.own, PrivateFit):
-            own = part_of(self.own, 1.0)
+            own = self._exact_part()
         else:
-            assert self.own is not None
-            own = {"coef": self.own.coef, "offset": -self.own.intercept}
+            own = self._own_part()
         if self._bent and not self.refitted and self.settings.response is None:
             own["bend"] = sum(float(fit.side[1]) for fit in self.fits.values()) / BEND_AT
         return {**parts, self.settings.holder: own}
+
+    def _exact_part(self) -> dict[str, Any]:
+        """The label holder's own exact fit to its true labels; nobody else sees it.
+
+        Where its rows are protected too they are clipped as in its private fit: what the others add was fitted beside
+        scores of clipped rows, and one long row must not bend the fit. Where even so it cannot be made, the part that
+        others' answers were made with takes its place: a run that stopped here would tell of the rows.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                return self._exact_fit()
+        except (TacitError, ArithmeticError, ValueError):
+            part, own = self._own_part(), self.own
+            constant = CONSTANT * float(own.side[0]) if isinstance(own, PrivateFit) else 0.0
+            return {**part, "offset": part["offset"] - constant}
+
+    def _exact_fit(self) -> dict[str, Any]:
+        if not isinstance(self.own, PrivateFit):
+            exact = fit_alone(self.problem, self.block, self.labels, self.methods)
+            return {"coef": exact.coef, "offset": -exact.intercept}
+        clip = _sparse_clip(self.own.clip) if self.block.is_sparse else self.own.clip
+        exact = fit_alone(self.problem, Block(clip.apply(self.block).matrix()), self.labels, self.methods)
+        centred = 0.0 if clip.centre is None else float(clip.centre @ exact.coef)
+        return {"coef": exact.coef, "offset": centred - exact.intercept, "clip": clip}
+
+    def _own_part(self) -> dict[str, Any]:
+        """The own part of the model that others' answers were made with."""
+        assert self.own is not None
+        if isinstance(self.own, PrivateFit):
+            return part_of(self.own, 1.0)
+        return {"coef": self.own.coef, "offset": -self.own.intercept}
 
     def closing(self) -> Arrays:
         """Nothing more is sent."""
@@ -243,6 +284,12 @@ class GramHolder:
         self.scale, self.refitted = float(state["numbers"][0]), bool(state["numbers"][1])
         alone, change, sd = (float(value) for value in state["numbers"][2:])
         self.gain = None if math.isnan(alone) else Gain(alone, change, sd)
+
+
+def _sparse_clip(clip: RowClip) -> RowClip:
+    """A clip without a centre, under which sparse rows stay sparse; rows that the given one keeps whole stay whole."""
+    assert clip.centre is not None
+    return RowClip(min(clip.norm, float(np.linalg.norm(clip.centre)) + clip.radius))
 
 
 def _under(prefix: str, state: Arrays) -> Arrays:

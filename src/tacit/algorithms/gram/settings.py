@@ -20,6 +20,7 @@ PRIOR = 1.0  # variance of a coefficient, for rows of norm about 1
 BEND_AT = 4.0  # the label holder's score enters as clip(score, -4, 4) / 4
 CONSTANT = 0.3  # the constant column beside rows whose derivative may have both signs
 RADIUS = 1.25  # centred rows are clipped at this many times their root mean square norm
+LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
 NOISE_FACTOR = 2.0  # on the variance of the gradient noise in the ridge: decreasing steps do not average perfectly
 FOLDS = 5
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tacit.algorithms.base import Problem, Progress
+from tacit.algorithms.base import Problem, Progress, private_progress
 from tacit.algorithms.constant import best_constant, constant_loss
 from tacit.algorithms.published.settings import PublishedSettings
 from tacit.algorithms.sharing.coordinator import DIVERGED, GROWING_ROUNDS
@@ -40,13 +40,7 @@ class PublishedCoordinator:
         self.y = self.y + self.rho * (self.s - self.z)
         size = max(_size(self.z), _size(self.s), 1e-15)
         primal, dual = _size(self.s - self.z) / size, self.rho * _size(self.z - old) / max(_size(self.y), 1e-15)
-        return Progress(
-            objective=math.nan,  # the penalty of the noisy coefficients stays with the parties
-            primal=primal,
-            dual=dual,
-            rho=self.rho / self.problem.total,
-            note=self._divergence(max(primal, dual)),
-        )
+        return private_progress(rho=self.rho / self.problem.total, note=self._divergence(max(primal, dual)))
 
     def _divergence(self, residual: float) -> str:
         """Why a diverging run must stop; the loss of round 1, whose shares are noise alone, is not divergence."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import optimize
 
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
+from tacit.algorithms.linear import eigen
 from tacit.algorithms.published.settings import NOISY, PublishedSettings
 from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
 from tacit.types import Arrays, Vector
 
+LARGEST = 1e100  # of a number that arrives
 RANK_CUTOFF = 1e-12  # eigenvalues of D'D below this part of the largest are rounding, and treated as zero
 
 
@@ -23,7 +25,7 @@ class PublishedParty:
         self.clip = RowClip(settings.row_norm)
         self.rows = self.clip.apply(block)
         self.ridge = problem.alpha * problem.total * problem.regularizer.l2 / settings.rho
-        values, vectors = linalg.eigh(self.rows.gram(np.ones(block.n)), check_finite=False)
+        values, vectors = eigen(self.rows.gram(np.ones(block.n)))
         kept = values > RANK_CUTOFF * max(float(values[-1]), 0.0)
         self.values, self.vectors = values[kept], vectors[:, kept]  # D'D = vectors diag(values) vectors'
         self.coef: Vector = np.zeros(block.d)
@@ -35,8 +37,9 @@ class PublishedParty:
 
     def step(self, round_: int, inbox: Arrays) -> Arrays:
         """Answer (s - z, y) with the share of the new noisy coefficients."""
-        others = inbox["residual"] - self.rows.predict(self.coef)
-        self.exact = self._solve(-self.rows.correlate(others + inbox["dual"] / self.settings.rho))
+        residual, dual = (_bounded(inbox[name]) for name in ("residual", "dual"))
+        others = residual - self.rows.predict(self.coef)
+        self.exact = self._solve(-self.rows.correlate(others + dual / self.settings.rho))
         self.coef = self._noisy(self.exact)
         return {"share": self.rows.predict(self.coef)}
 
@@ -54,8 +57,11 @@ class PublishedParty:
         def excess(shift: float) -> float:
             return 1 / radius - 1 / float(np.linalg.norm(at(shift)))
 
-        shift = float(optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=500))
-        inside = min(1.0, radius / float(np.linalg.norm(at(shift))))
+        try:
+            shift = float(optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=500))
+        except (ArithmeticError, ValueError, RuntimeError):  # rounding turned a sign
+            shift = top
+        inside = min(1.0, radius / max(float(np.linalg.norm(at(shift))), 1e-300))
         return np.asarray(self.vectors @ (inside * at(shift)))
 
     def _noisy(self, x: Vector) -> Vector:
@@ -75,3 +81,8 @@ class PublishedParty:
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
         self.coef, self.exact = state["coef"], state["exact"]
+
+
+def _bounded(numbers: Vector) -> Vector:
+    """Numbers with which nothing overflows: 0 for what is none, and none beyond 1e100."""
+    return np.clip(np.where(np.isnan(numbers), 0.0, numbers), -LARGEST, LARGEST)

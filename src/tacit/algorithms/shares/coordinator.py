@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from tacit.algorithms.base import Problem, Progress
+from tacit.algorithms.base import Problem, Progress, private_progress
 from tacit.algorithms.constant import best_constant
 from tacit.algorithms.shares.settings import SharesSettings
 from tacit.algorithms.shares.surrogate import Surrogate
@@ -52,13 +50,7 @@ class SharesCoordinator:
         scores = self.sum + self.base_intercept
         self.a = scores / self.copies
         self.w = self.copies * (self._u + self.a)
-        return Progress(objective=self._objective(scores), rho=self.rho / self.problem.total)
-
-    def _objective(self, scores: Vector) -> float:
-        """Loss of the released sum; it says nothing about the model where noise is larger than the shares."""
-        if self.surrogate is not None:
-            return math.nan
-        return self.problem.loss.total(scores, self.labels) / self.problem.total
+        return private_progress(rho=self.rho / self.problem.total)
 
     def closing(self) -> Arrays:
         """One more q, for the fits that stay with the parties, and the intercept beside them."""

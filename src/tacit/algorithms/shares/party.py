@@ -9,11 +9,10 @@ from tacit.algorithms.block import Block
 from tacit.algorithms.rows import RowClip
 from tacit.algorithms.shares.settings import (
     LEAST_RIDGE,
-    ROUNDING_SLACK,
+    MOST_RIDGE,
     SHARE,
-    SOLVE_SLACK,
     SharesSettings,
-    share_rounding,
+    certifiable,
 )
 from tacit.algorithms.shares.solver import BallRidge
 from tacit.errors import RunError
@@ -25,7 +24,7 @@ class SharesParty:
 
     def __init__(self, problem: Problem, block: Block, settings: SharesSettings, release: Release) -> None:
         self.problem, self.settings, self.release = problem, settings, release
-        if share_rounding(block.n, block.d) > ROUNDING_SLACK:
+        if not certifiable(block.n, block.d):
             raise RunError(
                 f"{block.n} rows of {block.d} columns are too many for mechanism='shares': rounding is not bounded"
             )
@@ -45,11 +44,6 @@ class SharesParty:
         past = 0.0 if self.settings.steps else self.released  # a past that masks hide must not enter
         target = np.clip(past - inbox["q"], -bound, bound)
         solution = self.solver.solve(target, ridge, bound)
-        if not solution.distance <= SOLVE_SLACK * bound:
-            raise RunError(
-                f"round {round_}: the share is certified to {solution.distance / bound:.2g} of its bound only, "
-                f"{SOLVE_SLACK:g} is needed: raise alpha, or use mechanism='gram'"
-            )
         self.released = self.release.add(SHARE, solution.share)
         self.trained = self.trained + solution.x if self.settings.steps else solution.x
         self.coef = self.trained / self.settings.row_norm
@@ -58,7 +52,8 @@ class SharesParty:
     def finish(self, inbox: Arrays) -> None:
         """Solve once more for the model that stays here: own exact share, no ball, no clipping."""
         target = self.solver.predict(self.trained) - inbox["q"]
-        self.coef = self.solver.solve(target, self._ridge(inbox)).x / self.settings.row_norm
+        found = self.solver.solve(target, self._ridge(inbox)).x / self.settings.row_norm
+        self.coef = found if np.isfinite(found).all() else self.coef
 
     def _ridge(self, inbox: Arrays) -> float:
         """The penalty in units of the row norm; what arrives is checked, since the bound holds for finite vectors."""
@@ -66,7 +61,8 @@ class SharesParty:
         if not 0 < rho < np.inf or q.shape != self.released.shape or not np.all(np.isfinite(q)):
             raise RunError("the broadcast to a party is not one finite number for each row: the run cannot go on")
         wanted = self.problem.alpha * self.problem.regularizer.l2 * self.problem.total / rho
-        return max(wanted / self.settings.row_norm**2, LEAST_RIDGE * self.released.size)
+        rows = self.released.size
+        return min(max(wanted / self.settings.row_norm**2, LEAST_RIDGE * rows), MOST_RIDGE * rows)
 
     def state(self) -> Arrays:
         """Everything needed to go on after a restart, except what the data give again."""

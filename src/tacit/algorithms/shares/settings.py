@@ -10,7 +10,7 @@ from tacit.algorithms.block import ROWS_AT_ONCE
 SHARE = "share"  # the one name under which a party releases
 SOLVE_SLACK = 1e-4  # certified distance of a computed share from the exact one, in units of b
 ROUNDING_SLACK = 1e-6  # what rounding may add to that, in units of b
-LEAST_RIDGE = 1e-6  # of the number of rows: below it rounding could not be certified
+LEAST_RIDGE, MOST_RIDGE = 1e-6, 1e6  # of the number of rows: beyond these rounding could not be certified
 UNIT = 2.0**-53
 
 
@@ -45,6 +45,13 @@ def exact_sensitivity(neighbours: str, bound: float) -> float:
 def sensitivity(neighbours: str, bound: float) -> float:
     """The same for shares as they are computed: certified solves and rounding included (theorem 3)."""
     return exact_sensitivity(neighbours, bound) + 2.0 * (SOLVE_SLACK + ROUNDING_SLACK) * bound
+
+
+def certifiable(rows: int, columns: int) -> bool:
+    """Whether what rounding hides takes at most half of the slack, for every ridge that is taken (shares.md, 3)."""
+    least, most = LEAST_RIDGE * rows, (MOST_RIDGE + 1) * rows
+    worst = max(slope_rounding(rows, columns, ridge) / math.sqrt(ridge) for ridge in (least, most))
+    return share_rounding(rows, columns) <= ROUNDING_SLACK and worst <= SOLVE_SLACK / 2
 
 
 def share_rounding(rows: int, columns: int) -> float:

@@ -14,14 +14,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import optimize
 
 from tacit.algorithms.block import Block
+from tacit.algorithms.linear import eigen
 from tacit.algorithms.rows import ClippedRows
-from tacit.algorithms.shares.settings import slope_rounding
+from tacit.algorithms.shares.settings import SOLVE_SLACK, slope_rounding
 from tacit.types import Vector
 
 MOST_STEPS = 500
+REFINEMENTS = 4
+EDGE = 1e-12  # of the radius: a point nearer to the edge of the ball is moved there
+LOOK = 50  # steps after which it is seen whether they were enough
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class BallRidge:
         self.is_dual = rows.d > rows.n
         self.gram = _outer(rows) if self.is_dual else rows.gram(np.ones(rows.n))
         self.gram /= self.unit**2
-        self.values, self.vectors = linalg.eigh(self.gram, check_finite=False)
+        self.values, self.vectors = eigen(self.gram)
         self.values = np.maximum(self.values, 0.0)
 
     def predict(self, x: Vector) -> Vector:
@@ -61,7 +65,11 @@ class BallRidge:
         return self.rows.correlate(v) / self.unit
 
     def solve(self, v: Vector, ridge: float, radius: float = math.inf) -> BallSolution:
-        """The minimiser, its share and its certificate; without a radius nothing is certified."""
+        """The minimiser, its share and its certificate; without a radius nothing is certified.
+
+        A solution that is not certified at first is refined, and then found by other means: nothing is refused here,
+        since that it was would tell of the rows.
+        """
         c = None if self.is_dual else self.correlate(v)
         rotated = self.vectors.T @ (v if c is None else c)
         shift = self._multiplier(rotated, ridge, radius)
@@ -70,13 +78,64 @@ class BallRidge:
         size = float(np.linalg.norm(x))
         if shift > 0 or size > radius:
             x *= radius / size
-        share = self.predict(x)
         if math.isinf(radius):
-            return BallSolution(x, share, math.inf)
+            return BallSolution(x, self.predict(x), math.inf)
+        for _ in range(REFINEMENTS):
+            found, slope = self._judge(x, v, c, ridge, shift, radius)
+            if found.distance <= SOLVE_SLACK * radius:
+                return found
+            x = self._inside(x - self._inverse(slope, ridge + shift), radius)
+            shift = self._best_multiplier(x, v, c, ridge, radius)
+        return self._descend(v, c, ridge, radius)
+
+    def _judge(
+        self, x: Vector, v: Vector, c: Vector | None, ridge: float, shift: float, radius: float
+    ) -> tuple[BallSolution, Vector]:
+        """A point with its certificate, and the slope that this was made from; the shift is 0 or x has the radius."""
+        share = self.predict(x)
         slope = self.correlate(share - v) if c is None else self.gram @ x - c
         slope += (ridge + shift) * x
         rounding = slope_rounding(self.rows.n, self.rows.d, ridge + shift) * radius
-        return BallSolution(x, share, (float(np.linalg.norm(slope)) + rounding) / math.sqrt(ridge + shift))
+        distance = (float(np.linalg.norm(slope)) + rounding) / math.sqrt(ridge + shift)
+        return BallSolution(x, share, distance), slope
+
+    def _inside(self, x: Vector, radius: float) -> Vector:
+        """The nearest point of the ball, on its edge where it is that near to it; zero for what is no vector."""
+        size = float(np.linalg.norm(x))
+        if not math.isfinite(size):
+            return np.zeros(x.size)
+        return x if size < radius * (1 - EDGE) else np.asarray(x * (radius / size))
+
+    def _inverse(self, slope: Vector, ridge: float) -> Vector:
+        """(D'D + ridge)^-1 slope."""
+        if not self.is_dual:
+            return np.asarray(self.vectors @ ((self.vectors.T @ slope) / (self.values + ridge)))
+        inner = self.vectors @ ((self.vectors.T @ self.predict(slope)) / (self.values + ridge))
+        return np.asarray((slope - self.correlate(inner)) / ridge)
+
+    def _best_multiplier(self, x: Vector, v: Vector, c: Vector | None, ridge: float, radius: float) -> float:
+        """The multiplier that leaves the shortest slope at x; 0 where x is inside the ball."""
+        size = float(x @ x)
+        if size < (radius * (1 - 0.5 * EDGE)) ** 2:
+            return 0.0
+        slope = (self.correlate(self.predict(x) - v) if c is None else self.gram @ x - c) + ridge * x
+        return max(0.0, -float(x @ slope) / size)
+
+    def _descend(self, v: Vector, c: Vector | None, ridge: float, radius: float) -> BallSolution:
+        """By accelerated steps along the slope, back to the ball: as many as end near enough from anywhere."""
+        rows, top = self.rows.n, (ridge + self.rows.n) * (1 + 1e-9)
+        root = math.sqrt(top / ridge)
+        keep, steps = (root - 1) / (root + 1), math.ceil(root * math.log(4 * max(rows, 1) / SOLVE_SLACK**2)) + 1
+        x = before = np.zeros(self.rows.d)
+        for step in range(steps):
+            ahead = x + keep * (x - before)
+            slope = (self.correlate(self.predict(ahead) - v) if c is None else self.gram @ ahead - c) + ridge * ahead
+            before, x = x, self._inside(ahead - slope / top, radius)
+            if step % LOOK == LOOK - 1:
+                found, _ = self._judge(x, v, c, ridge, self._best_multiplier(x, v, c, ridge, radius), radius)
+                if found.distance <= SOLVE_SLACK * radius:
+                    return found
+        return self._judge(x, v, c, ridge, self._best_multiplier(x, v, c, ridge, radius), radius)[0]
 
     def _multiplier(self, rotated: Vector, ridge: float, radius: float) -> float:
         """The root of ||x(s)|| = radius, or 0 where x(0) is within it."""
@@ -93,7 +152,10 @@ class BallRidge:
             # the reciprocal of the norm is nearly linear in the shift, so the root is found in a few steps
             return 1 / radius - 1 / size(shift)
 
-        found = optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=MOST_STEPS)
+        try:
+            found = optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=MOST_STEPS)
+        except (ArithmeticError, ValueError, RuntimeError):  # rounding turned a sign: what follows judges and refines
+            return top
         return float(found)
 
 

@@ -1,7 +1,9 @@
 """Masks on a star: the nodes around the middle hide what they send there, and the middle can read the sum alone.
 
-The middle adds its own value itself, so it needs no masks. Keys are drawn anew whenever a run begins or goes on, pass
-through the middle, and are never saved; `tacit.privacy.aggregation` says what is assumed of whom.
+The middle adds its own value itself, so it needs no masks. Those of the others are bound to all that the middle has
+sent to them: where it sent different things to different nodes, the masks do not cancel. Keys are drawn anew whenever a
+run begins or goes on, pass through the middle, and are never saved; `tacit.privacy.aggregation` says what is assumed of
+whom.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ RUN = "star of the sample split"  # part of every mask
 class StarMasks:
     """One node's part."""
 
-    def __init__(self, name: str, graph: Graph) -> None:
-        self.name, self.middle = name, graph.names[graph.centre]
+    def __init__(self, name: str, graph: Graph, run: str = "") -> None:
+        self.name, self.middle, self.run = name, graph.names[graph.centre], run
         self.leaves = tuple(one for one in graph.names if one != self.middle)
-        self._masks = Masks(name, self.leaves, RUN)
+        self.renew()
 
     @property
     def is_middle(self) -> bool:
@@ -42,7 +44,7 @@ class StarMasks:
 
     def renew(self) -> None:
         """Draw a new key: masks of rounds that were played never come back."""
-        self._masks = Masks(self.name, self.leaves, RUN)
+        self._masks = Masks(self.name, self.leaves, f"{RUN} {self.run}", hold=True)
 
     @property
     def key(self) -> Words:
@@ -53,11 +55,11 @@ class StarMasks:
         """Agree on secrets with the others, given everybody's public key in the order of the graph."""
         self._masks.agree(keys)
 
-    def hide(self, round_: int, arrays: Arrays) -> dict[str, Vector | Words]:
-        """What is sent to the middle, with its part of a sum under masks."""
+    def hide(self, round_: int, arrays: Arrays, seen: bytes = b"") -> dict[str, Vector | Words]:
+        """What is sent to the middle, with its part of a sum under masks that are bound to all that the middle sent."""
         hidden: dict[str, Vector | Words] = dict(arrays)
         if UP in arrays:
-            hidden.update(self._masks.hide(round_, {UP: arrays[UP]}))
+            hidden.update(self._masks.hide(round_, {UP: arrays[UP]}, seen=seen))
         return hidden
 
     def open(self, inbox: Mapping[str, Message]) -> dict[str, Message]:

@@ -12,7 +12,7 @@ from tacit.algorithms.consensus import Consensus, NodeData, NodeProgress, NodeSi
 from tacit.algorithms.consensus.base import objective_at
 from tacit.errors import RunError
 from tacit.plan.graph import GraphPlan
-from tacit.privacy.releases import Releaser
+from tacit.privacy.releases import Releaser, seen_of
 from tacit.runtime import door
 from tacit.runtime.graph.masks import StarMasks
 from tacit.types import Arrays, Message, Shard, Vector, Words
@@ -24,13 +24,13 @@ TO_ALL, TO_ONE = "to_all:", "to_one:"  # how what is on its way is named in a st
 class Node:
     """One node of a run: its rows, its side of the algorithm, and its releases."""
 
-    def __init__(self, shard: Shard, labels: Vector, weights: Vector | None, plan: GraphPlan) -> None:
+    def __init__(self, shard: Shard, labels: Vector, weights: Vector | None, plan: GraphPlan, run: str = "") -> None:
         self.name, self.columns, self.plan = shard.name, shard.columns, plan
         self.place, self.problem = plan.place(shard.name), plan.problem_of(shard.name)
         self.neighbours = self.place.neighbours
         self.data = NodeData(Block(shard.features), labels, weights)
         self.releaser: Releaser | None = None
-        self.masks = StarMasks(self.name, plan.graph) if plan.private is not None and plan.private.masked else None
+        self.masks = StarMasks(self.name, plan.graph, run) if plan.private is not None and plan.private.masked else None
         self.sent = Sent({})
         self.outbox: Outbox = {}
         self.side = self._make_side()
@@ -53,8 +53,12 @@ class Node:
             self.releaser.begin_round(round_, inbox)
         sent = self.side.step(round_, seen)
         self.sent = sent if isinstance(sent, Sent) else Sent(sent)
-        self.outbox = self._release(round_, self.sent)
+        self.outbox = self._release(round_, self.sent, self._seen())
         return self.outbox
+
+    def _seen(self) -> bytes:
+        """Fingerprint of all that neighbours sent: around the middle of a star, of all that the middle sent."""
+        return b"" if self.releaser is None else self.releaser.seen
 
     def finish(self, round_: int, inbox: Mapping[str, Message]) -> None:
         """Take in the messages of the last round."""
@@ -74,27 +78,33 @@ class Node:
                     f"got one from {message.sender!r} of round {message.round}"
                 )
 
-    def _release(self, round_: int, sent: Sent) -> Outbox:
+    def _release(self, round_: int, sent: Sent, seen: bytes) -> Outbox:
         """The one door: whatever leaves a node passes here."""
         strangers = set(sent.to_one) - set(self.neighbours)
         if strangers:
             raise RunError(f"node {self.name!r}: {sorted(strangers)[0]!r} is no neighbour, so nothing is sent to it")
-        for arrays in (sent.to_all, *sent.to_one.values()):
-            for name, array in arrays.items():
-                if not np.all(np.isfinite(array)):
-                    raise RunError(
-                        f"node {self.name!r}: {name} of round {round_} is not finite: "
-                        "scale the columns to moderate size (say, standard deviation 1)"
-                    )
-        common = door.leave(self.name, round_, sent.to_all)
+        to_all = self._finite(round_, sent.to_all)
+        common = door.leave(self.name, round_, to_all)
         own = {
-            name: door.leave(self.name, round_, self._hide(round_, sent.to_all | arrays))
+            name: door.leave(self.name, round_, self._hide(round_, to_all | self._finite(round_, arrays), seen))
             for name, arrays in sent.to_one.items()
         }
         return {name: own.get(name, common) for name in self.neighbours}
 
-    def _hide(self, round_: int, arrays: Arrays) -> Mapping[str, Vector | Words]:
-        return arrays if self.masks is None else self.masks.hide(round_, arrays)
+    def _finite(self, round_: int, arrays: Arrays) -> Arrays:
+        """Numbers that may leave; of a private run nothing is refused, as that would be seen: 0 takes their place."""
+        if self.plan.private is not None:
+            return {name: np.where(np.isfinite(array), array, 0.0) for name, array in arrays.items()}
+        for name, array in arrays.items():
+            if not np.all(np.isfinite(array)):
+                raise RunError(
+                    f"node {self.name!r}: {name} of round {round_} is not finite: "
+                    "scale the columns to moderate size (say, standard deviation 1)"
+                )
+        return arrays
+
+    def _hide(self, round_: int, arrays: Arrays, seen: bytes) -> Mapping[str, Vector | Words]:
+        return arrays if self.masks is None else self.masks.hide(round_, arrays, seen)
 
     def objective(self, coef: Vector, intercept: float) -> float:
         """The node's part of the objective of some model: for who watches a simulation, never sent."""
@@ -131,11 +141,11 @@ class Node:
             self.releaser.restore(state)
         self.side.restore({key: array for key, array in state.items() if not key.startswith((TO_ALL, TO_ONE))})
         self.sent = self._sent_of(state)
-        self.outbox = self._release(round_, self.sent) if round_ else {}
+        self.outbox = self._release(round_, self.sent, self._seen()) if round_ else {}
 
     def outbox_of(self, state: Arrays, round_: int) -> Outbox:
         """What was on its way after the round of a `state`: the same, under the masks in force."""
-        return self._release(round_, self._sent_of(state))
+        return self._release(round_, self._sent_of(state), seen_of(state))
 
     def _sent_of(self, state: Arrays) -> Sent:
         to_one: dict[str, Arrays] = {}

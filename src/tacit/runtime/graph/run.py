@@ -18,6 +18,7 @@ from tacit.runtime.graph.masks import agree_on_masks
 from tacit.runtime.graph.node import Node
 from tacit.runtime.loop import LoopState, Observer, spent_of
 from tacit.runtime.model import PartyModel
+from tacit.runtime.private_trace import check_private
 from tacit.runtime.result import QUIET
 from tacit.runtime.threads import fitting_threads
 from tacit.runtime.versions import versions
@@ -38,7 +39,8 @@ class GraphResult:
     trace : Trace
         What who watches the whole simulation may compute. In a deployment no node knows it, and no decision of a node
         depends on it: `objective` is that of the mean model, `primal` the largest distance of a node from the mean,
-        relative to its norm, `dual` the largest residual at a node.
+        relative to its norm, `dual` the largest residual at a node. That of a private run holds what
+        `tacit.runtime.private_trace` allows: of these `primal` alone, which then compares released models.
     certificate : Certificate
     converged : bool
     note : str
@@ -132,21 +134,20 @@ class GraphRun:
                     f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
                     "(say, standard deviation 1) or raise alpha"
                 )
-        state.trace.append(
-            TraceRow(
-                round=state.rounds,
-                objective=objective,
-                gap=math.inf,
-                primal=self.disagreement(),
-                dual=max(one.dual for one in told),
-                rho=told[0].rho,
-                stationarity=math.nan,
-                seconds=state.seconds,
-                bytes_down=0,
-                bytes_up=carried,
-                epsilon=self.spent,
-            )
+        row = TraceRow(
+            round=state.rounds,
+            objective=objective,
+            gap=math.inf,
+            primal=self.disagreement() if self.plan.models_are_released else math.nan,
+            dual=max(one.dual for one in told),
+            rho=told[0].rho,
+            stationarity=math.nan,
+            seconds=state.seconds,
+            bytes_down=0,
+            bytes_up=carried,
+            epsilon=self.spent,
         )
+        state.trace.append(row if self.plan.private is None else check_private(row))
 
     def consensus(self) -> tuple[Vector, float]:
         """Mean of the nodes' models."""

@@ -25,18 +25,26 @@ import numpy as np
 
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
-from tacit.algorithms.consensus.base import NodeData, NodeProgress, Place, Sent
+from tacit.algorithms.consensus.base import NodeData, Place, Sent, private_progress
+from tacit.algorithms.consensus.certain import descend, steps_for, within
 from tacit.algorithms.consensus.gaussian.centre import Centre, centre_from, own_sums
 from tacit.algorithms.consensus.gaussian.rows import CentredRows, UnitRows
-from tacit.algorithms.consensus.gaussian.settings import ALONG, CONSTANT, LONGEST_STEP, GaussianSettings
+from tacit.algorithms.consensus.gaussian.settings import (
+    ALONG,
+    CONSTANT,
+    LARGEST_ROW,
+    LONGEST_STEP,
+    GaussianSettings,
+    farthest,
+)
 from tacit.algorithms.consensus.local import LocalProblem
 from tacit.algorithms.consensus.tree import TreeSum
-from tacit.errors import UnsolvedError
 from tacit.types import Arrays, Vector
 
 CENTRE, MODEL, GRADIENT = "centre", "model", "gradient"
 MOST_SOLVES = 5
 AIM = 0.5  # of the tolerance: what a solve aims at, so that the check after it holds
+LARGEST = 1e100  # of a number in a sum that arrives: nothing that is computed from it overflows
 
 
 class GaussianNode:
@@ -56,7 +64,7 @@ class GaussianNode:
         self.own, self.shift = np.zeros(size), np.zeros(size)  # v and g
         self.local: LocalProblem | None = None
         self._set_centre(Centre(np.zeros(settings.columns)))
-        self.progress = NodeProgress(rho=settings.pull)
+        self.progress = private_progress(settings.pull)  # the same in every round
 
     # --- the model ---------------------------------------------------------------------------------------
 
@@ -121,7 +129,8 @@ class GaussianNode:
         return self._released_part()
 
     def _take(self, total: Vector) -> None:
-        """The sum over all nodes."""
+        """The sum over all nodes, as it arrived: of numbers, and of no larger ones than all that follows can bear."""
+        total = np.clip(np.where(np.isnan(total), 0.0, total), -LARGEST, LARGEST)
         if self.done == 0:
             self._set_centre(centre_from(total, self.settings))
         else:
@@ -129,7 +138,6 @@ class GaussianNode:
             first = self.settings.rounds // 2
             if self.done > first:
                 self.mean_z = self.mean_z + (self.z - self.mean_z) / (self.done - first)
-            self.progress = NodeProgress(float(np.linalg.norm(self.own - self.z)), 0.0, self.settings.pull)
         self.done += 1
 
     def _released_part(self) -> Vector:
@@ -140,7 +148,7 @@ class GaussianNode:
 
     def _within_reach(self, v: Vector) -> Vector:
         """Scaled down to the public bound behind the rounding errors; a model never comes near it."""
-        return np.asarray(v * (self.settings.reach / max(self.settings.reach, float(np.linalg.norm(v)))))
+        return within(v, self.settings.reach)
 
     # --- going on later ----------------------------------------------------------------------------------
 
@@ -171,19 +179,36 @@ class ExactNode(GaussianNode):
         self.shift = self.shift + self.own - self.z
 
     def _solve(self, centre: Vector) -> Vector:
-        """The minimiser to the public tolerance, judged by a gradient that is computed anew."""
+        """The minimiser to the public tolerance, judged by a gradient that is computed anew; this never fails."""
+        try:
+            with np.errstate(all="ignore"):
+                found = self._newton(centre)
+        except (ArithmeticError, ValueError):  # a singular matrix among them
+            found = None
+        return self._descend(centre) if found is None else found
+
+    def _newton(self, centre: Vector) -> Vector | None:
+        """By Newton steps; None where their gradient norm does not show that it is the minimiser."""
         local, zero, given = self._problem(), np.zeros(centre.size), self.settings
         point = centre
         for _ in range(MOST_SOLVES):
             local.curvature = None  # of another round: nothing of it may be needed to go on later
             point = local.solve(zero, given.pull, centre, AIM * given.tolerance, point).point
             left = float(np.linalg.norm(local.gradient(point) + given.pull * (point - centre)))
-            if left <= given.tolerance:
+            if left <= given.tolerance and np.linalg.norm(point) <= farthest(given, self.rows.n):
                 return point
-        raise UnsolvedError(
-            f"node {self.place.name!r}: its own problem could not be solved to a gradient norm of "
-            f"{given.tolerance:.2g}: scale the columns to moderate size, and see that row_norm fits them"
+        return None
+
+    def _descend(self, centre: Vector) -> Vector:
+        """By steps along the gradient, from the minimiser of everything but the rows."""
+        local, given = self._problem(), self.settings
+        push = given.scale * self.rows.n
+        steepest = (push * LARGEST_ROW * given.loss.curvature / given.slope + float(local.ridge.max()) + given.pull) * (
+            1 + 1e-9
         )
+        steps = steps_for(given.pull, steepest, 2 * push, given.tolerance)
+        start = given.pull * centre / (given.pull + local.ridge)
+        return descend(lambda w: local.gradient(w) + given.pull * (w - centre), start, steepest, steps)
 
 
 class GradientNode(GaussianNode):

@@ -34,6 +34,8 @@ LONGEST_STEP = 5.0  # in units of 1 over the largest curvature
 ALONG = 3.0  # steps more along the model, where the noise is that of one number and not of all columns
 WIDE = 1000  # columns from which the Gram matrix is left out
 TOLERANCE = 1e-4  # gradient norm that a local solve may leave, in units of n/N
+SOLVABLE = 4.0  # times the rounding of a gradient: what that norm is at least, so that every solve reaches it
+MOST_ROUNDING = 0.1  # of a row's own part in a sensitivity: a plan in which rounding may add more is refused
 UNIT = 2.0**-53
 LARGEST_ROW = 4.0  # bound on the norm of a centred row with its constant: 2 / sqrt(0.3) + 0.3
 
@@ -125,9 +127,14 @@ def sum_rounding(rows: int) -> float:
     return rounding(rows, ROWS_AT_ONCE)
 
 
+def farthest(settings: GaussianSettings, rows: int) -> float:
+    """Bound on the norm of the minimiser of a node's own problem, and of every point that is near enough to it."""
+    return settings.reach + (rows + 1.0) * settings.scale / settings.pull
+
+
 def gradient_rounding(settings: GaussianSettings, rows: int) -> float:
     """Bound on the norm of the rounding error of a sum of `rows` gradients of norm 1 at most (graph.md, section 7)."""
-    far = settings.reach + (rows + 1.0) * settings.scale / settings.pull if settings.form == "exact" else settings.reach
+    far = farthest(settings, rows) if settings.form == "exact" else settings.reach
     bent = settings.loss.curvature / settings.slope
     scores = 4.0 * (settings.columns + 32) * UNIT * LARGEST_ROW * far * bent
     return rows * (scores + 32.0 * UNIT) + sum_rounding(rows)
@@ -135,7 +142,7 @@ def gradient_rounding(settings: GaussianSettings, rows: int) -> float:
 
 def solve_rounding(settings: GaussianSettings, rows: int) -> float:
     """Bound on the norm of the rounding error of the gradient of a node's own problem."""
-    far = settings.reach + (rows + 1.0) * settings.scale / settings.pull
+    far = farthest(settings, rows)
     held = (settings.pull + settings.ridge / (settings.row_norm**2 * LEAST_SPREAD)) * 16.0 * UNIT * 2.0 * far
     return settings.scale * gradient_rounding(settings, rows) * (1 + 1e-9) + held
 

@@ -1,0 +1,256 @@
+"""The keys of the other members, as people at this organisation have confirmed them.
+
+A card that comes for the first time is only kept. Somebody compares its fingerprint with its owner by telephone and
+confirms it (`tacit federation members KIT --confirm NAME`). From then on another card of that name is refused, except
+the next generation that the confirmed keys vouch for. A revoked card never comes back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tacit.data.wording import show
+from tacit.errors import InputError
+from tacit.federation.identity import Card, Identity, as_fingerprint, locked, read_chain
+from tacit.federation.kit import PARTY, Kit, check_private
+from tacit.privacy.fields import as_list, as_record, as_text, check_names
+from tacit.runtime.files import read_json, write_json
+
+__all__ = ["Member", "Members", "introduce"]
+
+FILE = "members.json"
+WAITS = "waits.json"
+CONFIRMED, UNCONFIRMED, REVOKED, UNKNOWN = "confirmed", "not confirmed", "revoked", "not seen yet"
+STATES = (CONFIRMED, UNCONFIRMED, REVOKED, UNKNOWN)
+_FIELDS = ("card", "seen", "pinned", "note")
+
+
+@dataclass(frozen=True)
+class Member:
+    """What is known of one member.
+
+    Attributes
+    ----------
+    card : Card or None
+        The confirmed one.
+    seen : Card or None
+        One that came and is not confirmed.
+    pinned : str
+        A fingerprint that was confirmed before its card came; empty where none was.
+    note : str
+        What happened last, for people.
+    """
+
+    card: Card | None = None
+    seen: Card | None = None
+    pinned: str = ""
+    note: str = ""
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        cards = {
+            name: None if card is None else card.record() for name, card in (("card", self.card), ("seen", self.seen))
+        }
+        return {**cards, "pinned": self.pinned, "note": self.note}
+
+    @classmethod
+    def read(cls, value: object) -> Member:
+        """From plain values."""
+        record = as_record(value, "a member")
+        check_names(record, "a member", _FIELDS)
+        card, seen = (None if record[name] is None else Card.read(record[name]) for name in ("card", "seen"))
+        return cls(card, seen, as_text(record["pinned"], "pinned"), as_text(record["note"], "note"))
+
+
+@dataclass(frozen=True)
+class _Book:
+    members: dict[str, Member] = field(default_factory=dict)
+    revoked: tuple[str, ...] = ()
+
+
+class Members:
+    """The other members of a federation, as one organisation knows them.
+
+    Parameters
+    ----------
+    kit : Kit
+        The organisation's.
+    """
+
+    def __init__(self, kit: Kit) -> None:
+        self.kit, self.path = kit, kit.identity / FILE
+        self._kept: tuple[object, _Book] = (None, _Book())  # what was read last, and from which file
+
+    def names(self) -> list[str]:
+        """Everyone in the kit, and whoever was seen since; without the own name."""
+        known = dict.fromkeys((*self.kit.parties, *self._read().members))
+        return [name for name in known if name != self.kit.name]
+
+    def get(self, name: str) -> Member:
+        """What is known of a member."""
+        return self._read().members.get(name, Member())
+
+    def card(self, name: str) -> Card | None:
+        """The card with which a member may talk now: confirmed and not revoked."""
+        return self.get(name).card
+
+    def state(self, name: str) -> str:
+        """One of `STATES`."""
+        found = self._read()
+        member = found.members.get(name, Member())
+        if member.card is not None:
+            return CONFIRMED
+        if member.seen is not None:
+            return REVOKED if member.seen.fingerprint in found.revoked else UNCONFIRMED
+        return UNCONFIRMED if member.pinned else UNKNOWN
+
+    def unconfirmed(self) -> list[Card]:
+        """Cards that came and wait for somebody to compare them."""
+        found = self._read()
+        seen = [one.seen for one in found.members.values() if one.seen is not None and one.card is None]
+        return [card for card in seen if card.fingerprint not in found.revoked]
+
+    def meet(self, name: str, records: object) -> bool:
+        """Take the cards that a member shows; whether it is confirmed with them.
+
+        Raises
+        ------
+        InputError
+            Where they are none, are of somebody else, or differ from what was confirmed. Nothing that was confirmed
+            is changed then.
+        """
+        chain = read_chain(records)
+        card = chain[-1]
+        own = (self.kit.federation, self.kit.authority.fingerprint, name)
+        if any((one.federation, one.authority, one.name) != own for one in chain) or name == self.kit.name:
+            raise InputError(f"{show(name)} showed the card of somebody else")
+        known = self._read()
+        if known.members.get(name, Member()).card == card:  # as nearly always: nothing to write
+            return True
+        with locked(self.kit):
+            return self._meet(name, chain)
+
+    def _meet(self, name: str, chain: Sequence[Card]) -> bool:
+        book, card = self._read(), chain[-1]
+        member = book.members.get(name, Member())
+        confirm = f"tacit federation members {self.kit.path}"
+        if any(one.fingerprint in book.revoked for one in chain):
+            raise InputError(f"the key of {show(name)} was revoked here: see {confirm}")
+        trusted = member.card.fingerprint if member.card is not None else member.pinned
+        if not trusted:
+            if member.seen != card:
+                self._write(book, name, Member(seen=card, note=f"seen {_today()}"))
+            return False
+        if trusted not in [one.fingerprint for one in chain]:  # the chain is signed from card to card
+            if member.seen != card:
+                note = f"on {_today()} a key came that was never confirmed: {card.fingerprint}"
+                self._write(book, name, Member(member.card, card, member.pinned, note))
+            raise InputError(
+                f"{show(name)} shows another key than the confirmed one: call them; if it is theirs, "
+                f"{confirm} --revoke {name}, then --confirm {name}"
+            )
+        rotated = "" if trusted == card.fingerprint else f", rotated to generation {card.generation}"
+        note = member.note if member.card == card else f"confirmed{rotated} {_today()}"
+        self._write(book, name, Member(card, note=note))
+        return True
+
+    def confirm(self, name: str, fingerprint: str) -> str:
+        """Confirm the key with this fingerprint; its card may come later. Returns what was done, for people.
+
+        Raises
+        ------
+        InputError
+            Where another key is confirmed, this one was revoked, or the card that came has another fingerprint.
+        """
+        wanted = as_fingerprint(fingerprint)
+        with locked(self.kit):
+            book = self._read()
+            member = book.members.get(name, Member())
+            if name == self.kit.name:
+                raise InputError(f"{show(name)} is your own name: confirm the others")
+            if wanted in book.revoked:
+                raise InputError(f"the key {wanted} of {show(name)} was revoked here, and stays so")
+            if member.card is not None and member.card.fingerprint != wanted:
+                raise InputError(f"{show(name)} is confirmed with another key: revoke that one first")
+            if member.card is not None:
+                return "confirmed before"
+            if member.seen is not None and member.seen.fingerprint == wanted:
+                self._write(book, name, Member(member.seen, note=f"confirmed {_today()}"))
+                return "confirmed"
+            if member.seen is not None and member.seen.fingerprint not in book.revoked:
+                raise InputError(
+                    f"the key that came from {show(name)} has another fingerprint, {member.seen.fingerprint}: somebody "
+                    "may stand between you; do not go on"
+                )
+            self._write(book, name, Member(pinned=wanted, note=f"confirmed {_today()}, before its card came"))
+            return "confirmed; its card has not come yet"
+
+    def revoke(self, name: str) -> list[str]:
+        """Let no key of this member's in again that is known now; the fingerprints."""
+        with locked(self.kit):
+            book = self._read()
+            member = book.members.get(name, Member())
+            prints = [card.fingerprint for card in (member.card,) if card is not None]
+            prints += [member.pinned] if member.pinned else []
+            if not prints and member.seen is not None:
+                prints = [member.seen.fingerprint]
+            if not prints:
+                raise InputError(f"no key of {show(name)} is known here: nothing to revoke")
+            seen = member.seen if member.seen is not None else member.card
+            grown = _Book(book.members, tuple(dict.fromkeys((*book.revoked, *prints))))
+            self._write(grown, name, Member(seen=seen, note=f"revoked {_today()}: {', '.join(prints)}"))
+        return prints
+
+    def wait_for(self, name: str, waiting: bool) -> None:
+        """Take down whether a member has yet to confirm the own key, for people."""
+        path = self.kit.identity / WAITS
+        with locked(self.kit):
+            before = self.waited_for()
+            names = [*before, name] if waiting else [one for one in before if one != name]
+            if names != before and (not waiting or name not in before):
+                write_json(path, {"names": names}, secret=True)
+
+    def waited_for(self) -> list[str]:
+        """Members that have yet to confirm the own key, as far as they said so."""
+        path = self.kit.identity / WAITS
+        return [as_text(one, WAITS) for one in as_list(read_json(path)["names"], WAITS)] if path.exists() else []
+
+    def _read(self) -> _Book:
+        try:
+            at = self.path.stat()
+        except FileNotFoundError:
+            return _Book()
+        stamp = (at.st_ino, at.st_mtime_ns, at.st_size)  # it is always replaced, never changed
+        if self._kept[0] != stamp:
+            self._kept = (stamp, self._parsed())
+        return self._kept[1]
+
+    def _parsed(self) -> _Book:
+        check_private(self.path)
+        record = read_json(self.path)
+        check_names(record, FILE, ("members", "revoked"))
+        members = as_record(record["members"], "members")
+        revoked = tuple(as_text(one, "revoked") for one in as_list(record["revoked"], "revoked"))
+        return _Book({name: Member.read(value) for name, value in members.items()}, revoked)
+
+    def _write(self, book: _Book, name: str, member: Member) -> None:
+        members = {**book.members, name: member}
+        record = {"members": {key: value.record() for key, value in members.items()}, "revoked": list(book.revoked)}
+        write_json(self.path, record, secret=True)
+
+
+def introduce(kits: Sequence[Kit]) -> None:
+    """Confirm everybody's keys at everybody: for organisations that are all on this machine, as in a trial."""
+    parties = [kit for kit in kits if kit.role == PARTY]
+    prints = {kit.name: Identity.of(kit).card.fingerprint for kit in parties}
+    for kit in parties:
+        for name in prints:
+            if name != kit.name:
+                Members(kit).confirm(name, prints[name])
+
+
+def _today() -> str:
+    return time.strftime("%Y-%m-%d")
