@@ -261,5 +261,6 @@ def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
     return [
         f"{rows} rows for {columns} columns, and alpha = {alpha:g}: with fewer than {FEW_ROWS} rows for each column "
         f"and an alpha of at most {SMALL_ALPHA:g}, the joint model was worse than the label holder alone in 119 of 162 "
-        "trial runs on public data (by which the rule was chosen); choose alpha with [search], and add holdout = 0.2 under [job] to measure it"
+        "trial runs on public data (by which the rule was chosen); choose alpha with [search], "
+        "and add holdout = 0.2 under [job] to measure it"
     ]
