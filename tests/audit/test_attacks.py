@@ -12,7 +12,7 @@ from tacit import Privacy
 from tacit.audit import extraction, label_recovery, row_recovery
 from tacit.audit.named_attacks import named_attacks
 from tacit.audit.probes import Watched, watch
-from tacit.audit.result import AS_STATED, BROKEN, HOLDS, AttackResult
+from tacit.audit.result import AS_STATED, AT_95, AT_999, BROKEN, NO_VIOLATION, AttackResult
 from tacit.errors import InputError
 from tacit.plan import Plan, make_plan
 
@@ -107,14 +107,18 @@ def test_randomized_labels_are_read_no_better_than_randomized_response_allows(me
     found = by_name(named_attacks(plan(privacy=asked), rng(), repeatable=True))[label_recovery.NAME]
     allowed = math.e / (1 + math.e)
     assert found.details["allowed"] == pytest.approx(allowed)
-    assert found.verdict == HOLDS
+    assert found.verdict == AT_95
+    low, high = found.details["interval"]
+    assert low < found.details["rate"] < high
+    assert f"(95 % interval {100 * low:.1f} to {100 * high:.1f} %) of 1000 labels right" in found.found
+    assert found.claimed == "73.1 % right at most, in the long run"
     assert found.details["rate"] == pytest.approx(allowed, abs=0.06)  # the attack reads every randomized label
 
 
 def test_labels_that_are_kept_too_often_are_caught() -> None:
     source = rng()
     truth = np.where(source.random(1000) < 0.5, 1.0, -1.0)
-    for kept, verdict in ((0.731, HOLDS), (0.85, BROKEN)):
+    for kept, verdict in ((0.731, AT_95), (0.85, BROKEN)):
         guesses = np.where(source.random(1000) < kept, truth, -truth)
         assert label_recovery.judge(guesses, truth, 0.7311, "a test").verdict == verdict
 
@@ -122,7 +126,7 @@ def test_labels_that_are_kept_too_often_are_caught() -> None:
 def test_guesses_that_know_nothing_are_not_called_a_success() -> None:
     source = rng()
     truth = np.where(source.random(1000) < 0.5, 1.0, -1.0)
-    assert label_recovery.judge(np.zeros(1000), truth, None, "a test").verdict == HOLDS
+    assert label_recovery.judge(np.zeros(1000), truth, None, "a test").verdict == AT_999
     assert label_recovery.judge(truth, truth, None, "a test").verdict == AS_STATED
 
 
@@ -140,7 +144,7 @@ def test_a_model_is_extracted_from_as_many_predictions_as_it_has_numbers() -> No
 
 
 @pytest.mark.parametrize(
-    ("private", "claimed", "verdict"), [(True, True, HOLDS), (False, False, AS_STATED), (False, True, BROKEN)]
+    ("private", "claimed", "verdict"), [(True, True, NO_VIOLATION), (False, False, AS_STATED), (False, True, BROKEN)]
 )
 def test_an_extracted_model_is_judged_by_what_it_is(private: bool, claimed: bool, verdict: str) -> None:
     coef = np.array([1.0, -2.0])
@@ -154,7 +158,7 @@ def test_scores_that_hide_the_model_withstand() -> None:
     coef = np.array([1.0, -2.0])
     rows = extraction.chosen_rows(2)
     found = extraction.extract(lambda X: np.sign(X @ coef), coef, party="shop", private=False, claimed=True, rows=rows)
-    assert found.verdict == HOLDS
+    assert found.verdict == NO_VIOLATION
     assert "not exact" in found.found
 
 
@@ -163,7 +167,7 @@ def test_the_model_that_gram_serves_is_its_private_output() -> None:
     shop, bank = found["model of shop from predictions"], found["model of bank from predictions"]
     assert shop.details["relative_error"] < 1e-9
     assert shop.details["private_output"]
-    assert shop.verdict == HOLDS
+    assert shop.verdict == NO_VIOLATION
     assert bank.verdict == AS_STATED
 
 
@@ -191,7 +195,7 @@ def test_too_few_shares_do_not() -> None:
     assert found.rank == 3
     assert found.angle == pytest.approx(math.pi / 2)
     assert found.error > 0.1
-    assert row_recovery.judge(found, 3, 5, "shop", covered=False).verdict == HOLDS
+    assert row_recovery.judge(found, 3, 5, "shop", covered=False).verdict == NO_VIOLATION
 
 
 def test_rows_are_fixed_up_to_a_matrix_only() -> None:
@@ -209,7 +213,7 @@ def test_noise_on_the_shares_hides_both() -> None:
     found = row_recovery.recover(shares_of(rows, 9, noise=3.0), rows)
     assert found.angle > 0.3
     assert found.error > 0.5
-    assert row_recovery.judge(found, 9, 5, "shop", covered=True).verdict == HOLDS
+    assert row_recovery.judge(found, 9, 5, "shop", covered=True).verdict == NO_VIOLATION
 
 
 def test_shares_that_are_all_zero_show_nothing() -> None:
@@ -228,7 +232,7 @@ def test_masks_hide_a_party_s_shares() -> None:
     for name in masked.party_names:
         found = by_name(named_attacks(masked, rng(), repeatable=True))[f"rows of {name} from its shares"]
         assert found.claimed == "only sums can be read"
-        assert found.verdict == HOLDS
+        assert found.verdict == NO_VIOLATION
         assert found.details["error"] > 0.5
 
 
@@ -246,7 +250,7 @@ def test_the_published_noise_hides_nothing(mechanism: str) -> None:
 def test_noisy_shares_hide_the_rows_and_not_the_model() -> None:
     found = by_name(named_attacks(plan(privacy=Privacy(epsilon=8.0, mechanism="shares")), rng(), repeatable=True))
     for name in ("bank", "shop"):
-        assert found[f"rows of {name} from its shares"].verdict == HOLDS
+        assert found[f"rows of {name} from its shares"].verdict == NO_VIOLATION
         assert found[f"rows of {name} from its shares"].claimed == "covered"
         assert found[f"model of {name} from predictions"].verdict == AS_STATED
     assert found[label_recovery.NAME].details["rate"] >= 0.99

@@ -15,6 +15,7 @@ from tacit.audit.auditor import Audit, Effort, Measured, audit
 from tacit.audit.findings import conclusion, lines, to_json
 from tacit.audit.lower_bound import lower_bound
 from tacit.audit.neighbours import search
+from tacit.audit.result import AT_95, AT_999, NO_VIOLATION
 from tacit.errors import InputError
 from tacit.privacy.certificate import not_private
 from tests.audit import toy
@@ -33,14 +34,14 @@ def found() -> Audit:
 def test_an_audit_of_gram(found: Audit) -> None:
     verdicts = {finding.name: finding.verdict for finding in found.findings}
     assert verdicts == {
-        "rows of shop: replayed neighbours": "holds",
-        "rows of shop: guessing game": "holds",
+        "rows of shop: replayed neighbours": NO_VIOLATION,
+        "rows of shop: guessing game": AT_95,
         "labels from what is sent": "as stated",
         "model of bank from predictions": "as stated",
-        "model of shop from predictions": "holds",
+        "model of shop from predictions": NO_VIOLATION,
     }
-    assert found.holds
-    assert conclusion(found)[0].startswith("Nothing that is claimed was broken.")
+    assert found.unbroken
+    assert conclusion(found)[0].startswith("No violation of a claim was found.")
     assert [game.party for game in found.games] == ["shop"]
 
 
@@ -55,8 +56,8 @@ def test_everyone_is_audited() -> None:
     found = audit(plan(privacy=Privacy(epsilon=2.0, protect="everyone")), few, lambda text, part: told.append(part))
     names = {finding.name for finding in found.findings}
     assert {"rows of bank: guessing game", "rows of shop: guessing game"} <= names
-    assert found.holds
-    assert {finding.verdict for finding in found.findings} == {"holds"}
+    assert found.unbroken
+    assert {finding.verdict for finding in found.findings} == {NO_VIOLATION, AT_95}
     assert told == sorted(told)
     assert told[-1] == 1.0
 
@@ -68,7 +69,7 @@ def test_a_broken_mechanism_is_called_broken() -> None:
 
 def test_a_run_that_claims_nothing_has_nothing_broken() -> None:
     found = audit(plan(), SMALL)
-    assert found.holds
+    assert found.unbroken
     assert not found.games
     assert {finding.verdict for finding in found.findings} == {"as stated"}
     assert conclusion(found) == [
@@ -81,8 +82,8 @@ def test_the_json_says_the_same(found: Audit) -> None:
     record = json.loads(to_json(found))
     assert record["mechanism"] == "gram"
     assert record["claimed_epsilon"] == pytest.approx(1.0)
-    assert record["holds"] is True
-    assert record["verdicts"] == {"holds": 3, "as stated": 2, "broken": 0}
+    assert record["broken"] is False
+    assert record["verdicts"] == {NO_VIOLATION: 2, AT_95: 1, AT_999: 0, "as stated": 2, "broken": 0}
     assert [line["attack"] for line in record["findings"]] == [name for name, *_ in lines(found)]
     assert record["findings"][0]["details"]["pairs"] >= 80
 

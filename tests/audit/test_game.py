@@ -31,7 +31,10 @@ def test_the_sound_toy_stays_below_its_claim_and_close_to_it() -> None:
     assert bound.epsilon_curve < 1
     assert bound.epsilon_any < 1
     found = judge_game(guesses, toy.plan().certificate().claims[0], toy.DELTA, 1.0)
-    assert found.verdict == "holds"
+    assert found.verdict == "no violation found at 95 %"
+    assert f"{bound.right_line()} of {bound.judged} judged runs right" in found.found
+    assert bound.right_low < bound.guessed_right < bound.right_high
+    assert bound.judged == RUNS - RUNS // 4
     right = 1 - norm.cdf(-toy.MU / 2)  # of the best guess at the worst pair
     assert bound.guessed_right == pytest.approx(right, abs=3 * 0.5 / RUNS**0.5)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from tacit.audit.auditor import Audit
 from tacit.audit.picture import has_matplotlib
-from tacit.audit.result import AttackResult
+from tacit.audit.result import AT_95, AT_999, NO_VIOLATION, AttackResult
 from tacit.privacy.certificate import not_private
 from tests.algorithms.paper_nodes import plan
 
@@ -26,7 +27,7 @@ def test_a_job_without_privacy(tacit: Any, files: Any, tmp_path: Path) -> None:
     assert "No privacy is claimed" in answer.out
     assert max(len(line) for line in answer.out.splitlines()[:-1]) <= 100
     record = json.loads((tmp_path / "audit" / "audit.json").read_text())
-    assert record["holds"] is True
+    assert record["broken"] is False
     assert record["verdicts"]["as stated"] == 5
 
 
@@ -68,7 +69,8 @@ def test_a_directory_that_cannot_be_made_is_refused_at_once(refused: Any, files:
 def test_help_names_the_verdicts_and_exit_codes(tacit: Any) -> None:
     answer = tacit("audit", "--help")
     assert answer.code == 0
-    assert "as stated" in answer.out
+    assert "as\nstated" in answer.out
+    assert "no violation found (at 95 %" in answer.out
     assert "exit codes: 0" in answer.out
     assert max(len(line) for line in answer.out.splitlines()) <= 80
 
@@ -81,6 +83,12 @@ def test_a_private_job(tacit: Any, files: Any, tmp_path: Path) -> None:
     assert "mechanism  gram" in answer.out
     assert "differentially private: epsilon = 2 at delta" in answer.out
     assert "rows of shop: guessing game" in " ".join(answer.out.split())
+    line = next(line for line in answer.out.splitlines() if line.startswith("neighbours "))
+    assert re.fullmatch(
+        r"neighbours +\d{4,} comparisons over \d{3,} steps, 0 differences outside planned releases; .*", line
+    )
+    record = json.loads((tmp_path / "audit" / "audit.json").read_text())
+    assert record["findings"][0]["details"]["comparisons"] > 1000
     assert (tmp_path / "audit" / "audit.png").exists() == has_matplotlib()
 
 
@@ -92,7 +100,7 @@ def test_a_plan_of_the_sample_split(tacit: Any, files: Any, tmp_path: Path, monk
     assert "mechanism  dual" in answer.out
     assert "1 of 5 attacks succeed where the certificate says that nothing is covered" in answer.out
     record = json.loads((tmp_path / "audit" / "audit.json").read_text())
-    assert record["verdicts"] == {"holds": 4, "as stated": 1, "broken": 0}
+    assert record["verdicts"] == {NO_VIOLATION: 3, AT_95: 1, AT_999: 0, "as stated": 1, "broken": 0}
     weak = [finding["attack"] for finding in record["findings"] if finding["verdict"] == "as stated"]
     assert weak == ["rows of node 1: the paper's claim on a round"]
     assert (tmp_path / "audit" / "audit.png").exists() == has_matplotlib()

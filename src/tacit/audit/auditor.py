@@ -12,7 +12,7 @@ from tacit.audit.lower_bound import CONFIDENCE, SURE, Guesses, LowerBound, lower
 from tacit.audit.named_attacks import named_attacks, row_claims
 from tacit.audit.neighbours import Claimed, Worst, search
 from tacit.audit.probes import row_norm, scenes
-from tacit.audit.result import BROKEN, AttackResult, judged
+from tacit.audit.result import AT_95, AT_999, BROKEN, AttackResult, judged
 from tacit.audit.scene import Stage
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
@@ -70,8 +70,8 @@ class Audit:
     games: tuple[Measured, ...] = field(default=())
 
     @property
-    def holds(self) -> bool:
-        """Whether nothing that was claimed is broken."""
+    def unbroken(self) -> bool:
+        """Whether nothing that is claimed was found to be false."""
         return all(finding.verdict != BROKEN for finding in self.findings)
 
 
@@ -204,17 +204,21 @@ def refutes(bound: LowerBound, claim: Claim) -> bool:
 
 
 def judge_game(guesses: Guesses, claim: Claim, delta: float, expected: float) -> AttackResult:
-    """The guessing game as a line of an audit: stated at 95 %, called broken at 99.9 %."""
+    """The guessing game as a line of an audit: stated at 95 %, called broken at 99.9 %.
+
+    Where the bound at 95 % is above the claim and the one at 99.9 % is not, after all the runs that were played, the
+    line says so: no violation was found at 99.9 %.
+    """
     stated, sure = lower_bound(guesses, delta, CONFIDENCE), lower_bound(guesses, delta, SURE)
     epsilon, distance, broken = claim.epsilon(delta), claim.delta(0.0), refutes(sure, claim)
     gaussian = not add_up(claim.events).response
     lowest = max(stated.epsilon_curve, stated.epsilon_any) if gaussian else stated.epsilon_any
-    said = f"epsilon >= {lowest:.3g} (95 %), {guesses.truths.size} runs, {100 * stated.guessed_right:.1f} % right"
+    said = f"epsilon >= {lowest:.3g} (95 %), {stated.right_line()} of {stated.judged} judged runs right"
     return AttackResult(
         f"rows of {claim.party}: guessing game",
-        f"epsilon {epsilon:.4g}, at most {50 * (1 + distance):.1f} % right",
+        f"epsilon {epsilon:.4g}, {50 * (1 + distance):.1f} % right at most, in the long run",
         said,
-        judged(broken, covered=True),
+        BROKEN if broken else AT_999 if refutes(stated, claim) else AT_95,
         {
             "party": claim.party,
             "claimed_epsilon": epsilon,

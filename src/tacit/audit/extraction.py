@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tacit.audit.result import HOLDS, AttackResult, judged
+from tacit.audit.result import NO_VIOLATION, AttackResult, judged
 from tacit.types import Vector
 
 SAME = 1e-6
@@ -57,6 +57,6 @@ def extract(
     said = f"{'exact' if exact else 'not exact'}, from {len(rows)} predictions"
     said += "; a private output" if exact and private else "; NOT private" if exact else ""
     details = {"party": party, "predictions": len(rows), "relative_error": error, "private_output": private}
-    verdict = HOLDS if private or not exact else judged(True, covered=claimed)
+    verdict = NO_VIOLATION if private or not exact else judged(True, covered=claimed)
     claim = "the model is private" if claimed else "not covered"
     return AttackResult(f"model of {party} from predictions", claim, said, verdict, details)

@@ -7,12 +7,12 @@ import math
 from typing import Any
 
 from tacit.audit.auditor import Audit
-from tacit.audit.result import AS_STATED, BROKEN, HOLDS
+from tacit.audit.result import AS_STATED, VERDICTS
 
-FORMAT = 1
+FORMAT = 2
 TITLES = ("attack", "claimed", "found", "verdict")
 NOTHING_CLAIMED = "No privacy is claimed, so nothing could be broken."
-UNBROKEN = "Nothing that is claimed was broken. An audit cannot prove a claim; it can only fail to refute it."
+UNBROKEN = "No violation of a claim was found. An audit cannot prove a claim; it can only fail to refute it."
 BROKEN_CLAIM = "Something that is claimed is BROKEN: do not rely on this certificate."
 
 
@@ -25,7 +25,7 @@ def conclusion(audit: Audit) -> list[str]:
     """The whole in a sentence or two."""
     weak = sum(finding.verdict == AS_STATED for finding in audit.findings)
     said = [f"{weak} of {len(audit.findings)} attacks succeed where the certificate says that nothing is covered."]
-    first = (UNBROKEN if audit.certificate.private else NOTHING_CLAIMED) if audit.holds else BROKEN_CLAIM
+    first = (UNBROKEN if audit.certificate.private else NOTHING_CLAIMED) if audit.unbroken else BROKEN_CLAIM
     return [first, *(said if weak else [])]
 
 
@@ -39,8 +39,8 @@ def to_record(audit: Audit) -> dict[str, Any]:
         "private": audit.certificate.private,
         "claimed_epsilon": None if target is None else audit.certificate.epsilon(target.delta),
         "delta": None if target is None else target.delta,
-        "holds": audit.holds,
-        "verdicts": {word: verdicts.count(word) for word in (HOLDS, AS_STATED, BROKEN)},
+        "broken": not audit.unbroken,
+        "verdicts": {word: verdicts.count(word) for word in VERDICTS},
         "findings": [finding.record() for finding in audit.findings],
     }
 

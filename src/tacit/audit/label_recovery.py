@@ -19,7 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import binom
 
-from tacit.audit.result import AS_STATED, BROKEN, HOLDS, AttackResult
+from tacit.audit.lower_bound import CONFIDENCE as STATED
+from tacit.audit.lower_bound import interval, share_line
+from tacit.audit.result import AS_STATED, AT_95, AT_999, BROKEN, AttackResult
 from tacit.types import Arrays, Vector
 
 NAME = "labels from what is sent"
@@ -79,16 +81,22 @@ def judge(guesses: Vector, truth: Vector, allowed: float | None, source: str) ->
         Where the guesses came from.
     """
     right, rows = count(guesses, truth), truth.size
+    low, high = interval(right, rows)
     details: dict[str, object] = {"right": right, "rows": rows, "rate": right / rows, "source": source}
-    said = f"{100 * right / rows:.1f} % of {rows} labels right, from {source}"
+    details |= {"interval": [low, high]}
+    said = f"{share_line(right / rows, low, high)} of {rows} labels right, from {source}"
     if allowed is None:
         better = binom.sf(right - 1, rows, 0.5) < 1 - CONFIDENCE
-        return AttackResult(NAME, "not covered", said, AS_STATED if better else HOLDS, details)
+        return AttackResult(NAME, "not covered", said, AS_STATED if better else AT_999, details)
     chance = float(binom.sf(right - 1, rows, allowed))
     details |= {"allowed": allowed, "chance": chance, "confidence": CONFIDENCE}
-    verdict = BROKEN if chance < 1 - CONFIDENCE else HOLDS
-    said += ", more only by chance" if verdict == HOLDS and right > allowed * rows else ""
-    return AttackResult(NAME, f"at most {100 * allowed:.1f} % right", said, verdict, details)
+    verdict = BROKEN if chance < 1 - CONFIDENCE else AT_95 if chance >= 1 - STATED else AT_999
+    return AttackResult(NAME, at_most(allowed), said, verdict, details)
+
+
+def at_most(allowed: float) -> str:
+    """A claim on guessed labels: a rate in the long run, which a sample may exceed by chance."""
+    return f"{100 * allowed:.1f} % right at most, in the long run"
 
 
 def seen_by_a_party(inboxes: Sequence[Arrays]) -> tuple[Vector, str] | None:

@@ -89,6 +89,10 @@ class LowerBound:
         The mechanism is (epsilon, delta)-DP for no smaller epsilon, whatever curve it has.
     guessed_right : float
         Part of the judged runs that were guessed right.
+    right_low, right_high : float
+        The two-sided interval, at 95 %, of the rate behind it.
+    judged : int
+        Runs that were judged: those on which no threshold was chosen.
     distance : float
         The total variation between the two laws is at least this.
     """
@@ -100,7 +104,14 @@ class LowerBound:
     epsilon_curve: float
     epsilon_any: float
     guessed_right: float
+    right_low: float
+    right_high: float
+    judged: int
     distance: float
+
+    def right_line(self) -> str:
+        """How often it was guessed right, with the error of the measurement."""
+        return share_line(self.guessed_right, self.right_low, self.right_high)
 
     def record(self) -> Mapping[str, Any]:
         """As plain values."""
@@ -127,6 +138,7 @@ def lower_bound(guesses: Guesses, delta: float, confidence: float = CONFIDENCE) 
     wrong = _wrong(judging, _middle(choosing))
     most = upper_rate(wrong, judging.truths.size, 1 - confidence)
     mu = max(0.0, -2 * float(ndtri(most)))
+    low, high = interval(judging.truths.size - wrong, judging.truths.size)
     return LowerBound(
         confidence=confidence,
         runs=guesses.truths.size,
@@ -135,6 +147,9 @@ def lower_bound(guesses: Guesses, delta: float, confidence: float = CONFIDENCE) 
         epsilon_curve=gaussian_epsilon(mu, delta) if mu > 0 and delta > 0 else 0.0,
         epsilon_any=_epsilon_any(choosing, judging, delta, 1 - confidence),
         guessed_right=1 - wrong / judging.truths.size,
+        right_low=low,
+        right_high=high,
+        judged=judging.truths.size,
         distance=max(0.0, 1 - 2 * most),
     )
 
@@ -147,6 +162,17 @@ def upper_rate(events: int, trials: int, error: float) -> float:
 def lower_rate(events: int, trials: int, error: float) -> float:
     """Clopper-Pearson: with probability 1 - error at most the true rate of the events."""
     return 0.0 if events <= 0 else float(beta.ppf(error, events, trials - events + 1))
+
+
+def interval(events: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Clopper-Pearson, two-sided: with this confidence the true rate of the events is inside."""
+    half = (1 - confidence) / 2
+    return lower_rate(events, trials, half), upper_rate(events, trials, half)
+
+
+def share_line(rate: float, low: float, high: float) -> str:
+    """A measured rate with its interval, in words."""
+    return f"{100 * rate:.1f} % (95 % interval {100 * low:.1f} to {100 * high:.1f} %)"
 
 
 # --- any (epsilon, delta) ----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tacit.algorithms.rows import RowClip
 from tacit.audit import extraction, label_recovery, row_recovery
 from tacit.audit.column_space import column_space_attack
 from tacit.audit.probes import Watched, row_norm, scenes, watch
-from tacit.audit.result import HOLDS, AttackResult, judged
+from tacit.audit.result import NO_VIOLATION, AttackResult, judged
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.claim import Claim
@@ -63,8 +63,8 @@ def _labels(plan: Plan, seen: Watched) -> AttackResult:
             allowed = (1 + claim.delta(0.0)) / 2
     found = label_recovery.seen_by_a_party(seen.inboxes)
     if found is None:
-        claimed = "not covered" if allowed is None else f"at most {100 * allowed:.1f} % right"
-        return AttackResult(label_recovery.NAME, claimed, "nothing that is sent shows them", HOLDS)
+        claimed = "not covered" if allowed is None else label_recovery.at_most(allowed)
+        return AttackResult(label_recovery.NAME, claimed, "nothing that is sent shows them", NO_VIOLATION)
     guesses, source = found
     return label_recovery.judge(guesses, seen.labels, allowed, source)
 

@@ -96,7 +96,7 @@ def _panel(panel: Any, game: Measured, title: str) -> None:
     panel.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     panel.set_xlabel("false alarms: the first data set taken for the second")
     panel.set_ylabel("misses: the second taken for the first")
-    verdict = "BROKEN" if broken else "holds"
+    verdict = "BROKEN" if broken else "no violation found"
     panel.set_title(f"{title}: {verdict}\n{_words(game)}", fontsize=9.5, loc="left", pad=10)
     panel.spines[["top", "right"]].set_visible(False)
     panel.legend(loc="upper right", fontsize=7.5, frameon=False)

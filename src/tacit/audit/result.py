@@ -8,8 +8,9 @@ from typing import Any
 
 from tacit.errors import InputError
 
-HOLDS, BROKEN, AS_STATED = "holds", "broken", "as stated"
-VERDICTS = (HOLDS, BROKEN, AS_STATED)
+NO_VIOLATION, BROKEN, AS_STATED = "no violation found", "broken", "as stated"
+AT_95, AT_999 = f"{NO_VIOLATION} at 95 %", f"{NO_VIOLATION} at 99.9 %"  # of what is measured, and has an error
+VERDICTS = (NO_VIOLATION, AT_95, AT_999, BROKEN, AS_STATED)
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,10 @@ class AttackResult:
         What was tried.
     claimed, found : str
         What the certificate says of it, and what came out.
-    verdict : {"holds", "broken", "as stated"}
-        "holds": the claim withstood. "broken": it did not. "as stated": the attack succeeds, and the certificate itself
-        says that this is not covered.
+    verdict : str
+        "no violation found", with the confidence of a measurement: the claim withstood this attempt, which proves
+        nothing. "broken": it did not. "as stated": the attack succeeds, and the certificate itself says that this is
+        not covered.
     details : mapping
         The numbers behind it, as plain values.
     """
@@ -53,5 +55,5 @@ class AttackResult:
 def judged(succeeded: bool, *, covered: bool) -> str:
     """The verdict on an attack, where the certificate covers what it aims at, or says that it does not."""
     if not succeeded:
-        return HOLDS
+        return NO_VIOLATION
     return BROKEN if covered else AS_STATED
