@@ -159,7 +159,7 @@ def test_the_summary_says_what_is_protected_and_whether_it_was_worth_it(files: A
         assert absent not in answer.out
     result = json.loads((run / "result.json").read_text())
     assert result["objective"] == "nan"
-    assert result["outlook"][0].startswith("log loss on new rows: bank alone")
+    assert result["outlook"][0].startswith("estimated from noisy sums, log loss on new rows: bank alone")
     trace = [json.loads(line) for line in (run / "trace.jsonl").read_text().splitlines()]
     assert [row["objective"] for row in trace] == ["nan", "nan"]
     assert all(row["epsilon"] == pytest.approx(3, abs=1e-6) for row in trace)

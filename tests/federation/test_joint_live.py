@@ -129,7 +129,8 @@ def test_a_stopped_worker_is_named_within_half_a_minute_and_the_run_goes_on_with
     training, shop = start(joint, tmp_path, test_sites_star.job_text(files, "flare")), joint.kits["shop"]
     said: list[str] = []
     assert training.stdout is not None
-    threading.Thread(target=lambda: said.extend(iter(training.stdout.readline, "")), daemon=True).start()
+    listening = threading.Thread(target=lambda: said.extend(iter(training.stdout.readline, "")), daemon=True)
+    listening.start()
     wait_for(lambda: questions(shop.home))
     assert len(workers(shop)) == 1
     worker = workers(shop)[0]
@@ -142,6 +143,8 @@ def test_a_stopped_worker_is_named_within_half_a_minute_and_the_run_goes_on_with
         worker.resume()
     assert main(["accept", str(shop.path)]) == 0
     assert training.wait(SECONDS) == 0, said
+    listening.join(10)
+    training.stdout.close()
     assert not any("going on in" in line for line in said)  # nothing was handed in again
 
 

@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from tacit import InputError, Privacy, RunError
-from tacit.algorithms.consensus import NodeProgress, PrivateConsensus, Sent
+from tacit.algorithms.consensus import PrivateConsensus, Sent
+from tacit.algorithms.consensus.base import private_progress
 from tacit.plan import make_graph_plan
 from tacit.plan.graph import PrivateGraphPlan
 from tacit.privacy.certificate import Certificate
@@ -207,7 +208,7 @@ class Shouting:
 
     def __init__(self, problem, place, node_data, settings, release):
         self.value, self.release = float(node_data.labels.sum()), release
-        self.heard, self.progress = np.zeros(1), NodeProgress()
+        self.heard, self.progress = np.zeros(1), private_progress(0.0)
         self.coef, self.intercept = np.zeros(place.columns), 0.0
 
     def step(self, round_, inbox):

@@ -131,13 +131,13 @@ def cholesky(gram: Vector, ridge: float) -> tuple[Vector, bool]:
     ), True  # values beyond all bounds: what is solved with it is refused on its way out
 
 
-def eigen(matrix: Vector) -> tuple[Vector, Vector]:
+def eigen(matrix: Vector, *, relatively_robust: bool = False) -> tuple[Vector, Vector]:
     """Eigenvalues and eigenvectors of a symmetric matrix; its diagonal and the axes where the library finds none.
 
     A private round must not stop there: what is made of the values is judged by other means, or private already.
     """
     try:
-        values, vectors = linalg.eigh(matrix, check_finite=False)
+        values, vectors = linalg.eigh(matrix, check_finite=False) if relatively_robust else np.linalg.eigh(matrix)
     except (linalg.LinAlgError, ValueError):
         return np.array(np.diag(matrix)), np.eye(len(matrix))
     return np.asarray(values), np.asarray(vectors)

@@ -182,7 +182,7 @@ class Driver:
         if told.get("at") != self.word:
             self.heard, self.word = time.monotonic(), told.get("at")
         silent, waiting = time.monotonic() - self.heard, told.get("waiting") or {}
-        lines = {f"{name} {value[1:]}": waiting_line(str(name), value) for name, value in waiting.items()}
+        lines = {f"{name} {value[1:]}": waiting_line(str(name), value, self.lead) for name, value in waiting.items()}
         if silent > SILENCE:
             lines = {
                 self.lead: f"nothing was heard of {self.lead!r}, which leads, for {silent:.0f} s: look there with "
@@ -199,11 +199,11 @@ class Driver:
             self.show(self.round, float(told["seconds"]))
 
 
-def waiting_line(name: str, value: Sequence[float | bool]) -> str:
+def waiting_line(name: str, value: Sequence[float | bool], lead: str) -> str:
     """For whom the lead waits, since when, and what to do; `value`: the seconds, and whether they answer at all."""
     seconds, answers = value
     if answers:
-        what = "it computes, or waits for somebody there: tacit status KIT there says for what"
+        what = f"it computes, or somebody has to answer: tacit status KIT there and at {lead!r} says what"
     else:
         what = (
             "its process does not answer: look there with tacit status KIT; where it was stopped, let it go on "

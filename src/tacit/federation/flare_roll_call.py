@@ -81,7 +81,7 @@ class Stopwatch:
     def start(self) -> None:
         """Let the lead exchange, and write the times."""
         leading = collab.get_clients([self.lead])[0]
-        times = leading(timeout=3_600.0, secure=True).lead(**self.plan)
+        times = leading(timeout=3_600.0).lead(**self.plan)
         folder = Kit.from_environment().jobs / self.run
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / TIMES, {"seconds": [float(value) for value in times]})
@@ -105,7 +105,7 @@ class Echo:
         """Hand each neighbour arrays of the sizes that are for it, at once."""
         coming = []
         for neighbour, sizes in handing:
-            asked = collab.get_clients([neighbour])(timeout=SECONDS, secure=True, blocking=False)
+            asked = collab.get_clients([neighbour])(timeout=SECONDS, blocking=False)
             coming.append(asked.put(arrays=self._fresh(sizes)))
         return all([done for _, done in queue] == [True] for queue in coming)
 
@@ -128,7 +128,7 @@ class Echo:
             if neighbours:
                 self._in_step(site, others, exchanges)
             for sent, wanted in () if neighbours else exchanges:
-                asked = collab.get_clients(others)(timeout=SECONDS, secure=True)
+                asked = collab.get_clients(others)(timeout=SECONDS)
                 replies = asked.echo(arrays=self._fresh(sent), sizes=wanted)
                 if len(list(replies)) != len(others):
                     raise RuntimeError(f"not every site answered: {sorted(replies.failures)}")
@@ -140,7 +140,7 @@ class Echo:
         handing = {name: [[to, sizes] for sender, to, sizes in messages if sender == name] for name in (site, *others)}
         coming = []
         for name in others:
-            asked = collab.get_clients([name])(timeout=SECONDS, secure=True, blocking=False)
+            asked = collab.get_clients([name])(timeout=SECONDS, blocking=False)
             coming.append(asked.play(handing=handing[name]))
         done = [self.play(handing[site]), *(answer for queue in coming for _, answer in queue)]
         if done != [True] * (1 + len(others)):

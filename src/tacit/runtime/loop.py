@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tacit.algorithms.base import Progress
+from tacit.algorithms.base import PrivateAlgorithm, Progress
 from tacit.errors import RunError
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.coordinator import Coordinator
@@ -96,7 +96,8 @@ def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
 
 def _record(plan: Plan, state: LoopState, progress: Progress, spent: float) -> None:
     state.converged, state.note = progress.done, progress.note
-    if plan.private is None and not math.isfinite(progress.objective):
+    private = isinstance(plan.algorithm, PrivateAlgorithm)  # not where labels alone were randomized beforehand
+    if not private and not math.isfinite(progress.objective):
         raise RunError(
             f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
             "(say, standard deviation 1) or raise alpha"
@@ -114,7 +115,7 @@ def _record(plan: Plan, state: LoopState, progress: Progress, spent: float) -> N
         bytes_up=state.up,
         epsilon=spent,
     )
-    state.trace.append(row if plan.private is None else check_private(row))
+    state.trace.append(check_private(row) if private else row)
     state.down = state.up = 0
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tacit.algorithms.base import Algorithm, PartySide
+from tacit.algorithms.base import Algorithm, PartySide, PrivateAlgorithm
 from tacit.algorithms.gram.party import GramParty
 from tacit.algorithms.make_block import make_block
 from tacit.algorithms.rows import RowClip
@@ -36,7 +36,7 @@ class Party:
         self.side = self._make_side(plan, shared)
         self._start: Vector | None = None
         self._names = plan.asked_parties
-        self._private, self._run = plan.private is not None, run
+        self._private, self._run = isinstance(plan.algorithm, PrivateAlgorithm), run
         self._masks = self._new_masks() if plan.secure else None
         self._heard = b""  # fingerprint of all that was broadcast, which masks are bound to
 

@@ -7,8 +7,10 @@
 | seconds | what the clock of whoever writes the trace says, who could look at any clock |
 | primal | in the sample split: how far released models are from each other |
 
-An objective, a gap or the residual of a solve is a function of the rows without noise. A row that holds one of them as
-a finite number is refused: the mistake is in the program, and it is found in the first round of any run.
+Where labels alone are randomized and rows are not protected, the run is an ordinary one on the labels that were drawn,
+and so is its trace. Everywhere else an objective, a gap or the residual of a solve is a function of the rows without
+noise. A row that holds one of them as a finite number is refused: the mistake is in the program, and it is found in the
+first round of any run.
 """
 
 from __future__ import annotations

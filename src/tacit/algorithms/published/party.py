@@ -25,7 +25,7 @@ class PublishedParty:
         self.clip = RowClip(settings.row_norm)
         self.rows = self.clip.apply(block)
         self.ridge = problem.alpha * problem.total * problem.regularizer.l2 / settings.rho
-        values, vectors = eigen(self.rows.gram(np.ones(block.n)))
+        values, vectors = eigen(self.rows.gram(np.ones(block.n)), relatively_robust=True)
         kept = values > RANK_CUTOFF * max(float(values[-1]), 0.0)
         self.values, self.vectors = values[kept], vectors[:, kept]  # D'D = vectors diag(values) vectors'
         self.coef: Vector = np.zeros(block.d)

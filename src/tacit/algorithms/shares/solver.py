@@ -53,7 +53,7 @@ class BallRidge:
         self.is_dual = rows.d > rows.n
         self.gram = _outer(rows) if self.is_dual else rows.gram(np.ones(rows.n))
         self.gram /= self.unit**2
-        self.values, self.vectors = eigen(self.gram)
+        self.values, self.vectors = eigen(self.gram, relatively_robust=True)
         self.values = np.maximum(self.values, 0.0)
 
     def predict(self, x: Vector) -> Vector:
