@@ -53,7 +53,8 @@ def columns_of(kind: str, party: str, count: int) -> tuple[Column, ...]:
 
 def feature_world(case: str, kind: str, parties: tuple[str, ...] = ("bank", "shop", "phone")) -> World:
     """A feature split; the labels are with the first party."""
-    lines = ["[job]", 'name = "neighbours"', "tol = 0.05", "[encode]", 'scale = "none"', FEATURES[case]]
+    few = "rounds = 4" if case == "labels" else ""
+    lines = ["[job]", 'name = "neighbours"', few, "[encode]", 'scale = "none"', FEATURES[case]]
     encoded = kind == "encoded"
     for name in parties:
         own = "label" if kind == "sparse" else "y"

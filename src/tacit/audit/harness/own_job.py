@@ -107,9 +107,9 @@ def _columns(spec: PartySpec, table: Any) -> tuple[tuple[Column, ...], PartySpec
     """The first columns of a party, those that the job speaks of before all others, and what the job says of them."""
     apart = {spec.id, spec.label}
     if isinstance(table, SparseTable):
-        names = [name for name in spec.features or table.default_features() if name not in apart][:MOST_COLUMNS]
-        count = max(map(int, names))
-        kept = replace(spec, features=None if spec.features is None else tuple(names))
+        names = [name for name in spec.features or table.default_features() if name not in apart]
+        count = min(len(names), MOST_COLUMNS)
+        kept = replace(spec, features=None, width=count)
         return tuple(Column(str(number + 1)) for number in range(count)), kept
     named = [one.name for one in spec.columns]
     others = [name for name in spec.features or sorted(set(table.columns) - apart) if name not in named]
