@@ -37,6 +37,7 @@ from tacit.federation.protocol import (
 from tacit.federation.site import MatchingLimits, OpenGate
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_aligned import job_text, write_files
+from tests.hostile.parties import copied_kits
 
 pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
 RUN = "run-00000001"
@@ -218,15 +219,13 @@ def test_a_cell_that_cannot_be_used_is_told_alike_whichever_rows_are_common(tmp_
 
 @pytest.fixture
 def kit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Kit]:
-    monkeypatch.setenv("TACIT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(consent, "POLL", 0.01)
+    shop = copied_kits(tmp_path)["shop"]
+    shop.make_home()
 
     def make(**settings: object) -> Kit:
-        made = Kit(tmp_path / "shop", "shop", "party", "credit", "shop", "localhost", 8002, ("bank", "shop"))
-        made.path.mkdir(exist_ok=True)
-        made.jobs.mkdir(parents=True, exist_ok=True)
         monkeypatch.setattr(Kit, "settings", lambda self: dict(settings))
-        return made
+        return shop
 
     return make
 

@@ -399,7 +399,7 @@ def test_the_masks_of_a_run_are_shown_where_it_has_some(kits: dict[str, Kit], ca
     (shop.jobs / RUN).mkdir(parents=True)
     (shop.jobs / RUN / "masks.json").write_text('{"fingerprint": "12:34\\u001b[2J"}')
     assert main(["federation", "members", str(shop.path), "--run", RUN]) == 0
-    assert f"masks          run {RUN}: 12:34\\x1b[2J\n" in capsys.readouterr().out
+    assert f"masks          run {RUN}: 12:34\\u001b[2J\n" in capsys.readouterr().out
     assert main(["federation", "members", str(shop.path), "--run", "../../etc"]) == 2
 
 

@@ -232,7 +232,7 @@ def test_refusals_and_problems_from_outside_cannot_steer_a_terminal(
     for path in (shop, server.path):
         assert main(["status", str(path)]) == 0
         said = capsys.readouterr().out
-        assert "\\x1b[2J" in said
+        assert "\\u001b[2J" in said
         assert steers(said) == []
     command = [sys.executable, "-m", "tacit.cli.main", f"no{CLEAR}verb"]
     done = subprocess.run(command, env=environment(), capture_output=True, check=False, timeout=60)

@@ -3,7 +3,7 @@
 | file | holds |
 |---|---|
 | protocol.py | every request and reply between sites, field by field, and why each field may leave |
-| identity.py, members.py, channel.py | a party's own keys, those of the others, and what seals every payload, which is done once |
+| identity.py, members.py, channel.py | a party's own keys, those of the others, and what seals every payload |
 | site.py | `Site`: what one organisation does when it is asked, whoever carries the messages |
 | party_handler.py, node_handler.py, score_handler.py | its part in a feature split, a sample split, a prediction |
 | lead.py, graph_lead.py, score_lead.py | what the site that leads does besides |

@@ -40,6 +40,7 @@ from tacit.plan.from_job import plan_nodes
 from tacit.runtime.checkpoint import read_checkpoint, write_checkpoint
 from tacit.runtime.files import read_json, write_json, write_text
 from tacit.runtime.loop import LoopState, Observer, spent_of, traffic
+from tacit.runtime.private_trace import check_private
 from tacit.runtime.saved import FORMAT
 from tacit.runtime.store import CHECKPOINT, JOB, RESULT, TRACE
 from tacit.runtime.trace_file import growing_trace, write_trace
@@ -148,7 +149,7 @@ class GraphLead:
                 bytes_up=sum(one.sent for one in told),
                 epsilon=spent,
             )
-            state.trace.append(row)
+            state.trace.append(row if plan.private is None else check_private(row))
             for observe in observers:
                 observe(row)
             write_checkpoint(self.task.folder / CHECKPOINT, self)  # type: ignore[arg-type]
