@@ -12,6 +12,7 @@
 | probes.py, scene.py | generated data, and one party of a run played again |
 | named_attacks.py, auditor.py | which of these apply to a plan |
 | graph/ | the same for plans of the sample split |
+| harness/ | the neighbour test: whole runs on data that differ in one record, and every byte that leaves compared |
 
 An audit can show that a claim is false. It cannot show that one is true: that is what the proofs are for.
 """
