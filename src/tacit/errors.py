@@ -15,7 +15,3 @@ class RunError(TacitError, RuntimeError):
 
 class FaultError(RunError):
     """A run that was interrupted and may go on as it was: a full disk, a lost connection; nobody refused anything."""
-
-
-class UnsolvedError(RunError):
-    """A node's own problem could not be solved as exactly as its proof needs."""

@@ -100,7 +100,7 @@ def test_a_plan_of_the_sample_split(tacit: Any, files: Any, tmp_path: Path, monk
     assert "mechanism  dual" in answer.out
     assert "1 of 5 attacks succeed where the certificate says that nothing is covered" in answer.out
     record = json.loads((tmp_path / "audit" / "audit.json").read_text())
-    assert record["verdicts"] == {NO_VIOLATION: 3, AT_95: 1, AT_999: 0, "as stated": 1, "broken": 0}
+    assert record["verdicts"] == {NO_VIOLATION: 3, AT_95: 1, AT_999: 0, "as stated": 1, "not tried": 0, "broken": 0}
     weak = [finding["attack"] for finding in record["findings"] if finding["verdict"] == "as stated"]
     assert weak == ["rows of node 1: the paper's claim on a round"]
     assert (tmp_path / "audit" / "audit.png").exists() == has_matplotlib()

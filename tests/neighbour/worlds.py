@@ -53,12 +53,13 @@ def columns_of(kind: str, party: str, count: int) -> tuple[Column, ...]:
 
 def feature_world(case: str, kind: str, parties: tuple[str, ...] = ("bank", "shop", "phone")) -> World:
     """A feature split; the labels are with the first party."""
-    lines = ["[job]", 'name = "neighbours"', "tol = 0.05", "[encode]", 'scale = "none"', FEATURES[case]]
+    few = "rounds = 4" if case == "labels" else ""
+    lines = ["[job]", 'name = "neighbours"', few, "[encode]", 'scale = "none"', FEATURES[case]]
     encoded = kind == "encoded"
     for name in parties:
         own = "label" if kind == "sparse" else "y"
         lines += ["[[party]]", f'name = "{name}"', *([f'label = "{own}"'] if name == parties[0] else [])]
-        lines += [ENCODED] if encoded else []
+        lines += [ENCODED] if encoded else ["width = 3"] if kind == "sparse" else []
     job = parse_job("\n".join(lines).replace('name = "neighbours"', 'name = "neighbours"\nengine = "flare"'), "a job")
     columns = {name: columns_of(kind, name, 3) for name in parties}
     return make_world(job, columns, dict.fromkeys(parties, SUFFIX[kind]), dict.fromkeys(parties, ROWS))
@@ -72,7 +73,8 @@ def sample_world(case: str, kind: str, nodes: int = 3) -> World:
     lines += ["[encode]", 'scale = "none"', extra]
     names = tuple(f"node{k}" for k in range(nodes))
     for name in names:
-        lines += ["[[party]]", f'name = "{name}"', f'label = "{own}"', *([ENCODED] if kind == "encoded" else [])]
+        lines += ["[[party]]", f'name = "{name}"', f'label = "{own}"']
+        lines += [ENCODED] if kind == "encoded" else ["width = 3"] if kind == "sparse" else []
     job = parse_job("\n".join(lines), "a job")
     columns = dict.fromkeys(names, columns_of(kind, "x", 3))
     return make_world(job, columns, dict.fromkeys(names, SUFFIX[kind]), dict.fromkeys(names, NODE_ROWS))

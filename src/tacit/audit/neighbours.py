@@ -104,7 +104,7 @@ def search(
 ) -> Worst:
     """Try at least so many pairs: half of them directed, in ever new scenes, half uphill from the worst.
 
-    A claim holds for every transcript, so one is enough to break it: that is what a replay looks for. Who has to tell
+    A claim speaks of every transcript, so one is enough to break it: that is what a replay looks for. Who has to tell
     neighbours apart by running the mechanism wants a pair that is bad in most transcripts: the mean over several.
 
     Parameters

@@ -10,7 +10,8 @@ from tacit.errors import InputError
 
 NO_VIOLATION, BROKEN, AS_STATED = "no violation found", "broken", "as stated"
 AT_95, AT_999 = f"{NO_VIOLATION} at 95 %", f"{NO_VIOLATION} at 99.9 %"  # of what is measured, and has an error
-VERDICTS = (NO_VIOLATION, AT_95, AT_999, BROKEN, AS_STATED)
+NOT_TRIED = "not tried"
+VERDICTS = (NO_VIOLATION, AT_95, AT_999, AS_STATED, NOT_TRIED, BROKEN)
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class AttackResult:
     verdict : str
         "no violation found", with the confidence of a measurement: the claim withstood this attempt, which proves
         nothing. "broken": it did not. "as stated": the attack succeeds, and the certificate itself says that this is
-        not covered.
+        not covered. "not tried": this job cannot be attacked so.
     details : mapping
         The numbers behind it, as plain values.
     """

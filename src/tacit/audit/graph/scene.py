@@ -15,9 +15,9 @@ import numpy.typing as npt
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.consensus.base import NodeData, NodeSide, Place, PrivateConsensus
 from tacit.audit.graph.replay import NodeReplay, Tapped
-from tacit.audit.replay import Cost, Symbols
+from tacit.audit.replay import Symbols
 from tacit.audit.scene import Held, Pair, Played, apart, copied, distance
-from tacit.errors import RunError, UnsolvedError
+from tacit.errors import RunError
 from tacit.plan.graph import GraphPlan
 from tacit.privacy.releases import Allowed, Planned, Releaser
 from tacit.runtime.graph.node import Node, Outbox
@@ -92,16 +92,7 @@ class NodeScene:
             return Played(tuple(sent), np.append(node.coef, node.intercept))
 
     def compare(self, first: Held, second: Held, seed: int | None = None) -> Pair:
-        """Run on the first data, then hand the same transcript to the second.
-
-        A run that stops because a problem could not be solved shows nothing: every certificate leaves it out.
-        """
-        try:
-            return self._compare(first, second, seed)
-        except UnsolvedError:
-            return Pair(Cost(), 0.0)
-
-    def _compare(self, first: Held, second: Held, seed: int | None) -> Pair:
+        """Run on the first data, then hand the same transcript to the second; neither may stop the run."""
         kept: list[NodeReplay] = []
 
         def record(release: Release) -> Release:

@@ -257,7 +257,7 @@ def _refuse_broken(first: Recording, way: Way, world: World) -> None:
     for step, code in codes.items():
         if code not in ("int 0", "int 130"):
             said = [leaf.value for item in first.channels["printed as errors"] for leaf in item.leaves]
-            raise RunError(f"the job {world.job.name!r} cannot be played {way}: {step} ends with {code}: {said}")
+            raise RunError(f"the job {world.job.name!r} cannot be played {way}: {step} ends with {code!r}: {said}")
 
 
 def plan_world(world: World, folder: Path) -> Plan | GraphPlan:

@@ -1,4 +1,4 @@
-"""The neighbour test of a user's own job: its parties, columns, kinds of files and mechanism, on small generated data."""
+"""The neighbour test of a user's own job: its parties, columns, files and mechanism, on small generated data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tacit.audit.harness.check import BETWEEN, IN_PROCESS, Found, Scope, Way, ne
 from tacit.audit.harness.play import Command
 from tacit.audit.harness.tables import NUMBER, Column
 from tacit.audit.harness.world import SPARSE, World, columns_of, make_world
-from tacit.audit.result import BROKEN, NO_VIOLATION, AttackResult
+from tacit.audit.result import BROKEN, NO_VIOLATION, NOT_TRIED, AttackResult
 from tacit.data.encode.cells import kind_of_type
 from tacit.data.load import PartySpec, read_training_table
 from tacit.data.table import SparseTable
@@ -39,13 +39,13 @@ def test_job(job: Job, command: Command) -> AttackResult | None:
         return None
     reason = _unplayable(job)
     if reason:
-        return AttackResult(NAME, CLAIMED, f"not played: {reason}", NO_VIOLATION, {"played": False})
+        return AttackResult(NAME, CLAIMED, f"not played: {reason}", NOT_TRIED, {"played": False})
     found, world = Found(), job_world(job)
     try:
         for scope in (CALM, STOPPED):
             found.add(neighbour_test(world, command, replace(scope, ways=_ways(job, scope))))
     except (InputError, RunError) as error:
-        return AttackResult(NAME, CLAIMED, f"not played: {error}", NO_VIOLATION, {"played": False})
+        return AttackResult(NAME, CLAIMED, f"not played: {error}", NOT_TRIED, {"played": False})
     return judge(found) if found.pairs else None
 
 
@@ -107,9 +107,9 @@ def _columns(spec: PartySpec, table: Any) -> tuple[tuple[Column, ...], PartySpec
     """The first columns of a party, those that the job speaks of before all others, and what the job says of them."""
     apart = {spec.id, spec.label}
     if isinstance(table, SparseTable):
-        names = [name for name in spec.features or table.default_features() if name not in apart][:MOST_COLUMNS]
-        count = max(map(int, names))
-        kept = replace(spec, features=None if spec.features is None else tuple(names))
+        names = [name for name in spec.features or table.default_features() if name not in apart]
+        count = min(len(names), MOST_COLUMNS)
+        kept = replace(spec, features=None, width=count)
         return tuple(Column(str(number + 1)) for number in range(count)), kept
     named = [one.name for one in spec.columns]
     others = [name for name in spec.features or sorted(set(table.columns) - apart) if name not in named]

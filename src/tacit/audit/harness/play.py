@@ -129,6 +129,7 @@ def _train_interrupted(record: Recording, train: Sequence[str], tell: Callable[[
 
     for life in range(MOST_INTERRUPTS):
         count = 0
+        record.life = life
 
         def interrupting(*args: Any, life: int = life, **kwargs: Any) -> Message:
             nonlocal count, sent

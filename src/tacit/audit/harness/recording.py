@@ -7,6 +7,7 @@ import enum
 import json
 import math
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,12 +37,16 @@ class Leaf:
         return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
+NOTHING = Leaf("", "nothing")
+
+
 @dataclass(frozen=True)
 class Item:
-    """One message, reply, line or file: the step it belongs to, and its values."""
+    """One message, reply, line or file: the step it belongs to, its values, and how often processes died before."""
 
     step: str
     leaves: tuple[Leaf, ...]
+    life: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,13 @@ class Recording:
     """What left in one run, by channel: from whom to whom, or which log, file or command."""
 
     channels: dict[str, list[Item]] = field(default_factory=dict)
+    life: int = 0
     predicting: bool = False  # whether messages are scores, which no claim covers
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, channel: str, step: str, value: Any) -> None:
         """Take a value down as it is now."""
-        item = Item(step, tuple(leaves(value)))
+        item = Item(step, tuple(leaves(value)), self.life)
         with self.lock:
             self.channels.setdefault(channel, []).append(item)
 
@@ -116,10 +122,12 @@ def sent_twice(record: Recording) -> Compared:
     for channel, items in record.channels.items():
         if not channel.startswith(MESSAGES):
             continue
-        first: dict[str, Item] = {}
+        first: dict[tuple[str, int], Item] = {}
+        count: Counter[tuple[str, int]] = Counter()
         for item in items:
-            before = first.setdefault(item.step, item)
-            if before is not item and not any(MASKED in str(leaf.value) for leaf in item.leaves):
+            count[item.step, item.life] += 1  # a step may have a message for each of several receivers
+            before = first.setdefault((item.step, count[item.step, item.life]), item)
+            if before.life < item.life and not any(MASKED in str(leaf.value) for leaf in item.leaves):
                 _compare_items(f"{channel}, sent again", before, item, found)
     return found
 
@@ -134,18 +142,18 @@ def _compare_items(channel: str, first: Item, second: Item, found: Compared) -> 
         one, other = here.get(path), there.get(path)
         found.comparisons += 1
         if one is None or other is None or one.value != other.value:
-            said = ["nothing" if leaf is None else leaf.show() for leaf in (one, other)]
-            if one is not None and other is not None and said[0] == said[1]:
-                said = _apart(one, other)
-            origin = (one or other or Leaf("", "")).origin
-            found.differences.append(Difference(channel, first.step, path, *said, origin))
+            texts = _apart(one or NOTHING, other or NOTHING)
+            origin = (one or other or NOTHING).origin
+            found.differences.append(Difference(channel, first.step, path, *texts, origin))
 
 
-def _apart(one: Leaf, other: Leaf) -> list[str]:
-    """Two long values from where they differ."""
+def _apart(one: Leaf, other: Leaf) -> tuple[str, str]:
+    """Two values in a few characters, long ones from where they differ."""
+    if one.show() != other.show():
+        return one.show(), other.show()
     texts = [leaf.value.hex() if isinstance(leaf.value, bytes) else leaf.value for leaf in (one, other)]
     at = next((i for i, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
-    return [f"...{text[at : at + SHOWN]}" for text in texts]
+    return f"...{texts[0][at : at + SHOWN]}", f"...{texts[1][at : at + SHOWN]}"
 
 
 # --- values --------------------------------------------------------------------------------------------

@@ -128,13 +128,13 @@ def _whole(value: float) -> float:
 
 
 def draw_table(columns: tuple[Column, ...], rows: int, rng: np.random.Generator, *, sparse: bool = False) -> Table:
-    """Usual records; most cells of a sparse table are zero, and its last column is used in every other row."""
+    """Usual records; most cells of a sparse table are zero, and its last column is used in the first row alone."""
     records: list[Record] = []
     for number in range(rows):
         record = [column.draw(rng) for column in columns]
         if sparse:
             kept = rng.random(len(record)) < 0.4
-            kept[-1] = number % 2 == 0
+            kept[-1] = number == 0
             record = [cell if keep else 0.0 for cell, keep in zip(record, kept, strict=True)]
         records.append(tuple(record))
     return Table(columns, tuple(records))
