@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tacit.federation.consent import questions
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members
 from tests.docs.blocks import FOLLOWED, blocks_of, commands_of
@@ -81,7 +82,7 @@ class Reader:
     def accept(self, words: list[str]) -> str:
         """As soon as the job asks."""
         home = Kit.open(self.folder / words[2]).home
-        self.until(lambda: list(home.glob("jobs/*/pending.json")), " ".join(words))
+        self.until(lambda: questions(home), " ".join(words))
         return self.call(words)
 
     def finish(self, command: str) -> str:
@@ -108,7 +109,7 @@ class Reader:
 
 def test_the_page_can_be_followed_word_by_word(tmp_path: Path) -> None:
     write_files(tmp_path)
-    reader, began = Reader(tmp_path), time.monotonic()
+    reader, began, stages = Reader(tmp_path), time.monotonic(), 0
     try:
         for block in blocks_of(FOLLOWED):
             if block.language == "toml":
@@ -117,7 +118,8 @@ def test_the_page_can_be_followed_word_by_word(tmp_path: Path) -> None:
                 if "--resume" in command:
                     continue  # nothing died
                 reader.type(command)
-                if command == "tacit accept credit/phone":
+                stages += command == "tacit accept credit/phone"  # the last to answer each question
+                if command == "tacit accept credit/phone" and stages % 2 == 0:
                     last = next(c for c in reader.running if c.split()[1] in ("train", "predict"))
                     said = reader.finish(last)
                     assert "ended after" in said or "has the predictions" in said

@@ -74,13 +74,13 @@ def test_a_feature_split_with_ids_asks_for_consent_and_trains_the_model_of_one_p
     files = test_sites_aligned.write_files(tmp_path)
     set_up(joint, files, accept="ask")
     training, shop = start(joint, tmp_path, test_sites_aligned.job_text(files, "flare")), joint.kits["shop"]
-    until = time.monotonic() + SECONDS
-    while not questions(shop.home) and training.poll() is None and time.monotonic() < until:
-        time.sleep(0.1)
-    run = shop.jobs.iterdir().__next__().name
-    assert not list((joint.kits["phone"].jobs / run).glob("model/*"))  # nobody trains before the last one agrees
-    assert main(["accept", str(shop.path)]) == 0
-    assert "accepted: " + run in capsys.readouterr().out
+    for stage in ("preparation", "you send"):
+        wait_for(lambda stage=stage: any(stage in line for one in questions(shop.home) for line in one.lines))
+        run = shop.jobs.iterdir().__next__().name
+        assert not list((joint.kits["phone"].jobs / run).glob("model/*"))  # nobody trains before the last one agrees
+        assert (shop.jobs / run / "matching.json").exists() == (stage == "you send")  # nor is an id matched
+        assert main(["accept", str(shop.path)]) == 0
+        assert "accepted: " + run in capsys.readouterr().out
     code, said, named = ended(training)
     assert (code, named) == (0, run), said
     assert_same_model(joint, run, in_process(tmp_path, test_sites_aligned.job_text(files, "in-process")))
@@ -96,7 +96,7 @@ def test_of_two_jobs_at_once_the_one_that_fits_is_taken_and_no_other_after_a_res
     outcomes = [ended(one) for one in [start(joint, tmp_path, text, f"{k}.toml") for k in range(2)]]
     assert sorted(code for code, *_ in outcomes) == [0, 1], outcomes
     refused = next(said for code, said, _ in outcomes if code)
-    assert "'shop': shop: the job does not fit the budget of epsilon 1.2" in refused
+    assert "'shop': the job does not fit its privacy budget" in refused
     taken = next(run for code, _, run in outcomes if not code)
     assert list(json.loads(shop.ledger.read_text())["jobs"])[-1] == taken
     assert joint.processes["shop"].stop() == 0
@@ -104,7 +104,7 @@ def test_of_two_jobs_at_once_the_one_that_fits_is_taken_and_no_other_after_a_res
     assert joint.processes["shop"].wait_for("ready:")
     code, said, run = ended(start(joint, tmp_path, text))
     assert code == 1
-    assert "does not fit the budget of epsilon 1.2" in said
+    assert "does not fit its privacy budget" in said
     assert not list(joint.kits["phone"].jobs.glob(f"{run}/model/*"))
     assert joint.admin(["sites"]) == [sorted(NAMES)]  # and the next test trains
     assert list(json.loads(shop.ledger.read_text())["jobs"])[-1] == taken
@@ -141,7 +141,9 @@ def test_a_stopped_worker_is_named_within_half_a_minute_and_the_run_goes_on_with
         assert time.monotonic() - stopped < 45  # 30 where the machine is not busy
     finally:
         worker.resume()
-    assert main(["accept", str(shop.path)]) == 0
+    for _ in range(2):
+        wait_for(lambda: questions(shop.home))
+        assert main(["accept", str(shop.path)]) == 0
     assert training.wait(SECONDS) == 0, said
     listening.join(10)
     training.stdout.close()

@@ -1,7 +1,7 @@
 """A small run in which one party's data may be exchanged: what it hears is recorded once and can be said again.
 
-The runtime's own party, coordinator and releaser are used, so that what is audited is what runs. What a party hears in
-a replay is what it heard in the recorded run: the claims are about every message that a party accepts, so a fixed
+The runtime's own party, coordinator and releaser are used, so that what is audited is what runs. What a party hears
+in a replay is what it heard in the recorded run: the claims are about every message that a party accepts, so a fixed
 script is one of the adversaries that they speak of.
 """
 

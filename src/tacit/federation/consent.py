@@ -72,6 +72,7 @@ def describe(job: Job, plan: Plan | GraphPlan, party: str, book: BudgetBook, job
     lines += one("rounds", f"{rounds['most']}, fixed beforehand" if rounds["fixed"] else f"at most {rounds['most']}")
     lines += one("claim", headline(found))
     own = [claim for claim in found["claims"] if claim["party"] in ("", party) and claim["epsilon"] != "infinity"]
+    lines += many("caution", found["cautions"]) if found["cautions"] else []
     lines += many("of yours", [claim_words(claim) for claim in own] or ["nothing is proven for your data"])
     standings = book.standings(events_of(plan, party), job_id)
     lines += many("budget", budget_sentences(standings, book.allow_not_private))

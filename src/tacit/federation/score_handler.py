@@ -14,7 +14,6 @@ sent once; whoever asks again gets the same bytes again. The difference of two o
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +22,6 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data.wording import one_line
 from tacit.errors import InputError
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.parts import check_about, write_masks
@@ -49,6 +47,7 @@ from tacit.federation.protocol import (
     encode,
 )
 from tacit.federation.site import Gate, check_run, own_data, required
+from tacit.job.toml import read_toml
 from tacit.job.write import literal
 from tacit.privacy.releases import arrays_digest
 from tacit.runtime import door
@@ -99,10 +98,7 @@ def read_request(text: str) -> Request:
     ------
     InputError
     """
-    try:
-        document = tomllib.loads(text)
-    except ValueError as error:
-        raise InputError(f"the request is not valid TOML: {one_line(error)}") from error
+    document = read_toml(text, "the request")
     asked = document.get("predict")
     if set(document) != {"predict"} or not isinstance(asked, dict) or set(asked) != {"run", "parties"}:
         raise InputError("the request must be [predict] with run and parties, and nothing else")
