@@ -84,7 +84,9 @@ def test_every_field_that_is_compared_says_why_it_leaves(tmp_path: Path) -> None
 def test_private_matching_and_predictions(tmp_path: Path) -> None:
     pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
     for restarts in (False, True):
-        found = neighbour_test(aligned_world(), None, Scope((Way("between sites", restarts),), most=2, parties=1, predict=True))
+        found = neighbour_test(
+            aligned_world(), None, Scope((Way("between sites", restarts),), most=2, parties=1, predict=True)
+        )
         assert found.comparisons > 1000
         assert found.passed, "\n".join(map(str, found.differences[:10]))
     assert Scores in REQUESTS
