@@ -83,6 +83,7 @@ def test_a_private_job(tacit: Any, files: Any, tmp_path: Path) -> None:
     assert "mechanism  gram" in answer.out
     assert "differentially private: epsilon = 2 at delta" in answer.out
     assert "rows of shop: guessing game" in " ".join(answer.out.split())
+    assert any(line.rstrip().endswith("no violation found") for line in answer.out.splitlines())
     line = next(line for line in answer.out.splitlines() if line.startswith("neighbours "))
     assert re.fullmatch(
         r"neighbours +\d{4,} comparisons over \d{3,} steps, 0 differences outside planned releases; .*", line

@@ -40,7 +40,7 @@ exit codes: 0 no violation of a claim was found, 1 one was, 2 wrong input."""
 UNBROKEN, BROKEN_CLAIM = 0, 1
 DIFFERENCES = 5  # that are printed
 JSON, PICTURE = "audit.json", "audit.png"
-LEAST, MOST = {"attack": 27, "verdict": 18}, {"verdict": 18}  # characters of a column
+LEAST, MOST = {"attack": 27, "verdict": 19}, {"verdict": 19}  # characters of a column
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
