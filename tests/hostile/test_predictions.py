@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -132,3 +133,51 @@ def test_nobody_but_who_led_the_training_is_answered(tmp_path: Path) -> None:
     _, loop = trained(tmp_path, 3)
     with pytest.raises(RunError, match="no finished run of this name"):
         loop.run(Request(TRAIN, ("shop", "bank", "phone")).to_toml(), PREDICT)
+
+
+def test_another_member_does_not_get_the_scores_that_were_sent_to_the_lead(tmp_path: Path) -> None:
+    """It knows its own mask with the victim, so the kept answer would show it the victim's scores."""
+    files, loop, _ = predicted(tmp_path, 3)
+    loop.restart("shop")
+    shop, own = loop.sites["shop"], Request(TRAIN, ("phone", "shop", "bank")).to_toml()
+    opening = Open(run=PREDICT, job=own, version=tacit.__version__)
+    assert shop.handle(opening, "phone") == Refused(reason=Reason.OTHER_JOB)
+    assert not isinstance(shop.handle(Scores(), "phone"), Answered)
+    loop.restart("shop")
+    honest = Open(run=PREDICT, job=Request(TRAIN, tuple(files)).to_toml(), version=tacit.__version__)
+    loop.sites["shop"].handle(honest, "bank")
+    assert loop.sites["shop"].handle(Scores(), "bank") == Refused(reason=Reason.TURN)  # not before it was prepared
+
+
+@pytest.mark.parametrize("parties", [2, 3])
+def test_a_prediction_whose_lead_died_after_the_scores_were_sent_ends_with_the_same_bytes(
+    tmp_path: Path, parties: int
+) -> None:
+    files, loop = trained(tmp_path, parties)
+    text, last = Request(TRAIN, tuple(files)).to_toml(), list(files)[-1]
+
+    def die(caller: str, name: str, request: object, reply: object) -> None:
+        if isinstance(request, Scores) and name == last:
+            raise ConnectionError
+
+    loop.after = die
+    with pytest.raises(ConnectionError):
+        loop.run(text, PREDICT)
+    loop.after = lambda *_: None
+    loop.restart()
+    assert loop.run(text, PREDICT) == 1
+    sent = [one.reply for one in loop.carried if one.name == last and isinstance(one.asked, Scores)]
+    assert len(sent) == 2
+    assert sent[0] == sent[1]
+    assert (tmp_path / "sites/bank" / PREDICT / "predictions.csv").exists()
+
+
+def test_huge_scores_are_held_and_not_refused(tmp_path: Path) -> None:
+    """A refusal would tell how large the largest score is: an exact function of the rows, by halving the scale."""
+    files, loop = trained(tmp_path, 2)
+    part = tmp_path / "sites/shop" / TRAIN / "model/shop.json"
+    record = json.loads(part.read_text())
+    record["coef"] = [1e40 for _ in record["coef"]]
+    part.write_text(json.dumps(record))
+    loop.restart("shop")
+    assert loop.run(Request(TRAIN, tuple(files)).to_toml(), PREDICT) == 1

@@ -25,8 +25,10 @@ from tacit.federation.protocol import (
     Begin,
     Done,
     End,
+    Forget,
     Numbers,
     Open,
+    Opened,
     Origin,
     Packet,
     Play,
@@ -253,6 +255,72 @@ def test_steps_out_of_turn_get_a_constant(tmp_path: Path, step: Step) -> None:
     site.handle(Open(run=RUN, job=star.job_text(files, "flare"), version=tacit.__version__), "party0")
     reply = site.handle(step, "party0")
     assert reply == (Prepared() if isinstance(step, Prepare) else Refused(reason=Reason.TURN))
+
+
+# --- a run is one lead's and one job's -----------------------------------------------------------------------
+
+
+def test_a_run_is_opened_with_the_job_that_was_agreed_to_and_no_other(tmp_path: Path) -> None:
+    """One yes to a private job would otherwise serve for as many exact questions about sizes as a lead can think of."""
+    files = star.write_files(tmp_path)
+    loop = Loopback(files, tmp_path / "sites")
+    site, text = loop.sites["party1"], star.job_text(files, "flare", **GRAM)
+    assert site.handle(Open(run=RUN, job=text, version=tacit.__version__), "party0") == Opened()
+    assert site.handle(Prepare(), "party0") == Prepared()
+    for restart in (False, True):
+        if restart:
+            loop.restart("party1")
+            site = loop.sites["party1"]
+        changed = Open(run=RUN, job=text.replace("epsilon = 1", "epsilon = 9"), version=tacit.__version__)
+        assert site.handle(changed, "party0") == Refused(reason=Reason.OTHER_JOB)
+        assert site.handle(Open(run=RUN, job=text, version=tacit.__version__), "party0") == Opened()
+
+
+def test_nobody_deletes_the_journal_of_anothers_run_or_of_one_that_goes_on(tmp_path: Path) -> None:
+    files = star.write_files(tmp_path)
+    text = star.job_text(files, "flare")
+    own = text.replace('label = "y"\n', "").replace('name = "party2"', 'name = "party2"\nlabel = "x2a"')
+    loop, said = Loopback(files, tmp_path / "sites"), []
+
+    def before(caller: str, name: str, request: Step) -> None:
+        if isinstance(request, Answer) and request.message.round == 3 and not said:
+            said.append(loop.sites["party1"].handle(Forget(), "party0"))  # too soon, by the lead itself
+            loop.restart("party1")
+            said.append(loop.sites["party1"].handle(Open(run=RUN, job=own, version=tacit.__version__), "party2"))
+            raise ConnectionError
+
+    loop.disturb = before
+    with pytest.raises(ConnectionError):
+        loop.run(text)
+    assert said == [Refused(reason=Reason.TURN), Refused(reason=Reason.OTHER_JOB)]
+    loop.restart()
+    assert loop.run(text) > 3
+
+
+def test_the_scale_of_a_part_is_set_once(tmp_path: Path) -> None:
+    files = star.write_files(tmp_path)
+    loop, said = Loopback(files, tmp_path / "sites"), []
+
+    def before(caller: str, name: str, request: Step) -> None:
+        if isinstance(request, Forget) and not said:
+            said.extend(loop.sites["party1"].handle(End(scale=s), "party0") for s in (scale(loop), 2.0, 1e9))
+
+    loop.disturb = before
+    loop.run(star.job_text(files, "flare", **{**GRAM, "model": 'loss = "squared"\nalpha = 0.01'}))
+    assert said == [Done(), Refused(reason=Reason.SECOND), Refused(reason=Reason.SECOND)]
+
+
+def scale(loop: Loopback) -> float:
+    return next(one.asked.scale for one in loop.carried if isinstance(one.asked, End))
+
+
+def test_a_stranger_to_the_run_writes_no_problem_into_it(tmp_path: Path) -> None:
+    files = star.write_files(tmp_path)
+    loop = Loopback(files, tmp_path / "sites")
+    site = loop.sites["party1"]
+    site.handle(Open(run=RUN, job=star.job_text(files, "flare"), version=tacit.__version__), "party0")
+    site.handle(Open(run="run-00000777", job="x = 'call this number'", version=tacit.__version__), "party2")
+    assert not (tmp_path / "sites/party1" / RUN / "problem.txt").exists()
 
 
 # --- bytes that anybody may have made ----------------------------------------------------------------------

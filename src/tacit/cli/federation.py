@@ -163,12 +163,12 @@ def _compared(members: Members, name: str, yes: bool) -> str:
 
 
 def _masks(kit: Kit, run: str) -> str:
-    """The fingerprint of the masks of a run, which its parties can compare."""
+    """All fingerprints of the masks of a run: one more whenever it went on. Parties compare them all."""
+    from tacit.federation.parts import read_masks
     from tacit.federation.site import check_run
-    from tacit.runtime.files import read_json
 
-    path = kit.jobs / check_run(run) / "masks.json"
-    return str(read_json(path).get("fingerprint")) if path.is_file() else "none (it has no masks, or none yet)"
+    found = read_masks(kit.jobs / check_run(run))
+    return "; then ".join(found) if found else "none (it has no masks, or none yet)"
 
 
 def _rotate(options: argparse.Namespace) -> None:

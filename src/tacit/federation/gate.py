@@ -39,8 +39,8 @@ class SiteGate:
         if self.policy == "never":
             raise RefusalError(Reason.NEVER)
 
-    def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], *, ids: bool) -> None:
-        """Show what matching and sizes tell, and wait for a yes; no budget covers which ids are common.
+    def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], job: str) -> None:
+        """Show what matching and sizes tell, and wait for a yes: no budget covers that, so none lets it pass unasked.
 
         Raises
         ------
@@ -49,10 +49,8 @@ class SiteGate:
         """
         if set(others) <= self.friends:
             return
-        policy = "ask" if self.policy == "within-budget" and ids else self.policy
-        if policy == "within-budget":  # sizes alone
-            return
-        bound = {"run": run, "stage": "prepare", "limits": repr(self.limits), "others": sorted(others)}
+        policy = "ask" if self.policy == "within-budget" else self.policy
+        bound = {"run": run, "stage": "prepare", "limits": repr(self.limits), "others": sorted(others), "job": job}
         Consent(self.kit.jobs / run, party, policy).obtain(digest_of("\n".join(lines), bound), lines, ())
 
     def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str, bound: Mapping[str, str]) -> None:

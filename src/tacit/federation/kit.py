@@ -136,6 +136,8 @@ class Kit:
             raise InputError(f"{show(str(file))}: role {show(record['role'])} is neither {SERVER!r} nor {PARTY!r}")
         if record["role"] == PARTY:
             check_name(record["name"], "party")
+        elif record["name"] != SERVER:  # it names a folder
+            raise InputError(f"{show(str(file))}: a server is named {SERVER!r}: take the kit again from its maker")
         check_name(record["federation"], "federation")
         check_host(record["host"])
         kit = cls.of(place, port=port, parties=tuple(parties), **{key: record[key] for key in _TEXTS})

@@ -74,6 +74,7 @@ class Matching:
         self.folder, self.name, self.parties = folder, name, tuple(parties)
         self.ids, self.column, self.limits = ids, column, limits
         self.aligner: Aligner | None = None
+        self.counted = False  # whether the key in use is among the tries on the disk
         self.found: Alignment | None = None
         if (folder / ALIGNMENT).exists():
             found = Alignment.read(folder / ALIGNMENT)
@@ -111,6 +112,8 @@ class Matching:
         if self.aligner is None:
             raise RefusalError(Reason.TURN)
         self._check(request)
+        if request.step in ("list", "add"):
+            self._count()
         payload = {key: getattr(request, key) for key in _FIELDS[request.step]}
         try:
             arrays = {key: value.array() for key, value in payload.items() if isinstance(value, Numbers)}
@@ -125,14 +128,21 @@ class Matching:
         return Matched(**plain)
 
     def _begin(self) -> None:
-        """Count the try on the disk before anything leaves, and draw a new key."""
-        path = self.folder / TRIES
-        tries = int(read_json(path)["tries"]) if path.exists() else 0
-        if tries >= self.limits.tries:
+        """Draw a new key, where one more may be used."""
+        if self._tries() >= self.limits.tries:
             raise RefusalError(Reason.TRIES)
-        write_json(path, {"tries": tries + 1}, secret=True)
         with own_data():
-            self.aligner = Aligner(self.name, self.ids, self.parties, column=self.column)
+            self.aligner, self.counted = Aligner(self.name, self.ids, self.parties, column=self.column), False
+
+    def _tries(self) -> int:
+        path = self.folder / TRIES
+        return int(read_json(path)["tries"]) if path.exists() else 0
+
+    def _count(self) -> None:
+        """Count a key on the disk before anything is encrypted with it."""
+        if not self.counted:
+            write_json(self.folder / TRIES, {"tries": self._tries() + 1}, secret=True)
+            self.counted = True
 
     def _check(self, request: Match) -> None:
         """Refuse lists that are longer than was agreed to, and too few common rows."""

@@ -13,7 +13,14 @@ import numpy as np
 from tacit.data.wording import show
 from tacit.federation.journal import Journal, Record
 from tacit.federation.own_data import OwnRows, UnchangedData, open_node
-from tacit.federation.parts import write_about, write_certificate, write_masks, write_part, write_whole
+from tacit.federation.parts import (
+    check_ended,
+    write_about,
+    write_certificate,
+    write_masks,
+    write_part,
+    write_whole,
+)
 from tacit.federation.protocol import (
     Agree,
     Begin,
@@ -105,7 +112,7 @@ class NodeHandler:
     def prepare(self) -> Prepared:
         """Ask for the first consent, and read the site's file."""
         task = self.task
-        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(), ids=False)
+        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(), task.job.to_toml())
         with own_data():
             self.own = open_node(task.job, task.name, task.data)
         shard = self.own.shard
@@ -136,7 +143,7 @@ class NodeHandler:
         task.gate.allow(task.run, task.job, plan, task.name, {"data": data.digest})
         data.keep()
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            node = Node(own.shard, labels.values, None, plan, task.run)
+            node = Node(own.shard, labels.values, None, plan, task.mask_context(plan))
         if self.journal.last is None:
             self.journal.write(Record(0, "", {}, {"node": node.state()}))  # the keys of the noise, before all else
         else:
@@ -262,6 +269,7 @@ class NodeHandler:
 
     def forget(self) -> Done:
         """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""
+        check_ended(self.task.folder)
         self.journal.forget()
         UnchangedData.forget(self.task.folder)
         return Done()

@@ -77,7 +77,25 @@ def write_certificate(
     write_text(folder / CERTIFICATE_TEXT, str(certificate) + "\n")
 
 
+def check_ended(folder: Path) -> None:
+    """Refuse to forget a run whose part of the model is not on the disk.
+
+    Raises
+    ------
+    RefusalError
+    """
+    if not (folder / ABOUT).is_file():
+        raise RefusalError(Reason.TURN)
+
+
 def write_masks(folder: Path, fingerprint: str) -> None:
-    """Keep the fingerprint of the masks' keys, which people can compare; nothing where there is none yet."""
-    if fingerprint:
-        write_json(folder / MASKS, {"fingerprint": fingerprint})
+    """Add the fingerprint of the masks' keys to those of the run, which people can compare; none is ever replaced."""
+    known = read_masks(folder)
+    if fingerprint and known[-1:] != [fingerprint]:
+        write_json(folder / MASKS, {"fingerprints": [*known, fingerprint]})
+
+
+def read_masks(folder: Path) -> list[str]:
+    """All fingerprints of masks that a run has used here, in their order: one more whenever it went on."""
+    path = folder / MASKS
+    return [str(one) for one in read_json(path).get("fingerprints", [])] if path.exists() else []

@@ -12,7 +12,7 @@ from tacit.data.wording import show
 from tacit.federation.journal import Journal, Record
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
-from tacit.federation.parts import write_about, write_certificate, write_masks, write_part
+from tacit.federation.parts import check_ended, write_about, write_certificate, write_masks, write_part
 from tacit.federation.protocol import (
     Answer,
     Answered,
@@ -38,6 +38,7 @@ from tacit.plan.budget import check_on_cluster
 from tacit.plan.from_job import plan_job
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.runtime.coordinator import NAME as COORDINATOR
+from tacit.runtime.files import read_json, write_json
 from tacit.runtime.model import PartyModel
 from tacit.runtime.party import Party
 from tacit.runtime.result import QUIET
@@ -45,6 +46,7 @@ from tacit.runtime.threads import fitting_threads
 from tacit.types import Arrays, Message
 
 UNASKED = ("keys", "agree")  # about masks, which are never saved
+SCALE = "scale.json"  # the one number of the part that the lead set
 
 
 def make_star_plan(task: Task, rows: int, columns: tuple[int, ...]) -> Plan:
@@ -96,7 +98,7 @@ class PartyHandler:
         """Ask for the first consent, and read the site's file."""
         task = self.task
         id_ = next(spec.id for spec in task.job.parties if spec.name == task.name)
-        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(id_), ids=id_ is not None)
+        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(id_), task.job.to_toml())
         if task.dask is not None:
             check_as_they_are(task.job, "a site with dask")
         with own_data():
@@ -152,7 +154,7 @@ class PartyHandler:
         make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
         self.shared = make_shared(plan.problem) if make_shared else None
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            party = self.party = Party(own.shard, plan, self.shared, self.task.run)
+            party = self.party = Party(own.shard, plan, self.shared, self.task.mask_context(plan))
         if self.journal.last is None:
             self.journal.write(Record(0, "", {}, self._states()))  # the keys of the noise, before anything is sent
             return
@@ -193,7 +195,11 @@ class PartyHandler:
 
     def end(self, request: End) -> Done:
         """Write this site's part of the model, computed from its own fit, to its own disk."""
-        self.keep_part(required(self.party).model(request.scale))
+        model, path = required(self.party).model(request.scale), self.task.folder / SCALE
+        if path.exists() and read_json(path) != {"scale": request.scale}:
+            raise RefusalError(Reason.SECOND)  # one scale for a run: another one would ask the rows another question
+        write_json(path, {"scale": request.scale})
+        self.keep_part(model)
         return Done()
 
     def keep_part(self, model: PartyModel) -> None:
@@ -205,6 +211,7 @@ class PartyHandler:
 
     def forget(self) -> Done:
         """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""
+        check_ended(self.task.folder)
         self.journal.forget()
         UnchangedData.forget(self.task.folder)
         return Done()

@@ -77,6 +77,7 @@ class Reason(IntEnum):
     MESSAGE = 23
     NOT_TRAINED = 24
     KEYS = 25
+    OTHER_JOB = 26
     DISK = 30
     LOCKED = 31
     NOT_OPEN = 32
@@ -114,6 +115,7 @@ LINES = {
     Reason.MESSAGE: "it was sent a message that it cannot use",
     Reason.NOT_TRAINED: "it has no finished run of this name with these parties and this lead",
     Reason.KEYS: "its key is not the confirmed one, or nobody confirmed it: tacit federation members KIT shows both",
+    Reason.OTHER_JOB: "the run of this name there is of a different job or lead: start a new run",
     Reason.DISK: "its disk refused to write",
     Reason.LOCKED: "another process there still works on this run",
     Reason.NOT_OPEN: "the job is not open there",
@@ -149,7 +151,7 @@ LARGEST = 1e100  # beyond what columns of moderate size can lead to; sums of suc
 MOST_ROWS = 10**12
 MOST_ROUNDS = 10**9
 SMALL = 1 << 16  # bytes of a message without arrays
-LARGE = 1 << 32  # bytes of a message with arrays
+LARGE = (1 << 31) - (1 << 16)  # bytes of a message with arrays: what can be sealed in one piece
 MOST_JOB = 1_000_000  # characters
 
 _Count = Annotated[int, Meta(ge=0, le=MOST_ROWS)]
@@ -355,7 +357,11 @@ class Shaped(Step):
 
 
 class Begun(Step):
-    """The site takes part; `at` is the exchange or round that its journal stands at, `rows` those of a prediction."""
+    """The site takes part.
+
+    `at` is the exchange or round that its journal stands at; in a prediction 1 where its scores were sent before, and
+    `rows` the number of common rows.
+    """
 
     at: Annotated[_Round, _origin(Origin.TRANSCRIPT)] = 0
     rows: Annotated[_Count, _origin(Origin.SIZE)] = 0

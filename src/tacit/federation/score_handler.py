@@ -164,7 +164,8 @@ class ScoreHandler:
     def masks(self) -> Masks | None:
         """The masks of this process: never saved, and made once."""
         masked = self.request.masked
-        return Masks(self.name, masked, f"{RUN} {self.run}") if self.name in masked else None
+        context = sha256(self.request.to_toml().encode()).hexdigest()
+        return Masks(self.name, masked, f"{RUN} {self.run} {context}") if self.name in masked else None
 
     def prepare(self) -> Prepared:
         """Ask for the first consent, read the part of the model and score the own rows."""
@@ -175,9 +176,9 @@ class ScoreHandler:
             f"with         {', '.join(self.others)}",
             *describe_matching(limits, "your ids", self.request.lead),
         ]
-        self.gate.allow_preparing(self.run, self.name, self.others, lines, ids=True)
+        self.gate.allow_preparing(self.run, self.name, self.others, lines, self.request.to_toml())
         with own_data():
-            self.own = read_own_scores(self.part, self.data)
+            self.own = read_own_scores(self.part, self.data, hold=True)
             ids = list(self.own.places)
             self.matching = Matching(self.folder, self.name, self.request.parties, ids, "id", limits)
         return Prepared(matched=self.matching.run)
@@ -197,6 +198,8 @@ class ScoreHandler:
     def begin(self) -> Begun:
         """Ask for consent to send these scores, now that the common rows and their order are known."""
         rows = len(required(self.matching).rows)
+        if self.answered:
+            return Begun(rows=rows, at=ROUND)
         digest = self._digest()
         bound = {"rows": required(self.matching).digest, "part": sha256(required(self.own).part).hexdigest()}
         self.gate.allow_scores(self.run, self.name, self.describe(rows), {**bound, "scores": digest})
@@ -238,6 +241,7 @@ class ScoreHandler:
 
     def scores(self) -> Answered:
         """The scores of the common rows, as agreed to: made once, and on the disk before they leave."""
+        required(self.matching)
         if self.answered:
             return self._sent()
         if not self.allowed or self.allowed != self._digest():

@@ -48,19 +48,23 @@ class ScoreLead:
         prepared = ask_all(site, names, Prepare(), Prepared)
         model = load_model(site.folder / self.request.run, own=[site.name])
         align_sites(site, names, prepared)
-        rows = {reply.rows for reply in ask_all(site, names, Begin(rows=[], columns=[], plan=""), Begun).values()}
+        begun = ask_all(site, names, Begin(rows=[], columns=[], plan=""), Begun)
+        rows = {reply.rows for reply in begun.values()}
         if len(rows) != 1:
             raise RunError("the parties say different numbers of common rows: start again")
-        total = model.constant + handler.common_scores() + self._others(rows.pop())
+        answered = {begun[name].at > 0 for name in names[1:]}
+        if len(answered) > 1 and self.request.masked:
+            raise RunError("some parties have sent their scores and others lost their masks: start a new prediction")
+        total = model.constant + handler.common_scores() + self._others(rows.pop(), answered == {True})
         predictions = predictions_of(model, np.array(handler.common_ids(), dtype=object), total)
         write_csv(handler.folder / PREDICTIONS, predictions, secret=True)
         site.close()
         return 1
 
-    def _others(self, rows: int) -> Vector:
-        """The sum of the other parties' scores."""
+    def _others(self, rows: int, answered: bool) -> Vector:
+        """The sum of the other parties' scores; where all sent them before, the same bytes come again."""
         site, others, masked = self.site, self.request.parties[1:], self.request.masked
-        if masked:
+        if masked and not answered:
             keys = [reply.key for reply in ask_all(site, masked, Keys(), Key).values()]
             together = np.stack([key.array() for key in keys if key is not None])
             ask_all(site, masked, Agree(keys=Numbers.of(together)))

@@ -39,10 +39,11 @@ from tacit.federation.protocol import (
 from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import GraphPlan, Plan
-from tacit.runtime.files import write_text
+from tacit.runtime.files import read_json, write_json, write_text
 from tacit.types import Message
 
 PROBLEM = "problem.txt"
+OWNER = "owner.json"  # whose run it is: written at the first yes, and compared whenever the run is opened
 Ask = Callable[[Sequence[str], Step], dict[str, Step]]
 Value = TypeVar("Value")
 
@@ -74,8 +75,8 @@ class Gate(Protocol):
     def allow_job(self) -> None:
         """Return where the organisation takes part in jobs at all; raise `RefusalError` where it does not."""
 
-    def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], *, ids: bool) -> None:
-        """Return where ids may be matched and sizes told; raise `RefusalError` where not."""
+    def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], job: str) -> None:
+        """Return where ids may be matched and sizes told for this text of a job; raise `RefusalError` where not."""
 
     def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str, bound: Mapping[str, str]) -> None:
         """Return where the site takes part in the training; raise `RefusalError` where it does not.
@@ -98,7 +99,7 @@ class OpenGate:
     def allow_job(self) -> None:
         """Take part in every job."""
 
-    def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], *, ids: bool) -> None:
+    def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], job: str) -> None:
         """Let ids be matched and sizes be told."""
 
     def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str, bound: Mapping[str, str]) -> None:
@@ -146,6 +147,11 @@ class Task:
     def others(self) -> tuple[str, ...]:
         """Everybody else in the job."""
         return tuple(name for name in self.job.names if name != self.name)
+
+    def mask_context(self, plan: Plan | GraphPlan) -> str:
+        """What masks of this run are bound to: parties that were told different jobs or plans get sums of noise."""
+        text = hashlib.sha256(self.job.to_toml().encode()).hexdigest()
+        return f"{self.run} {text} {plan_print(plan)}"
 
     def check_lead(self, caller: str) -> None:
         """Refuse whoever does not lead."""
@@ -250,6 +256,7 @@ class Site:
         self.name, self.data, self.folder, self.gate, self.ask, self.dask = name, data, folder, gate, ask, dask
         self.make_handler, self.new = make_handler, data if new is None else new
         self.open_run, self.opened_by, self.agreed = "", "", False
+        self.owner: dict[str, str] = {}  # who leads the run that is open, and a fingerprint of its text
         self.handler: Handler | None = None
         self.busy = threading.RLock()
         self.lock: RunLock | None = None
@@ -268,6 +275,9 @@ class Site:
         except FaultError as error:
             return self._interrupted(error.reason if isinstance(error, InterruptionError) else Reason.DISK, error)
         except RefusalError as error:
+            if isinstance(request, Open):  # it was not taken: nothing about the run that is open
+                logging.getLogger(__name__).warning("%s opened nothing: %s", caller, one_line(error))
+                return Refused(reason=error.reason)
             return self._refused(error.reason, error.detail)
         except (InputError, RunError) as error:  # the line may quote data: it stays here
             return self._refused(Reason.STOPPED, one_line(error))
@@ -299,7 +309,9 @@ class Site:
         if self.handler is None:
             raise InterruptionError(Reason.NOT_OPEN)
         reply = self.handler.handle(request, caller)
-        self.agreed = self.agreed or isinstance(request, Prepare)
+        if isinstance(request, Prepare):
+            self.agreed = True
+            write_json(self.folder / self.open_run / OWNER, self.owner)  # the run is this lead's from now on
         if isinstance(request, Forget):
             self.close()
         return reply
@@ -313,11 +325,15 @@ class Site:
             raise RefusalError(Reason.BUSY)
         handler = self.make_handler(self, request, caller)  # of a job that is none nothing is kept
         folder = self.folder / request.run
+        owner = {"lead": caller, "job": hashlib.sha256(request.job.encode()).hexdigest()}
+        if (folder / OWNER).exists() and read_json(folder / OWNER) != owner:
+            raise RefusalError(Reason.OTHER_JOB)
         folder.mkdir(parents=True, exist_ok=True)
         if self.lock is None or self.lock.folder != folder:
             self.lock = RunLock(folder)
         (folder / PROBLEM).unlink(missing_ok=True)  # it may have been fixed since
         self.open_run, self.opened_by, self.agreed, self.handler = request.run, caller, False, handler
+        self.owner = owner
         return Opened()
 
     def close(self) -> None:

@@ -63,8 +63,11 @@ def part_file(model: str, party: str | None) -> Path:
     return path / MODEL / f"{party}.json"
 
 
-def read_own_scores(file: Path, data: str | Path) -> OwnScores:
-    """Score all rows of a party's file with its part of the model."""
+def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnScores:
+    """Score all rows of a party's file with its part of the model.
+
+    Scores beyond what masks can carry are refused, or with `hold` held to it where a refusal would be seen by others.
+    """
     part, id_, encoder = load_part(file)
     if id_ is None:
         raise InputError(f"the model of party {show(part.name)} has no id column: train with id = ... to ask by id")
@@ -74,7 +77,9 @@ def read_own_scores(file: Path, data: str | Path) -> OwnScores:
         raise InputError(f"party {show(part.name)}: {show(str(data))} has no ids")
     with np.errstate(over="ignore", invalid="ignore"):
         scores = part.score(rows.shards[0].features)
+    if hold:
+        scores = np.clip(np.where(np.isnan(scores), 0.0, scores), -SHARE.bound, SHARE.bound)
     if not bool(np.all(np.abs(scores) <= SHARE.bound)):  # refused now, since a refusal later would tell about a row
-        raise InputError(f"party {show(part.name)}: some scores are beyond {SHARE.bound:.3g}: mend its rows")
+        raise InputError(f"party {show(part.name)}: some scores are beyond {SHARE.bound:.3g}: fix its rows")
     places = {str(one): place for place, one in enumerate(rows.ids.tolist())}
     return OwnScores(part.name, np.append(scores, ABSENT), places, file.read_bytes(), rows.said)
