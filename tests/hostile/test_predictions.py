@@ -45,7 +45,7 @@ def predicted(tmp_path: Path, parties: int) -> tuple[dict[str, Path], Loopback, 
 def test_one_consent_does_not_serve_again_with_the_rows_in_another_order(tmp_path: Path, parties: int) -> None:
     """The difference of two sums over different orders would be a difference of one party's scores."""
     files, loop, gate = predicted(tmp_path, parties)
-    assert [stage for stage, _ in gate.asked] == ["job", "prepare", "predict"]
+    assert [stage for stage, _ in gate.asked if stage != "job"] == ["prepare", "predict"]
     (first,) = [one.reply for one in loop.carried if one.name == "shop" and isinstance(one.asked, Scores)]
     shop = loop.sites["shop"]
     for restarted in (False, True):

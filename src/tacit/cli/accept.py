@@ -20,8 +20,8 @@ examples:
   tacit accept bank-kit             take part
   tacit accept bank-kit --refuse    do not take part
 
-accept = "within-budget" in site.toml takes every job that fits the budget, and
-accept = "never" none, without asking."""
+accept = "within-budget" in site.toml trains every job that fits the budget
+without asking, once you agreed to its preparation; "never" takes none."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -304,6 +304,7 @@ class Site:
         return Interrupted(reason=reason)
 
     def _step(self, request: Step, caller: str) -> Step:
+        self.gate.allow_job()
         if isinstance(request, Open):
             return self._open(request, caller)
         if self.handler is None:
@@ -318,7 +319,6 @@ class Site:
 
     def _open(self, request: Open, caller: str) -> Opened:
         """Read a job; in the middle of a run that the site has agreed to, nobody but its own lead opens anything."""
-        self.gate.allow_job()
         if request.version != tacit.__version__:
             raise RefusalError(Reason.VERSION)
         if self.handler is not None and self.agreed and caller != self.opened_by:

@@ -24,6 +24,10 @@ OTHER_RUNS = (
 OTHER_LABELS = (
     "other randomizations of the same labels: each spends its own epsilon, and all together are bounded by the sum"
 )
+UNUSABLE = (
+    "that the data could be used at all: text in a column of numbers, a blank that the job does not allow, or labels "
+    "of one class alone stop a run before its first release, which the others see"
+)
 NO_ROWS = ", where they hold none of the person's rows themselves"
 GROUPS = (2, 10)  # for how many rows of one person the bound is computed
 NAMES = {"record": "rows", "label": "labels", "person": "rows at every covered party", "column": "columns"}
@@ -47,7 +51,7 @@ def in_scope(
     """
     if not certificate.private:
         return certificate
-    added = (*held_out(holdout, evaluated=evaluated, randomized=randomized), *several_rows(certificate))
+    added = (UNUSABLE, *held_out(holdout, evaluated=evaluated, randomized=randomized), *several_rows(certificate))
     return replace(certificate, does_not_cover=(*certificate.does_not_cover, *added))
 
 
