@@ -18,11 +18,11 @@ import pytest
 
 from tacit.federation.identity import Card
 from tacit.federation.kit import Kit
+from tacit.federation.loopback import Loopback
 from tacit.federation.members import introduce
 from tacit.federation.project import Federation, init
-from tacit.federation.wire import pack
+from tacit.federation.protocol import Answered, End, Step
 from tests.federation.live import SOURCE, Process, environment, free_port
-from tests.federation.loopback import Loopback
 from tests.federation.traffic import Proxy, found_in, of_number, of_row, of_text, relayed
 
 pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
@@ -93,10 +93,17 @@ def windows(values: np.ndarray) -> Iterator[set[bytes]]:
 
 
 def what_sites_hold(loop: Loopback, secrets: dict[str, set[bytes]]) -> set[bytes]:
-    """Add what the sites made of their files to what nobody may see; the scores that they send."""
-    for name, site in loop.sites.items():
-        own = site.work.own  # type: ignore[union-attr]
-        assert own is not None
+    """Run the job; add what the sites made of their files to what nobody may see; the scores that they send."""
+    held = {}
+
+    def keep(_: str, __: str, request: Step) -> None:
+        if isinstance(request, End):  # after it, sites drop what they hold
+            held.update({name: site.handler.own for name, site in loop.sites.items()})  # type: ignore[union-attr]
+
+    loop.disturb = keep
+    loop.run(JOB)
+    for name in NAMES:
+        own = held[name]
         features = np.asarray(own.shard.features)
         for column in features.T:
             if len(set(column.tolist())) > 5:
@@ -104,17 +111,14 @@ def what_sites_hold(loop: Loopback, secrets: dict[str, set[bytes]]) -> set[bytes
             secrets[name] |= set().union(*windows(column))
         if own.labels is not None:
             secrets[name] |= set().union(*windows(own.labels.values), *windows((own.labels.values + 1) / 2))
-    shares = [
-        reply["message"]["arrays"]["share"]
-        for _, _, step, _, reply in loop.carried
-        if step == "answer" and "share" in reply["message"]["arrays"]
-    ]
+    answers = [one.answered.message.arrays for one in loop.carried if isinstance(one.answered, Answered)]
+    shares = [arrays["share"].array() for arrays in answers if "share" in arrays]
     return set().union(*(of_number(value) for share in shares for value in share.tolist() if value))
 
 
 def handed_over(loop: Loopback) -> bytes:
-    """What sites hand to the carrier, as it writes it before it encrypts."""
-    return b"".join(msgpack.dumps(pack([payload, reply])) for *_, payload, reply in loop.carried)
+    """What sites hand to the carrier, before it is sealed."""
+    return b"".join(one.request + one.reply for one in loop.carried)
 
 
 @dataclass
@@ -136,7 +140,6 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Captured:
     place = tmp_path_factory.mktemp("traffic")
     files, data = write_files(place)
     loop = Loopback(files, place / "sites")
-    loop.run(JOB)
     secrets = Secrets(data, what_sites_hold(loop, data))
     proxy = Proxy(free_port())
     server, *parties = init(Federation("credit", "bank", "localhost", NAMES, proxy.port), place / "kits")

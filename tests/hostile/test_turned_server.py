@@ -115,7 +115,7 @@ def test_a_swapped_card_or_key_ends_the_run_before_anything_is_asked(federated: 
     code, said, run = federated.train()
     assert federated.made() == [attack]
     assert code == 1, said
-    assert "compare fingerprints there and here (tacit federation members KIT)" in said
+    assert "its key is not the confirmed one, or nobody confirmed it: tacit federation members KIT shows both" in said
     assert not list(federated.kits["shop"].jobs.glob(f"{run}/model/*"))
     members = Members(federated.kits["bank"])
     assert all(members.card(name) == before[name] for name in NAMES[1:])  # nothing that was confirmed has changed

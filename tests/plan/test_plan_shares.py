@@ -282,7 +282,7 @@ def test_with_hardly_any_noise_it_is_sharing_itself() -> None:
     exact = Run(ordinary, shards, labels).go()
     joint, reference = (np.concatenate([p.coef for p in r.parties]) for r in (result, exact))
     assert np.linalg.norm(joint - reference) <= 0.02 * np.linalg.norm(reference)
-    assert math.isfinite(result.trace[-1].objective)
+    assert all(math.isnan(row.objective) for row in result.trace)  # no release covers it, whatever epsilon is
 
 
 def log_loss(result: RunResult, shards: list[Shard], labels: np.ndarray) -> float:

@@ -179,7 +179,7 @@ def test_messages_are_made_at_the_door_only() -> None:
         "runtime/party.py",
         "runtime/coordinator.py",
         "runtime/graph/node.py",
-        "federation/score_work.py",  # scores of rows, which the site was asked for and agreed to
+        "federation/score_handler.py",  # scores of rows, which the site was asked for and agreed to
     }
     for own, door in (("runtime/party.py", "release"), ("runtime/graph/node.py", "_release")):
         tree = next(tree for file, tree in trees() if file == own)
@@ -193,12 +193,14 @@ def test_messages_are_made_at_the_door_only() -> None:
     assert all(isinstance(value, ast.Call) and ast.unparse(value.func) == "self.release" for value in returned)
 
 
-SITES = ("federation/party_work.py", "federation/node_work.py")  # they answer for a party at home
+SITES = ("federation/party_handler.py", "federation/node_handler.py")  # they answer for a party at home
 # these answer other questions: of ids, of people, and for scores that are under masks or agreed to
 OTHER_ANSWERS = (
     "alignment/",
     "federation/matching.py",
-    "federation/score_work.py",
+    "federation/channel.py",
+    "federation/flare.py",
+    "federation/score_handler.py",
     "federation/consent.py",
     "cli/accept.py",
     "cli/join.py",

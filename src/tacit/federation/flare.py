@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nvflare.collab import collab
-from nvflare.collab.api.exceptions import CollabCallError
+from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.data.wording import one_line
@@ -205,6 +205,8 @@ class Member:
             from tacit.federation.lead import outcome_line
 
             log.exception("leading failed")
+            if self._site is not None:
+                self._site.note_problem(f"leading failed with {type(error).__name__}: see the log of this organisation")
             return {"refused": outcome_line(error)}
 
     def _lead(self, run: str, job: str, server: Any) -> dict[str, Any]:
@@ -215,7 +217,7 @@ class Member:
         with _Beat(server, run, self._waits) as beat:
             try:
                 return {"done": {"rounds": make_lead(site, run, job).go(observe=beat)}}
-            except (FaultError, OSError) as error:  # nobody refused: the driver hands the job in again
+            except (FaultError, OSError, RunAborted) as error:  # nobody refused: the driver hands the job in again
                 log.warning("interrupted: %s", one_line(error))
                 return {"fault": outcome_line(error)}
             except (InputError, RunError) as error:
@@ -363,6 +365,8 @@ def _sealed(told: Mapping[str, Any]) -> Sealed:
 
 def _import_early() -> None:
     """Import what a site needs while its process still finds the others."""
+    import tacit.federation.handlers
+    import tacit.federation.own_site  # noqa: F401
 
 
 class _Beat:

@@ -170,7 +170,7 @@ class StarLead:
         plan = self._plan(names, ask_all(site, names, Shape(), Shaped))
         coordinator = self._coordinator(plan)
         self._train(plan, coordinator, observe)
-        self._end(plan, coordinator, names)
+        self._end(plan, names)
         ask_all(site, names, Forget())
         return self.state.rounds
 
@@ -243,13 +243,13 @@ class StarLead:
 
             run_loop(plan, coordinator, engine, state, after, exchanged=lambda _: self._keep())
 
-    def _end(self, plan: Plan, coordinator: Coordinator, names: Sequence[str]) -> None:
+    def _end(self, plan: Plan, names: Sequence[str]) -> None:
         """Every site writes its own part, made from its own fit; the lead, last, what belongs to no single one."""
         state, folder, own = self.state, self.task.folder, required(self.handler.own)
         asked = plan.asked_parties
-        ask_all(self.site, asked, End(scale=float(getattr(coordinator.side, "part_scale", 1.0))))
+        ask_all(self.site, asked, End(scale=float(getattr(self.coordinator.side, "part_scale", 1.0))))
         if self.task.name not in asked:
-            part = coordinator.side.parts()[self.task.name]
+            part = self.coordinator.side.parts()[self.task.name]
             self.handler.keep_part(PartyModel(self.task.name, own.shard.columns, **part))
         private = plan.private
         joint = {

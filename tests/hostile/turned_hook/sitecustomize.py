@@ -1,7 +1,9 @@
 """For a test, on the path of the server's process alone: a server that was turned, and attacks what it passes on.
 
 Python imports this file where it lies on PYTHONPATH. TACIT_TEST_TURNED names a folder whose file `plan` holds names
-of attacks, one in each line; each is made once, on the first message on which it can be, and noted in `made`.
+of attacks, one in each line; each is made once, on the first message on which it can be, and noted in `made`. Between
+two attacks on the messages of the same two sites one answer gets through: a server that lets none through can only
+end the run.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class Turned:
         self.folder, self.msgpack, self.lock = folder, msgpack, threading.Lock()
         self.requests: dict[str, list[bytes]] = {}
         self.replies: dict[str, list[bytes]] = {}
+        self.attacked: set[frozenset[str]] = set()  # pairs of sites of which no answer got through since
         self.attacks: dict[str, Callable[[str, Record], Record | None]] = {
             "flip": self.flip,
             "speak as another": self.speak,
@@ -51,18 +54,21 @@ class Turned:
             return payload
         if not isinstance(content, dict):
             return payload
+        pair = frozenset(way.split())
         with self.lock:
-            for name in self._plan():
+            for name in self._plan() if pair not in self.attacked else ():
                 changed = self.attacks[name](way, self.msgpack.unpackb(payload[HEAD:], strict_map_key=False))
                 packed = None if changed is None else self.msgpack.packb(changed, use_bin_type=True)
                 if packed is not None and packed != payload[HEAD:]:
                     with open(self.folder / "made", "a") as file:
                         file.write(f"{name}\n")
+                    self.attacked.add(pair)
                     return payload[: HEAD - 8] + len(packed).to_bytes(8, "big") + packed
             if content.get("method_name") == "take":
                 self.requests.setdefault(way, []).append(payload[HEAD:])
             elif "salt" in _result(content):
                 self.replies.setdefault(way, []).append(payload[HEAD:])
+                self.attacked.discard(pair)
         return payload
 
     def _plan(self) -> list[str]:
