@@ -163,12 +163,19 @@ def _compared(members: Members, name: str, yes: bool) -> str:
 
 
 def _masks(kit: Kit, run: str) -> str:
-    """All fingerprints of the masks of a run: one more whenever it went on. Parties compare them all."""
+    """All fingerprints of the masks of a run, one more whenever it went on; and whose keys people have to compare."""
     from tacit.federation.parts import read_masks
     from tacit.federation.site import check_run
 
-    found = read_masks(kit.jobs / check_run(run))
-    return "; then ".join(found) if found else "none (it has no masks, or none yet)"
+    found, unchecked = read_masks(kit.jobs / check_run(run))
+    if not found:
+        return "none (it has no masks, or none yet)"
+    told = "; then ".join(found)
+    if not unchecked:
+        return f"{told} (every key was signed by its confirmed owner)"
+    return (
+        f"{told} (nobody here confirmed {', '.join(unchecked)}: compare all of these with them, or confirm their keys)"
+    )
 
 
 def _rotate(options: argparse.Namespace) -> None:

@@ -46,11 +46,12 @@ def make_handler(site: Site, request: Open, caller: str) -> Handler:
         asked = read_request(request.job)
         if site.name not in asked.parties:
             raise RefusalError(Reason.JOB)
-        return ScoreHandler(request.run, asked, site.name, site.new, site.folder, site.gate)
+        return ScoreHandler(request.run, asked, site.name, site.new, site.folder, site.gate, site.signer)
     job = read_text(request.job)
     if site.name not in job.names:
         raise RefusalError(Reason.JOB)
-    task = Task(request.run, job, site.name, site.data, site.folder / request.run, caller, site.gate, site.dask)
+    own = (site.gate, site.dask, site.signer)
+    task = Task(request.run, job, site.name, site.data, site.folder / request.run, caller, *own)
     return PartyHandler(task) if job.split == "features" else NodeHandler(task, site.ask)
 
 

@@ -88,6 +88,10 @@ class Card:
             earlier.signing, self.before, self.body
         )
 
+    def has_signed(self, statement: bytes, signature: bytes) -> bool:
+        """Whether the party signed a statement with the keys of this card."""
+        return _signed(self.signing, signature, statement)
+
     def record(self) -> dict[str, Any]:
         """As plain values."""
         values = {name: getattr(self, name) for name in _FIELDS}

@@ -13,6 +13,7 @@ from typing import Any
 from tacit.federation.handlers import lead_name, make_handler, make_lead
 from tacit.federation.protocol import Step, decode_reply, decode_request, encode
 from tacit.federation.site import Ask, Gate, OpenGate, Site
+from tacit.runtime.masking import KeySigner
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Loopback:
         Below it every site has a folder of its own.
     gates : mapping of str to Gate
         The say of each site; sites that are not named take part in everything.
+    signers : mapping of str to KeySigner
+        Who vouches for the keys of masks, where sites have keys of their own.
 
     Attributes
     ----------
@@ -55,8 +58,14 @@ class Loopback:
     carried : list of Carried
     """
 
-    def __init__(self, files: Mapping[str, Path], folder: Path, gates: Mapping[str, Gate] | None = None) -> None:
-        self.files, self.folder, self.gates = files, folder, gates or {}
+    def __init__(
+        self,
+        files: Mapping[str, Path],
+        folder: Path,
+        gates: Mapping[str, Gate] | None = None,
+        signers: Mapping[str, KeySigner] | None = None,
+    ) -> None:
+        self.files, self.folder, self.gates, self.signers = files, folder, gates or {}, signers or {}
         self.disturb: Callable[[str, str, Any], None] = lambda *_: None
         self.after: Callable[[str, str, Any, Any], None] = lambda *_: None
         self.carried: list[Carried] = []
@@ -67,7 +76,8 @@ class Loopback:
         """Kill sites and start them anew: what was only in memory is gone."""
         for name in names or self.files:
             gate = self.gates.get(name, OpenGate())
-            self.sites[name] = Site(name, self.files[name], self.folder / name, gate, self._asking(name), make_handler)
+            own = (name, self.files[name], self.folder / name, gate, self._asking(name), make_handler)
+            self.sites[name] = Site(*own, signer=self.signers.get(name))
 
     def _asking(self, caller: str) -> Ask:
         def ask(names: Sequence[str], request: Step) -> dict[str, Step]:

@@ -143,7 +143,7 @@ class NodeHandler:
         task.gate.allow(task.run, task.job, plan, task.name, {"data": data.digest})
         data.keep()
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            node = Node(own.shard, labels.values, None, plan, task.mask_context(plan))
+            node = Node(own.shard, labels.values, None, plan, task.mask_context(plan), task.signer)
         if self.journal.last is None:
             self.journal.write(Record(0, "", {}, {"node": node.state()}))  # the keys of the noise, before all else
         else:
@@ -170,7 +170,7 @@ class NodeHandler:
         masks = required(self.node).masks
         if masks is not None and not masks.is_middle:
             masks.agree(request.keys.array())
-            write_masks(self.task.folder, masks.fingerprint)
+            write_masks(self.task.folder, masks.fingerprint, masks.unchecked)
         return Done()
 
     # --- rounds ----------------------------------------------------------------------------------------

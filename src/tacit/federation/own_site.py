@@ -13,6 +13,7 @@ from tacit.federation.gate import SiteGate
 from tacit.federation.handlers import make_handler
 from tacit.federation.kit import Kit
 from tacit.federation.site import Ask, Site
+from tacit.federation.vouching import MaskSigner
 
 
 def own_site(kit: Kit, ask: Ask) -> Site:
@@ -23,7 +24,8 @@ def own_site(kit: Kit, ask: Ask) -> Site:
         raise InputError(f"{show(kit.name)} has no data file: start it with tacit join KIT --data FILE")
     new = settings.get("predict")
     gate, rows = SiteGate(kit), None if new is None else Path(new)
-    return Site(kit.name, Path(data), kit.jobs, gate, ask, make_handler, rows, own_cluster(settings))
+    own = (rows, own_cluster(settings), MaskSigner(kit))
+    return Site(kit.name, Path(data), kit.jobs, gate, ask, make_handler, *own)
 
 
 def own_cluster(settings: Mapping[str, Any]) -> ClusterAddress | None:

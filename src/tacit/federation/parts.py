@@ -88,14 +88,19 @@ def check_ended(folder: Path) -> None:
         raise RefusalError(Reason.TURN)
 
 
-def write_masks(folder: Path, fingerprint: str) -> None:
-    """Add the fingerprint of the masks' keys to those of the run, which people can compare; none is ever replaced."""
-    known = read_masks(folder)
+def write_masks(folder: Path, fingerprint: str, unchecked: Sequence[str]) -> None:
+    """Add the fingerprint of the masks' keys to those of the run, which people can compare; none is ever replaced.
+
+    `unchecked` are the parties whose keys nobody vouched for; who is in that list once stays there.
+    """
+    known, before = read_masks(folder)
     if fingerprint and known[-1:] != [fingerprint]:
-        write_json(folder / MASKS, {"fingerprints": [*known, fingerprint]})
+        names = sorted({*before, *unchecked})
+        write_json(folder / MASKS, {"fingerprints": [*known, fingerprint], "unchecked": names})
 
 
-def read_masks(folder: Path) -> list[str]:
-    """All fingerprints of masks that a run has used here, in their order: one more whenever it went on."""
-    path = folder / MASKS
-    return [str(one) for one in read_json(path).get("fingerprints", [])] if path.exists() else []
+def read_masks(folder: Path) -> tuple[list[str], list[str]]:
+    """All fingerprints of masks that a run has used here, in their order, and parties whose keys were not checked."""
+    record = read_json(folder / MASKS) if (folder / MASKS).exists() else {}
+    fingerprints, unchecked = ([str(one) for one in record.get(key, [])] for key in ("fingerprints", "unchecked"))
+    return fingerprints, unchecked

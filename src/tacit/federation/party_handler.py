@@ -154,7 +154,7 @@ class PartyHandler:
         make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
         self.shared = make_shared(plan.problem) if make_shared else None
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            party = self.party = Party(own.shard, plan, self.shared, self.task.mask_context(plan))
+            party = self.party = Party(own.shard, plan, self.shared, self.task.mask_context(plan), self.task.signer)
         if self.journal.last is None:
             self.journal.write(Record(0, "", {}, self._states()))  # the keys of the noise, before anything is sent
             return
@@ -174,7 +174,7 @@ class PartyHandler:
         party, message = required(self.party), received(request.message, COORDINATOR)
         if message.kind in UNASKED:
             reply = party.answer(message)
-            write_masks(self.task.folder, party.fingerprint)
+            write_masks(self.task.folder, party.fingerprint, party.unchecked)
             return Answered(message=Packet.of(reply))
         asked = f"{message.kind} {message.round} {digest(message)}"
         record = self.journal.find(message.round, asked)

@@ -52,7 +52,7 @@ from tacit.job.write import literal
 from tacit.privacy.releases import arrays_digest
 from tacit.runtime import door
 from tacit.runtime.files import write_atomically
-from tacit.runtime.masking import Masks
+from tacit.runtime.masking import KeySigner, Masks
 from tacit.runtime.own_scores import OwnScores, read_own_scores
 from tacit.runtime.saved import MODEL
 from tacit.types import Vector, Words
@@ -124,12 +124,23 @@ class ScoreHandler:
     jobs : Path
         Where the site keeps its runs, that of the training among them.
     gate : Gate
+    signer : KeySigner or None
+        Vouches for the keys of masks.
     """
 
-    def __init__(self, run: str, request: Request, name: str, data: Path, jobs: Path, gate: Gate) -> None:
+    def __init__(
+        self,
+        run: str,
+        request: Request,
+        name: str,
+        data: Path,
+        jobs: Path,
+        gate: Gate,
+        signer: KeySigner | None = None,
+    ) -> None:
         if name not in request.parties:
             raise InputError(f"the request has no party {name!r}: it is not for this organisation")
-        self.run, self.request, self.name, self.gate = run, request, name, gate
+        self.run, self.request, self.name, self.gate, self.signer = run, request, name, gate, signer
         self.data, self.part = data, jobs / request.run / MODEL / f"{name}.json"
         self.folder = jobs / run
         self.own: OwnScores | None = None
@@ -165,7 +176,9 @@ class ScoreHandler:
         """The masks of this process: never saved, and made once."""
         masked = self.request.masked
         context = sha256(self.request.to_toml().encode()).hexdigest()
-        return Masks(self.name, masked, f"{RUN} {self.run} {context}") if self.name in masked else None
+        if self.name not in masked:
+            return None
+        return Masks(self.name, masked, f"{RUN} {self.run} {context}", signer=self.signer)
 
     def prepare(self) -> Prepared:
         """Ask for the first consent, read the part of the model and score the own rows."""
@@ -236,7 +249,7 @@ class ScoreHandler:
         """Agree on masks with the others."""
         if self.masks is not None:
             self.masks.agree(request.keys.array())
-            write_masks(self.folder, self.masks.fingerprint)
+            write_masks(self.folder, self.masks.fingerprint, self.masks.unchecked)
         return Done()
 
     def scores(self) -> Answered:

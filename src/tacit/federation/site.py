@@ -40,6 +40,7 @@ from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import GraphPlan, Plan
 from tacit.runtime.files import read_json, write_json, write_text
+from tacit.runtime.masking import KeySigner
 from tacit.types import Message
 
 PROBLEM = "problem.txt"
@@ -132,6 +133,8 @@ class Task:
     gate : Gate
     dask : ClusterAddress or None
         The site's own cluster, which reads and keeps its rows.
+    signer : KeySigner or None
+        Vouches for the keys of masks.
     """
 
     run: str
@@ -142,6 +145,7 @@ class Task:
     lead: str
     gate: Gate
     dask: ClusterAddress | None = None
+    signer: KeySigner | None = None
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -240,6 +244,8 @@ class Site:
         Its own file of rows to predict; None for the file it trains on.
     dask : ClusterAddress or None
         Its own cluster, where its rows outgrow the machine.
+    signer : KeySigner or None
+        Vouches for the keys of its masks, and checks those of others; None where sites have no keys of their own.
     """
 
     def __init__(
@@ -252,9 +258,10 @@ class Site:
         make_handler: MakeHandler,
         new: Path | None = None,
         dask: ClusterAddress | None = None,
+        signer: KeySigner | None = None,
     ) -> None:
         self.name, self.data, self.folder, self.gate, self.ask, self.dask = name, data, folder, gate, ask, dask
-        self.make_handler, self.new = make_handler, data if new is None else new
+        self.make_handler, self.new, self.signer = make_handler, data if new is None else new, signer
         self.open_run, self.opened_by, self.agreed = "", "", False
         self.owner: dict[str, str] = {}  # who leads the run that is open, and a fingerprint of its text
         self.handler: Handler | None = None

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from tacit.errors import RunError
 from tacit.privacy.aggregation import FixedPoint, MaskingParty, fingerprint, unmask_sum
 from tacit.privacy.fixed_point import SHARE
+from tacit.privacy.keystream import pack
 from tacit.privacy.releases import digest
 from tacit.types import Arrays, Message, Vector, Words
 
@@ -52,6 +54,18 @@ def heard(before: bytes, message: Message) -> bytes:
     return hashlib.sha256(before).digest() + last
 
 
+class KeySigner(Protocol):
+    """Vouches for the own public key of masks, and tells whether those of others are theirs."""
+
+    words: int
+
+    def prove(self, statement: bytes) -> Words:
+        """As many words as stated, which show that this party made a statement."""
+
+    def check(self, name: str, statement: bytes, proof: Words) -> bool:
+        """Whether a party made a statement; False where nobody here knows its keys. Raises where it did not."""
+
+
 class Masks:
     """One party's masks, from fresh keys: never saved, and made anew whenever a run goes on.
 
@@ -65,27 +79,58 @@ class Masks:
     hold : bool
         Whether numbers beyond the range of the masks are held to it; they are refused otherwise. In a private run no
         answer is refused, since that would tell of the rows.
+    signer : KeySigner or None
+        Vouches for keys, where parties have lasting keys of their own; without it a key is a number that whoever
+        passes it on may have replaced.
+
+    Attributes
+    ----------
+    fingerprint : str
+        Of all keys: the same for every party, unless somebody passed on false ones.
+    unchecked : tuple of str
+        Parties of which nobody here can tell whether the key that was passed on is theirs.
     """
 
-    def __init__(self, name: str, parties: Sequence[str], run: str = RUN, *, hold: bool = False) -> None:
-        self.name, self.parties, self.hold = name, tuple(parties), hold
+    def __init__(
+        self,
+        name: str,
+        parties: Sequence[str],
+        run: str = RUN,
+        *,
+        hold: bool = False,
+        signer: KeySigner | None = None,
+    ) -> None:
+        self.name, self.parties, self.run, self.hold, self.signer = name, tuple(parties), run, hold, signer
         self._party = MaskingParty(name, run)
-        self.fingerprint = ""  # of all keys: the same for every party, unless somebody passed on false ones
+        self.fingerprint, self.unchecked = "", tuple(one for one in self.parties if one != name)
 
     @property
     def key(self) -> Words:
-        """The public key."""
-        return np.frombuffer(self._party.public_bytes, dtype="<u8").astype(np.uint64)
+        """The public key, and what shows that it is this party's."""
+        key = np.frombuffer(self._party.public_bytes, dtype="<u8").astype(np.uint64)
+        if self.signer is None:
+            return key
+        return np.concatenate([key, self.signer.prove(self._statement(self.name, self._party.public_bytes))])
+
+    def _statement(self, name: str, key: bytes) -> bytes:
+        """What a party signs: this key of its is for these masks, and for nothing else."""
+        return pack("tacit key of masks", self.run, len(self.parties), *self.parties, name, key)
 
     def agree(self, keys: Words) -> None:
         """Agree on secrets with the others, given everybody's public key in the order of the parties."""
-        if keys.dtype != np.uint64 or keys.shape != (len(self.parties), KEY_WORDS):
+        words = KEY_WORDS + (0 if self.signer is None else self.signer.words)
+        if keys.dtype != np.uint64 or keys.shape != (len(self.parties), words):
             raise RunError(f"party {self.name!r} was passed keys of shape {keys.shape}: one for each party is needed")
-        told = {name: key.astype("<u8").tobytes() for name, key in zip(self.parties, keys, strict=True)}
-        if told.pop(self.name) != self._party.public_bytes:
+        told = {name: key[:KEY_WORDS].astype("<u8").tobytes() for name, key in zip(self.parties, keys, strict=True)}
+        if told[self.name] != self._party.public_bytes:
             raise RunError(f"party {self.name!r} was passed a key as its own that is not: somebody changed the keys")
-        self._party.agree(told)
-        self.fingerprint = fingerprint({**told, self.name: self._party.public_bytes})
+        others = {name: key for name, key in told.items() if name != self.name}
+        if self.signer is not None:
+            proofs = dict(zip(self.parties, keys[:, KEY_WORDS:], strict=True))
+            signed = {name: self._statement(name, key) for name, key in others.items()}
+            self.unchecked = tuple(n for n in others if not self.signer.check(n, signed[n], proofs[n]))
+        self._party.agree(others)
+        self.fingerprint = fingerprint(told)
 
     def hide(self, round_: int, arrays: Mapping[str, Vector | Words], *, seen: bytes = b"") -> dict[str, Words]:
         """The arrays of one answer under masks, which cancel among those who have seen the same alone."""

@@ -15,7 +15,7 @@ from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
 from tacit.runtime import door
-from tacit.runtime.masking import HEARD, MASKED_KINDS, RUN, Masks, heard
+from tacit.runtime.masking import HEARD, MASKED_KINDS, RUN, KeySigner, Masks, heard
 from tacit.runtime.model import PartyModel
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
@@ -23,10 +23,11 @@ from tacit.types import Arrays, Message, Shard, Vector, Words
 class Party:
     """One party of a run: its shard, its side of the algorithm, and its releases.
 
-    `run` names the run where several parties must mean the same one: masks of two runs never cancel.
+    `run` names the run where several parties must mean the same one: masks of two runs never cancel. `signer` vouches
+    for the keys of masks between organisations.
     """
 
-    def __init__(self, shard: Shard, plan: Plan, shared: Any, run: str = "") -> None:
+    def __init__(self, shard: Shard, plan: Plan, shared: Any, run: str = "", signer: KeySigner | None = None) -> None:
         self.name = shard.name
         self.columns = shard.columns
         self.block = make_block(shard.features)
@@ -37,6 +38,7 @@ class Party:
         self._start: Vector | None = None
         self._names = plan.asked_parties
         self._private, self._run = isinstance(plan.algorithm, PrivateAlgorithm), run
+        self._signer = signer
         self._masks = self._new_masks() if plan.secure else None
         self._heard = b""  # fingerprint of all that was broadcast, which masks are bound to
 
@@ -50,7 +52,7 @@ class Party:
 
     def _new_masks(self) -> Masks:
         """Fresh keys; what is beyond the range of the masks is an error, or in a private run held to it."""
-        return Masks(self.name, self._names, f"{RUN} {self._run}", hold=self._private)
+        return Masks(self.name, self._names, f"{RUN} {self._run}", hold=self._private, signer=self._signer)
 
     def start_from(self, coef: Vector) -> None:
         """Begin the next run from these coefficients instead of zero."""
@@ -128,6 +130,11 @@ class Party:
     def fingerprint(self) -> str:
         """Of the keys that this party was told; people compare it over another channel. Empty without masks."""
         return "" if self._masks is None else self._masks.fingerprint
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Parties of which nobody here can tell whether the key of their masks is theirs."""
+        return () if self._masks is None else self._masks.unchecked
 
     @property
     def coef(self) -> Vector:

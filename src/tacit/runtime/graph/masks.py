@@ -17,7 +17,7 @@ import numpy as np
 from tacit.algorithms.consensus.base import TOGETHER
 from tacit.algorithms.consensus.tree import UP
 from tacit.errors import RunError
-from tacit.runtime.masking import Masks, unmask
+from tacit.runtime.masking import KeySigner, Masks, unmask
 from tacit.topologies import Graph
 from tacit.types import Arrays, Message, Vector, Words
 
@@ -27,8 +27,8 @@ RUN = "star of the sample split"  # part of every mask
 class StarMasks:
     """One node's part."""
 
-    def __init__(self, name: str, graph: Graph, run: str = "") -> None:
-        self.name, self.middle, self.run = name, graph.names[graph.centre], run
+    def __init__(self, name: str, graph: Graph, run: str = "", signer: KeySigner | None = None) -> None:
+        self.name, self.middle, self.run, self.signer = name, graph.names[graph.centre], run, signer
         self.leaves = tuple(one for one in graph.names if one != self.middle)
         self.renew()
 
@@ -42,9 +42,14 @@ class StarMasks:
         """Of all keys: people compare it over another channel."""
         return self._masks.fingerprint
 
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Nodes of which nobody here can tell whether the key of their masks is theirs."""
+        return self._masks.unchecked
+
     def renew(self) -> None:
         """Draw a new key: masks of rounds that were played never come back."""
-        self._masks = Masks(self.name, self.leaves, f"{RUN} {self.run}", hold=True)
+        self._masks = Masks(self.name, self.leaves, f"{RUN} {self.run}", hold=True, signer=self.signer)
 
     @property
     def key(self) -> Words:

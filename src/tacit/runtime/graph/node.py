@@ -15,6 +15,7 @@ from tacit.plan.graph import GraphPlan
 from tacit.privacy.releases import Releaser, seen_of
 from tacit.runtime import door
 from tacit.runtime.graph.masks import StarMasks
+from tacit.runtime.masking import KeySigner
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
 Outbox = dict[str, Message]
@@ -24,13 +25,22 @@ TO_ALL, TO_ONE = "to_all:", "to_one:"  # how what is on its way is named in a st
 class Node:
     """One node of a run: its rows, its side of the algorithm, and its releases."""
 
-    def __init__(self, shard: Shard, labels: Vector, weights: Vector | None, plan: GraphPlan, run: str = "") -> None:
+    def __init__(
+        self,
+        shard: Shard,
+        labels: Vector,
+        weights: Vector | None,
+        plan: GraphPlan,
+        run: str = "",
+        signer: KeySigner | None = None,
+    ) -> None:
         self.name, self.columns, self.plan = shard.name, shard.columns, plan
         self.place, self.problem = plan.place(shard.name), plan.problem_of(shard.name)
         self.neighbours = self.place.neighbours
         self.data = NodeData(Block(shard.features), labels, weights)
         self.releaser: Releaser | None = None
-        self.masks = StarMasks(self.name, plan.graph, run) if plan.private is not None and plan.private.masked else None
+        masked = plan.private is not None and plan.private.masked
+        self.masks = StarMasks(self.name, plan.graph, run, signer) if masked else None
         self.sent = Sent({})
         self.outbox: Outbox = {}
         self.side = self._make_side()
