@@ -119,8 +119,18 @@ def test_questions_out_of_turn_are_refused() -> None:
     party.answer("add", given(elements[:2]))
     with pytest.raises(RunError, match="asked for when 2 of 3 were taken"):
         party.answer("mixed", {"owner": "shop", "start": 0, "stop": 3})
-    with pytest.raises(RunError, match="positions came back"):
-        party.answer("back", {"owner": "shop", "total": 1, "positions": np.array([0])})
+    for step in ("back", "rows"):
+        with pytest.raises(RunError, match="not all lists came here"):
+            party.answer(step, {"owner": "shop", "run": "r", "total": 1, "positions": np.array([0])})
+
+
+def test_more_common_ids_than_the_shortest_list_has_are_refused() -> None:
+    party, elements = ready()
+    party.answer("list", {"start": 0, "stop": 4})
+    party.answer("add", given(elements))
+    party.answer("mixed", {"owner": "shop", "start": 0, "stop": 3})
+    with pytest.raises(RunError, match="more ids are said to be common"):
+        party.answer("rows", {"run": "r", "total": 4, "positions": np.arange(4)})
 
 
 def test_a_list_with_an_element_twice_is_not_given_on() -> None:
@@ -132,6 +142,7 @@ def test_a_list_with_an_element_twice_is_not_given_on() -> None:
 
 def test_a_list_passes_once_and_no_key_is_lent_after_the_comparison() -> None:
     party, elements = ready()
+    party.answer("list", {"start": 0, "stop": 4})
     party.answer("add", given(elements))
     with pytest.raises(RunError, match="came where 3 of 3 were taken"):
         party.answer("add", given(elements))

@@ -12,7 +12,7 @@ from bench.faults import Drill, hook_lines, model, wrong_ledgers
 from bench.faults_federation import federation
 from bench.faults_jobs import job_text, write_files
 from tacit.cli.main import main
-from tacit.federation.lead import QUESTIONS
+from tacit.federation.site import QUESTIONS
 
 FAULTS = ("message duplicated", "party's job killed", "server killed")
 

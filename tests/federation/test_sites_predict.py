@@ -13,7 +13,7 @@ from tacit.cli.main import main
 from tacit.errors import InputError, RunError
 from tacit.federation.protocol import Open, Reason, RefusalError, Refused, Scores
 from tacit.federation.score_handler import Request, read_request
-from tacit.federation.site import MatchingLimits
+from tacit.federation.site import MatchingLimits, OpenGate
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_aligned import job_text, write_files
 
@@ -69,7 +69,7 @@ def test_only_who_led_the_training_gets_scores(tmp_path: Path) -> None:
     assert loop.sites["phone"].handle(opening, "shop") == Refused(reason=Reason.NOT_LEAD)
 
 
-class No:
+class No(OpenGate):
     """A gate that lets no scores out."""
 
     limits = MatchingLimits(least_common=1)

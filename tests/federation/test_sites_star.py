@@ -13,7 +13,7 @@ from tacit.cli.main import main
 from tacit.errors import RunError
 from tacit.federation.budget import BudgetBook
 from tacit.federation.protocol import Answer, Answered, Numbers, Packet, Reason, Refused, Step, encode
-from tacit.federation.site import MatchingLimits
+from tacit.federation.site import QUESTIONS, MatchingLimits, OpenGate
 from tacit.federation.spending import events_of
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 
@@ -142,7 +142,7 @@ def test_a_run_that_was_killed_anywhere_ends_with_the_same_model(tmp_path: Path,
                 np.testing.assert_array_equal(coef(folder / name / "run-00000001", name), model[name])
 
 
-class Counting:
+class Counting(OpenGate):
     """A gate that records what is released."""
 
     limits = MatchingLimits(least_common=1)
@@ -262,7 +262,7 @@ def test_a_message_that_comes_twice_gets_the_same_bytes(tmp_path: Path, parts: s
     np.testing.assert_allclose(coef(tmp_path / "sites/party1/run-00000001", "party1"), coef(one, "party1"), atol=1e-12)
 
 
-class Book:
+class Book(OpenGate):
     """A gate with a real book of releases."""
 
     limits = MatchingLimits(least_common=1)
@@ -285,6 +285,9 @@ class Book:
     def released(self, run: str, number: int, digest: str) -> None:
         self.book().released(run, number, digest)
 
+    def last_release(self, run: str) -> int:
+        return max((number for _, number in self.book().releases() if number < QUESTIONS), default=-1)
+
 
 def test_a_site_that_lost_its_journal_gives_no_second_answer(tmp_path: Path) -> None:
     files = write_files(tmp_path)
@@ -304,8 +307,10 @@ def test_a_site_that_lost_its_journal_gives_no_second_answer(tmp_path: Path) -> 
     assert first
     shutil.rmtree(tmp_path / "sites/party1/run-00000001/journal")  # with it went the key of the noise
     loop.restart()
-    with pytest.raises(RunError, match="party1"):
+    with pytest.raises(RunError, match="party 'party1': it lost what it had written in this run: start a new run"):
         loop.run(text)
+    journal = tmp_path / "sites/party1/run-00000001/journal"
+    assert not [path for path in journal.rglob("*") if path.is_file()]  # nothing was computed
     assert gates["party1"].book().releases() == first
 
 

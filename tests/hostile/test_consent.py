@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tacit
+from tacit.alignment import Aligner
 from tacit.errors import InputError, RunError
 from tacit.federation import consent
 from tacit.federation.consent import answer_pending
@@ -145,8 +146,32 @@ def test_a_lead_that_compares_falsely_cannot_choose_few_rows_either(tmp_path: Pa
     one = Numbers.of(np.array([4], dtype=np.int64))
     few = Match(step="rows", run="0123456789abcdef", total=1, positions=one)
     assert site.handle(few, "bank") == Refused(reason=Reason.FEW_ROWS)
-    claimed = Match(step="rows", run="0123456789abcdef", total=30, positions=one)
-    assert site.handle(claimed, "bank") == Matched()  # the first of thirty
+    assert site.handle(Shape(), "bank") == Refused(reason=Reason.TURN)
+
+
+@pytest.mark.parametrize("brought", ["nothing", "its own list", "all but one list", "a short list"])
+def test_no_rows_are_taken_as_common_before_every_list_was_compared(tmp_path: Path, brought: str) -> None:
+    """Else a lead chooses rows without an id and without a try: it learns sizes of as many sets of them as it likes."""
+    files = write_files(tmp_path)
+    loop = Loopback(files, tmp_path / "sites", {"shop": Says()})
+    site = loop.sites["shop"]
+    for request in (opening(files), Prepare(), Match(step="size")):
+        site.handle(request, "bank")
+    if brought != "nothing":
+        made = site.handle(Match(step="list", start=0, stop=75), "bank")
+        assert isinstance(made, Matched)
+    if brought in ("all but one list", "a short list"):
+        lists = {"bank": 75} if brought == "all but one list" else {"bank": 75, "phone": 30}
+        for owner, size in lists.items():
+            elements = Aligner(owner, [f"{owner}{k}" for k in range(size)], ("bank", "shop", "phone")).answer(
+                "list", {"start": 0, "stop": size}
+            )["elements"]
+            add = Match(step="add", owner=owner, size=size, start=0, stop=size, elements=Numbers.of(elements))
+            assert site.handle(add, "bank") == Matched()
+            assert isinstance(site.handle(Match(step="mixed", owner=owner, start=0, stop=size), "bank"), Matched)
+    chosen = Numbers.of(np.arange(31, dtype=np.int64))
+    rows = Match(step="rows", run="0123456789abcdef", total=31, positions=chosen)
+    assert site.handle(rows, "bank") == Refused(reason=Reason.MESSAGE)
     assert site.handle(Shape(), "bank") == Refused(reason=Reason.TURN)
 
 

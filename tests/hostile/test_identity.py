@@ -397,9 +397,9 @@ def test_confirming_needs_the_fingerprint_or_somebody_at_a_terminal(
 def test_the_masks_of_a_run_are_shown_where_it_has_some(kits: dict[str, Kit], capsys) -> None:
     shop = kits["shop"]
     (shop.jobs / RUN).mkdir(parents=True)
-    (shop.jobs / RUN / "masks.json").write_text('{"fingerprints": ["12:34\\u001b[2J", "56:78"]}')
+    (shop.jobs / RUN / "masks.json").write_text('{"fingerprints": ["12:34\\u001b[2J", "56:78"], "unchecked": []}')
     assert main(["federation", "members", str(shop.path), "--run", RUN]) == 0
-    assert f"masks          run {RUN}: 12:34\\u001b[2J; then 56:78\n" in capsys.readouterr().out
+    assert f"masks          run {RUN}: 12:34\\u001b[2J; then 56:78 (every key" in capsys.readouterr().out
     assert main(["federation", "members", str(shop.path), "--run", "../../etc"]) == 2
 
 

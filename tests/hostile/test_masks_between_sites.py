@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tacit.errors import RunError
 from tacit.federation.party_handler import make_star_plan
-from tacit.federation.protocol import Answer, Begin, Open, Step
+from tacit.federation.protocol import Answer, Begin, Match, Numbers, Open, Step
 from tacit.federation.site import OpenGate, Task, plan_print, read_text
+from tests.federation import test_sites_aligned as aligned
 from tests.federation import test_sites_star as star
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 
@@ -84,3 +87,35 @@ def test_every_fingerprint_of_masks_is_kept(tmp_path: Path) -> None:
     kept = [json.loads((tmp_path / "sites" / name / RUN / "masks.json").read_text())["fingerprints"] for name in files]
     assert kept[0] == kept[1] == kept[2]
     assert len(set(kept[0])) == 2
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_parties_that_were_told_different_rows_give_noise(tmp_path: Path, late: bool) -> None:
+    """Of two runs with the rows of one party in different orders, the difference would be about this party alone."""
+    pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
+    files = aligned.write_files(tmp_path)
+    text = aligned.job_text(files, "flare").replace("[job]", "[job]\nsecure_aggregation = true\nrounds = 2")
+    loop = Loopback(files, tmp_path / "sites")
+    lead = loop.sites["bank"]
+    honest, victim = lead.ask, "phone"
+
+    def lying(names: Sequence[str], request: Step) -> dict[str, Step]:
+        if isinstance(request, Match) and request.step == "rows" and names == [victim]:
+            assert request.positions is not None
+            moved = Numbers.of(np.roll(request.positions.array(), -1))
+            return honest(names, Match(step="rows", run=request.run, total=request.total, positions=moved))
+        if late and isinstance(request, Begin):  # the truth at last, after the rows were taken
+            match_again(loop, victim)
+        return honest(names, request)
+
+    lead.ask = lying
+    with pytest.raises(RunError, match=r"masks|sum|cancel"):
+        loop.run(text)
+    calm = Loopback(files, tmp_path / "calm")
+    assert calm.run(text) == 2
+
+
+def match_again(loop: Loopback, victim: str) -> None:
+    """Let the victim have matched once more, and have been told the truth then."""
+    matching = loop.sites[victim].handler.matching  # type: ignore[union-attr]
+    matching.found = replace(matching.found, rows=np.roll(matching.found.rows, 1))

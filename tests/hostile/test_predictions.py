@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from tacit.federation.protocol import (
     Reason,
     Refused,
     Scores,
+    Step,
 )
 from tacit.federation.score_handler import Request
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
@@ -181,3 +183,20 @@ def test_huge_scores_are_held_and_not_refused(tmp_path: Path) -> None:
     part.write_text(json.dumps(record))
     loop.restart("shop")
     assert loop.run(Request(TRAIN, tuple(files)).to_toml(), PREDICT) == 1
+
+
+def test_a_lead_that_tells_parties_different_orders_gets_noise(tmp_path: Path) -> None:
+    """Moved by one place for one party, the difference of two sums would be the differences of its scores."""
+    files, loop, _ = predicted(tmp_path, 3)
+    lead = loop.sites["bank"]
+    honest = lead.ask
+
+    def lying(names: Sequence[str], request: Step) -> dict[str, Step]:
+        if isinstance(request, Match) and request.step == "rows" and names == ["phone"]:
+            assert request.positions is not None
+            request.positions = Numbers.of(np.roll(request.positions.array(), -1))
+        return honest(names, request)
+
+    lead.ask = lying
+    with pytest.raises(RunError, match="the masks did not cancel, so the sum is noise"):
+        loop.run(Request(TRAIN, tuple(files)).to_toml(), "predict-0002")

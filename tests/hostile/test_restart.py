@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import tacit
 from tacit.errors import RunError
-from tacit.federation.protocol import Answer, Play, Step
+from tacit.federation.protocol import (
+    Answer,
+    Begin,
+    Done,
+    End,
+    Forget,
+    Keys,
+    Open,
+    Opened,
+    Play,
+    Prepare,
+    Reason,
+    Refused,
+    Shape,
+    Step,
+)
 from tests.federation import test_sites_graph as graph
 from tests.federation import test_sites_star as star
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
@@ -158,3 +175,53 @@ def test_the_fingerprint_of_the_data_goes_with_the_end_of_the_run(tmp_path: Path
     files = star.write_files(tmp_path)
     Loopback(files, tmp_path / "stars").run(star.job_text(files, "flare"))
     assert not list((tmp_path / "stars").glob("*/*/data.json"))
+
+
+@pytest.mark.parametrize("split", ["columns", "rows"])
+def test_a_run_that_is_over_is_not_played_again(tmp_path: Path, split: str) -> None:
+    """One consent and one part of the budget would give as many private fits, with fresh noise, as the lead likes."""
+    kind = star if split == "columns" else graph
+    files = kind.write_files(tmp_path)
+    parts = "private" if split == "columns" else "gaussian"
+    text = kind.job_text(files, "flare", **kind.CASES[parts])
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(text)
+    lead, name, *_ = files
+    model = (tmp_path / "sites" / name / RUN / "model" / f"{name}.json").read_bytes()
+    for restarted in (False, True):
+        if restarted:
+            loop.restart()
+        site = loop.sites[name]
+        assert site.handle(Open(run=RUN, job=text, version=tacit.__version__), lead) == Opened()
+        for request in (Prepare(), Shape(), Begin(rows=[1], columns=[1], plan=""), Play(round=1), End(), Keys()):
+            assert site.handle(request, lead) == Refused(reason=Reason.OVER)
+        assert site.handle(Forget(), lead) == Done()  # a lead that died before it heard of it asks again
+    assert (tmp_path / "sites" / name / RUN / "model" / f"{name}.json").read_bytes() == model
+    before = len(loop.carried)
+    loop.run(text)  # the lead knows that its run is over
+    assert {type(one.asked) for one in loop.carried[before:]} == {Open, Forget}
+
+
+def test_a_journal_that_ends_before_what_has_left_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
+    """An older copy of a journal, put back: its noise would be drawn a second time, for other questions."""
+    files = graph.write_files(tmp_path)
+    text = graph.job_text(files, "flare", **graph.CASES["gaussian"]).replace("noise_seed = 3", "")
+    gates = {name: star.Book(tmp_path / "books" / name / "ledger.json", name) for name in files}
+    loop = Loopback(files, tmp_path / "sites", gates)
+    stop_at(loop, Play, 2)
+    with pytest.raises(KilledError):
+        loop.run(text)
+    journal, kept = tmp_path / "sites/node1" / RUN / "journal", tmp_path / "kept"
+    shutil.copytree(journal, kept)
+    loop.restart()
+    stop_at(loop, Play, 3)
+    with pytest.raises(KilledError):
+        loop.run(text)
+    released = gates["node1"].book().releases()
+    shutil.rmtree(journal)
+    shutil.copytree(kept, journal)
+    loop.disturb = lambda *_: None
+    loop.restart()
+    with pytest.raises(RunError, match="party 'node1': it lost what it had written in this run: start a new run"):
+        loop.run(text)
+    assert gates["node1"].book().releases() == released

@@ -50,6 +50,7 @@ class Aligner:
         self._ids = ids_as_text(name, ids, column)
         self._key: SecretKey | None = SecretKey()
         self._order = secret_order(len(self._ids))  # place i of the list that it sends is about row order[i]
+        self._given = 0  # elements of the own list that were handed out
         self._passing: dict[str, Passing] = {}
         self._total: int | None = None
         self._places: list[Positions] = []
@@ -97,7 +98,9 @@ class Aligner:
 
     def _give_own(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         """A piece of its own list: ids under its key, in a secret order."""
-        rows = self._order[_number(payload, "start") : _number(payload, "stop")]
+        start, stop = _number(payload, "start"), _number(payload, "stop")
+        rows = self._order[start:stop]
+        self._given = max(self._given, stop if start <= self._given else 0)
         return {"elements": self._secret().encrypt(self._ids.take(rows).to_pylist())}
 
     def _take(self, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,12 +143,22 @@ class Aligner:
         """The number of common ids, which is one number for all lists."""
         total = _number(payload, "total")
         if self._total is None:
+            self._check_compared(total)
             self._total = total
         if total != self._total:
             raise RunError(
                 f"party {show(self.name)}: {self._total} ids were common to all, and now {total}: start again"
             )
         return total
+
+    def _check_compared(self, total: int) -> None:
+        """Refuse results of a comparison that cannot have been made: every list goes through this party before."""
+        others = [name for name in self.parties if name != self.name]
+        through = [
+            self._passing[name].size for name in others if name in self._passing and self._passing[name].is_mixed
+        ]
+        if self._given < len(self._ids) or len(through) < len(others) or total > min(len(self._ids), *through):
+            raise RunError(f"party {show(self.name)}: not all lists came here, or more ids are said to be common")
 
     def _secret(self) -> SecretKey:
         """The key, while it lasts."""

@@ -27,6 +27,11 @@ class Passing:
         self._order: Positions | None = None
         self._mixed: Elements | None = None
 
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the whole list came, and was put into its new order."""
+        return self._order is not None
+
     def take(self, start: int, elements: Elements, key: SecretKey) -> None:
         """Add the key to the next piece."""
         if start != self._taken or start + len(elements) > self.size:

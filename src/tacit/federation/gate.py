@@ -10,7 +10,7 @@ from tacit.federation.budget import BudgetBook, read_limits
 from tacit.federation.consent import Consent, describe, digest_of, read_policy
 from tacit.federation.kit import Kit
 from tacit.federation.protocol import Reason, RefusalError
-from tacit.federation.site import MatchingLimits, plan_print
+from tacit.federation.site import QUESTIONS, MatchingLimits, plan_print
 from tacit.federation.spending import events_of
 from tacit.job import Job
 from tacit.plan import GraphPlan, Plan
@@ -90,6 +90,10 @@ class SiteGate:
     def released(self, run: str, number: int, digest: str) -> None:
         """Record that a release is about to leave: once, whatever happens afterwards."""
         self.book.released(run, number, digest)
+
+    def last_release(self, run: str) -> int:
+        """The largest number under which this party has answered in a run; -1 where there is none."""
+        return max((number for job, number in self.book.releases() if job == run and number < QUESTIONS), default=-1)
 
 
 def read_matching(settings: Mapping[str, Any]) -> tuple[MatchingLimits, frozenset[str]]:

@@ -42,7 +42,7 @@ from tacit.federation.protocol import (
     Step,
 )
 from tacit.federation.shelf import Shelf
-from tacit.federation.site import Site, plan_print, read_text, required
+from tacit.federation.site import QUESTIONS, Site, plan_print, read_text, required
 from tacit.plan import Plan
 from tacit.privacy.releases import digest
 from tacit.runtime.checkpoint import checkpoint_arrays, from_arrays
@@ -58,9 +58,6 @@ from tacit.runtime.trace_file import growing_trace, write_trace
 from tacit.types import Arrays, Message
 
 LEAD = "lead"  # the folder of the coordinator's states
-QUESTIONS = (
-    500_000_000  # from here on the lead's book numbers what the coordinator sends; below, what its party answers
-)
 
 
 def ask_all(site: Site, names: Sequence[str], request: Step, kind: type[Reply] = Done) -> dict[str, Reply]:  # type: ignore[assignment]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.alignment import Aligner, Alignment
+from tacit.alignment.alignment import fingerprint, ids_as_text
 from tacit.data.wording import plural
 from tacit.errors import RunError
 from tacit.federation.protocol import Match, Matched, Numbers, Reason, RefusalError
@@ -46,7 +47,8 @@ def describe_matching(limits: MatchingLimits, ids: str, lead: str, also: str = "
         f"you tell     the number of your ids; how many are common to all{also}",
         f"limits       others bring at most {limits.most_ids} ids each; at least {limits.least_common} of them must be",
         f"             common to all; ids are matched at most {plural(limits.tries, 'time')} in this run",
-        "not covered  every party learns which of its own ids all the others hold, also of ids that it made up",
+        "not covered  every party learns which of its own ids all the others hold, also of ids that it made up;",
+        f"             {lead} says which rows are common: a dishonest one can choose among your rows unseen",
     ]
 
 
@@ -105,6 +107,10 @@ class Matching:
         """A fingerprint of which rows are common and of their order, for consent; it stays here."""
         return arrays_digest({"rows": np.asarray(self.rows)})
 
+    def ids_print(self, rows: Any) -> str:
+        """A fingerprint of the ids of these rows in their order: the same at every party that was told the truth."""
+        return fingerprint(ids_as_text(self.name, self.ids, self.column).take(np.asarray(rows)))
+
     def answer(self, request: Match) -> Matched:
         """One question of a private alignment; the first one begins it anew, as often as was agreed to."""
         if request.step == "size":
@@ -112,7 +118,7 @@ class Matching:
         if self.aligner is None:
             raise RefusalError(Reason.TURN)
         self._check(request)
-        if request.step in ("list", "add"):
+        if request.step in ("list", "add"):  # no result is taken before
             self._count()
         payload = {key: getattr(request, key) for key in _FIELDS[request.step]}
         try:

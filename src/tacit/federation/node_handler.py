@@ -14,7 +14,7 @@ from tacit.data.wording import show
 from tacit.federation.journal import Journal, Record
 from tacit.federation.own_data import OwnRows, UnchangedData, open_node
 from tacit.federation.parts import (
-    check_ended,
+    mark_over,
     write_about,
     write_certificate,
     write_masks,
@@ -139,6 +139,7 @@ class NodeHandler:
             raise RefusalError(Reason.SIZES)
         plan = plan_nodes(task.job, tuple(request.rows), request.columns[0], {})
         task.check_plan(plan, request.plan)
+        task.check_record(self.journal.at)
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None)
         task.gate.allow(task.run, task.job, plan, task.name, {"data": data.digest})
         data.keep()
@@ -269,7 +270,7 @@ class NodeHandler:
 
     def forget(self) -> Done:
         """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""
-        check_ended(self.task.folder)
+        mark_over(self.task.folder)
         self.journal.forget()
         UnchangedData.forget(self.task.folder)
         return Done()

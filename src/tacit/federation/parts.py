@@ -11,6 +11,7 @@ from tacit.algorithms.rows import RowClip
 from tacit.data.encode.fit import Encoding
 from tacit.data.encode.saved import to_record
 from tacit.federation.protocol import Reason, RefusalError
+from tacit.federation.site import OVER
 from tacit.plan import GraphPlan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Modified
@@ -77,15 +78,17 @@ def write_certificate(
     write_text(folder / CERTIFICATE_TEXT, str(certificate) + "\n")
 
 
-def check_ended(folder: Path) -> None:
-    """Refuse to forget a run whose part of the model is not on the disk.
+def mark_over(folder: Path) -> None:
+    """Write down that a run has ended, before its journal is deleted: nothing of it is done again.
 
     Raises
     ------
     RefusalError
+        Where its part of the model is not on the disk.
     """
     if not (folder / ABOUT).is_file():
         raise RefusalError(Reason.TURN)
+    write_json(folder / OVER, {"over": True})
 
 
 def write_masks(folder: Path, fingerprint: str, unchecked: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from tacit.data.wording import show
 from tacit.federation.journal import Journal, Record
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
-from tacit.federation.parts import check_ended, write_about, write_certificate, write_masks, write_part
+from tacit.federation.parts import mark_over, write_about, write_certificate, write_masks, write_part
 from tacit.federation.protocol import (
     Answer,
     Answered,
@@ -62,6 +62,7 @@ class PartyHandler:
         self.file: OwnFile | None = None
         self.matching: Matching | None = None
         self.own: OwnRows | None = None
+        self.rows: Any = None  # the common rows that were taken, in their order; None for all
         self.plan: Plan | None = None
         self.party: Party | None = None  # None where the coordinator itself has this site's columns
         self.shared: Any = None
@@ -120,9 +121,9 @@ class PartyHandler:
 
     def shape(self) -> Shaped:
         """Pick the common rows and encode the columns."""
-        rows = None if self.matching is None else self.matching.rows
+        self.rows = None if self.matching is None else self.matching.rows
         with own_data():
-            self.own = required(self.file).take(rows)
+            self.own = required(self.file).take(self.rows)
         features = self.own.shard.features
         return Shaped(rows=features.shape[0], columns=features.shape[1])
 
@@ -138,10 +139,12 @@ class PartyHandler:
             raise RefusalError(Reason.SIZES)
         plan = make_star_plan(task, request.rows[0], columns)
         task.check_plan(plan, request.plan)
+        if task.name in plan.asked_parties:
+            task.check_record(self.journal.at)
         if task.dask is not None:
             check_on_cluster(plan.method, private=plan.private is not None)
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None)
-        bound = {"data": data.digest} | ({} if self.matching is None else {"rows": self.matching.digest})
+        bound = {"data": data.digest} | ({} if self.rows is None else {"rows": arrays_digest({"rows": self.rows})})
         task.gate.allow(task.run, task.job, plan, task.name, bound)
         data.keep()
         self.plan = plan
@@ -153,8 +156,10 @@ class PartyHandler:
         own = required(self.own)
         make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
         self.shared = make_shared(plan.problem) if make_shared else None
+        rows = required(self.matching).ids_print(self.rows) if plan.secure and self.rows is not None else ""
+        context = self.task.mask_context(plan, rows)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            party = self.party = Party(own.shard, plan, self.shared, self.task.mask_context(plan), self.task.signer)
+            party = self.party = Party(own.shard, plan, self.shared, context, self.task.signer)
         if self.journal.last is None:
             self.journal.write(Record(0, "", {}, self._states()))  # the keys of the noise, before anything is sent
             return
@@ -211,7 +216,7 @@ class PartyHandler:
 
     def forget(self) -> Done:
         """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""
-        check_ended(self.task.folder)
+        mark_over(self.task.folder)
         self.journal.forget()
         UnchangedData.forget(self.task.folder)
         return Done()

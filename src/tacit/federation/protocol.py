@@ -78,6 +78,8 @@ class Reason(IntEnum):
     NOT_TRAINED = 24
     KEYS = 25
     OTHER_JOB = 26
+    OVER = 27
+    LOST = 28
     DISK = 30
     LOCKED = 31
     NOT_OPEN = 32
@@ -116,6 +118,8 @@ LINES = {
     Reason.NOT_TRAINED: "it has no finished run of this name with these parties and this lead",
     Reason.KEYS: "its key is not the confirmed one, or nobody confirmed it: tacit federation members KIT shows both",
     Reason.OTHER_JOB: "the run of this name there is of a different job or lead: start a new run",
+    Reason.OVER: "the run of this name is over there: start a new run",
+    Reason.LOST: "it lost what it had written in this run: start a new run",
     Reason.DISK: "its disk refused to write",
     Reason.LOCKED: "another process there still works on this run",
     Reason.NOT_OPEN: "the job is not open there",

@@ -261,7 +261,8 @@ class ScoreHandler:
             raise RefusalError(Reason.NOT_AGREED)
         arrays: dict[str, Vector | Words] = {SHARE: self.common_scores()}
         if self.masks is not None:
-            seen = required(self.matching).run.encode()  # sums of different alignments do not cancel
+            matching = required(self.matching)
+            seen = matching.ids_print(matching.rows).encode()  # parties that score different rows give noise
             arrays = dict(self.masks.hide(ROUND, arrays, seen=seen))
         reply = Answered(message=Packet.of(door.leave(self.name, ROUND, arrays)))
         write_atomically(self.folder / SENT, lambda file: file.write(encode(reply)), secret=True)

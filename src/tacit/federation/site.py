@@ -44,6 +44,8 @@ from tacit.runtime.masking import KeySigner
 from tacit.types import Message
 
 PROBLEM = "problem.txt"
+OVER = "over.json"  # a run that ended: nothing of it is done again
+QUESTIONS = 500_000_000  # from here on the lead's record numbers what it sends; below, what its own party answers
 OWNER = "owner.json"  # whose run it is: written at the first yes, and compared whenever the run is opened
 Ask = Callable[[Sequence[str], Step], dict[str, Step]]
 Value = TypeVar("Value")
@@ -91,6 +93,9 @@ class Gate(Protocol):
     def released(self, run: str, number: int, digest: str) -> None:
         """Record that a release is about to leave; the same one again, as it is sent again, counts once."""
 
+    def last_release(self, run: str) -> int:
+        """The largest number under which this party has answered in a run, by the record; -1 where there is none."""
+
 
 class OpenGate:
     """Takes part in everything: for tests, and for parties of one process."""
@@ -111,6 +116,10 @@ class OpenGate:
 
     def released(self, run: str, number: int, digest: str) -> None:
         """Record nothing."""
+
+    def last_release(self, run: str) -> int:
+        """Know of no release."""
+        return -1
 
 
 @dataclass(frozen=True)
@@ -152,15 +161,23 @@ class Task:
         """Everybody else in the job."""
         return tuple(name for name in self.job.names if name != self.name)
 
-    def mask_context(self, plan: Plan | GraphPlan) -> str:
-        """What masks of this run are bound to: parties that were told different jobs or plans get sums of noise."""
+    def mask_context(self, plan: Plan | GraphPlan, rows: str = "") -> str:
+        """What masks of this run are bound to: parties that were told different jobs, plans or rows get sums of noise.
+
+        `rows` is a fingerprint of the common ids in their order.
+        """
         text = hashlib.sha256(self.job.to_toml().encode()).hexdigest()
-        return f"{self.run} {text} {plan_print(plan)}"
+        return f"{self.run} {text} {plan_print(plan)} {rows}"
 
     def check_lead(self, caller: str) -> None:
         """Refuse whoever does not lead."""
         if caller != self.lead:
             raise RefusalError(Reason.NOT_LEAD)
+
+    def check_record(self, at: int) -> None:
+        """Refuse to go on from a journal that ends before what has left: its noise would be drawn a second time."""
+        if self.gate.last_release(self.run) > at:
+            raise RefusalError(Reason.LOST)
 
     def check_plan(self, plan: Plan | GraphPlan, told: str) -> None:
         """Refuse a plan that is not the lead's: then somebody runs different software, or told different sizes."""
@@ -316,6 +333,8 @@ class Site:
             return self._open(request, caller)
         if self.handler is None:
             raise InterruptionError(Reason.NOT_OPEN)
+        if (self.folder / self.open_run / OVER).exists() and not isinstance(request, Forget):
+            raise RefusalError(Reason.OVER)
         reply = self.handler.handle(request, caller)
         if isinstance(request, Prepare):
             self.agreed = True
