@@ -30,22 +30,22 @@ class Disturber:
         self.ask_, self.carry_, self.lock, self.asks = ask, carry, threading.Lock(), threading.local()
         self.old: tuple[str, Any, Any] | None = None
 
-    def ask(self, member: Any, name: str, content: bytes, patience: float) -> Any:
+    def ask(self, member: Any, name: str, content: bytes, *how: Any) -> Any:
         """Ask as usual; what asks for an answer of a round may be disturbed."""
         from tacit.federation.protocol import Answer, Match, Play, decode_request
 
         asked = decode_request(content)
         if not isinstance(asked, Answer | Play | Match):
-            return self.ask_(member, name, content, patience)
+            return self.ask_(member, name, content, *how)
         pace = FOLDER / "pace"
         if pace.exists():
             time.sleep(float(pace.read_text()))
         if isinstance(asked, Match):  # matching is slowed, not disturbed
-            return self.ask_(member, name, content, patience)
+            return self.ask_(member, name, content, *how)
         with self.lock:  # the others of this exchange wait: one is disturbed at a time
             self.asks.kind = self._armed(name)
             try:
-                reply = self.ask_(member, name, content, patience)
+                reply = self.ask_(member, name, content, *how)
             finally:
                 self.asks.kind = ""
             if self.old is not None and self.old[0] == name and self.old[2] is not None:

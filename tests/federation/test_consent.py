@@ -205,10 +205,13 @@ def test_policies(tmp_path: Path) -> None:
 
 def test_the_verb_shows_and_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waiting = Consent(tmp_path / "jobs" / "credit", "phone", seconds=20)
-    somebody = meanwhile(tmp_path, lambda: (main(["accept", str(tmp_path), "--show"]), main(["accept", str(tmp_path)])))
+    somebody = meanwhile(
+        tmp_path, lambda: (main(["accept", str(tmp_path), "--show"]), main(["accept", str(tmp_path), "--yes"]))
+    )
     waiting.obtain("d1", ["what leaves"], [])
     somebody.join()
-    assert capsys.readouterr().out == "what leaves\nwhat leaves\naccepted: credit\n"
+    shown = "run          credit\nwhat leaves\n\n"
+    assert capsys.readouterr().out == f"{shown}{shown}accepted: credit\n"
     somebody = meanwhile(tmp_path, lambda: main(["accept", str(tmp_path), "--refuse"]))
     with pytest.raises(RunError, match="phone refused"):
         waiting.obtain("d2", ["what leaves"], [])
@@ -216,18 +219,28 @@ def test_the_verb_shows_and_answers(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "refused: credit" in capsys.readouterr().out
 
 
-def test_the_verb_refuses_what_it_cannot_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb_asks_at_a_terminal_and_refuses_what_it_cannot_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["accept", str(tmp_path / "none")]) == 2
     assert "there is no kit" in capsys.readouterr().err
     assert main(["accept", str(tmp_path)]) == 2
-    assert "no job waits for an answer" in capsys.readouterr().err
+    assert "no run waits for an answer" in capsys.readouterr().err
     for name in ("one", "two"):
         (tmp_path / "jobs" / name).mkdir(parents=True)
         (tmp_path / "jobs" / name / "pending.json").write_text(f'{{"digest": "{name}", "lines": ["{name}"]}}')
     assert main(["accept", str(tmp_path)]) == 2
-    assert 'several jobs wait ("one", "two"): name one with --job' in capsys.readouterr().err
-    assert main(["accept", str(tmp_path), "--job", "two"]) == 0
+    assert 'several runs wait ("one", "two"): name one with --job' in capsys.readouterr().err
+    assert main(["accept", str(tmp_path), "--job", "two"]) == 2
+    assert "there is no terminal to ask at: give --yes if somebody has read it" in capsys.readouterr().err
+    assert main(["accept", str(tmp_path), "--job", "two", "--yes"]) == 0
     assert [question.digest for question in questions(tmp_path)] == ["one"]
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    said = iter(["", "maybe", "no"])
+    monkeypatch.setattr("builtins.input", lambda _: next(said))
+    assert main(["accept", str(tmp_path)]) == 0
+    assert "refused: one" in capsys.readouterr().out
+    assert list(said) == []
     (tmp_path / "jobs" / "one" / "pending.json").write_text("{")
     assert main(["accept", str(tmp_path)]) == 2
     assert "cannot read the question" in capsys.readouterr().err

@@ -80,10 +80,10 @@ class Reader:
         return said
 
     def accept(self, words: list[str]) -> str:
-        """As soon as the job asks."""
+        """As soon as the job asks; a person is asked at the terminal, which is not there."""
         home = Kit.open(self.folder / words[2]).home
         self.until(lambda: questions(home), " ".join(words))
-        return self.call(words)
+        return self.call([*words, "--yes"])
 
     def finish(self, command: str) -> str:
         process, said = self.running.pop(command)

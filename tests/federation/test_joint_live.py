@@ -79,7 +79,7 @@ def test_a_feature_split_with_ids_asks_for_consent_and_trains_the_model_of_one_p
         run = shop.jobs.iterdir().__next__().name
         assert not list((joint.kits["phone"].jobs / run).glob("model/*"))  # nobody trains before the last one agrees
         assert (shop.jobs / run / "matching.json").exists() == (stage == "you send")  # nor is an id matched
-        assert main(["accept", str(shop.path)]) == 0
+        assert main(["accept", str(shop.path), "--yes"]) == 0
         assert "accepted: " + run in capsys.readouterr().out
     code, said, named = ended(training)
     assert (code, named) == (0, run), said
@@ -143,7 +143,7 @@ def test_a_stopped_worker_is_named_within_half_a_minute_and_the_run_goes_on_with
         worker.resume()
     for _ in range(2):
         wait_for(lambda: questions(shop.home))
-        assert main(["accept", str(shop.path)]) == 0
+        assert main(["accept", str(shop.path), "--yes"]) == 0
     assert training.wait(SECONDS) == 0, said
     listening.join(10)
     training.stdout.close()

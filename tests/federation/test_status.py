@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from tacit.federation.protocol import Answer, Done, Numbers, Open, Packet, Reaso
 from tacit.federation.status import status_of
 from tacit.federation.step_log import log_step
 from tacit.runtime.files import write_json
+from tests.federation.live import environment
 from tests.federation.loopback import Loopback
 from tests.federation.test_sites_star import job_text, write_files
 
@@ -42,7 +45,11 @@ def test_a_party_sees_its_runs_budget_and_problems(
         loop.run(job_text(files, "flare"), "run-00000002")
     shutil.copytree(tmp_path / "sites/party1/run-00000002", shop.jobs / "run-00000002")
     (shop.jobs / "run-00000003").mkdir()
-    write_json(shop.jobs / "run-00000003" / PENDING, {})
+    write_json(shop.jobs / "run-00000003" / PENDING, {"digest": "d", "lines": []})
+    for number, name in ((5, "accepted.json"), (6, "scores.sent")):
+        (shop.jobs / f"run-0000000{number}").mkdir()
+        write_json(shop.jobs / f"run-0000000{number}" / name, {"digests": ["d"]})
+    write_json(shop.jobs / "run-00000005" / PENDING, {"digest": "d", "lines": []})  # left by a process that was killed
     (shop.jobs / "run-00000004").mkdir()
     (shop.jobs / "run-00000004" / "problem.txt").write_text("id 7 twice\n")
     assert main(["status", str(shop.path)]) == 0
@@ -50,12 +57,14 @@ def test_a_party_sees_its_runs_budget_and_problems(
     assert "not running: tacit join" in said
     assert "budget for each record: epsilon 0 of 3 spent" in said
     assert "run run-00000001: ended, step 6" in said
-    assert "run run-00000002: going on, step 2" in said
+    assert "run run-00000002: stopped, step 2 (tacit train JOB --resume goes on with it)" in said
+    assert "run run-00000005: stopped (" in said
+    assert "run run-00000006: ended\n" in said
     assert "run run-00000003: waits for your yes" in said
     assert "run run-00000004: failed: id 7 twice" in said
     assert main(["status", str(shop.path), "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    assert {run["state"] for run in record["runs"]} == {"ended", "going on", "waits for your yes", "failed"}
+    assert {run["state"] for run in record["runs"]} == {"ended", "stopped", "waits for your yes", "failed"}
     ended = next(run for run in record["runs"] if run["state"] == "ended")
     assert ended["bytes"] > 1000
     assert ended["seconds"] > 0
@@ -92,3 +101,20 @@ def test_the_log_of_steps_holds_sizes_and_no_values(kit: Callable[[str], Kit]) -
         (None, 12, 4, True),
     ]
     assert not any(word in (shop.logs / "steps.jsonl").read_text() for word in ("0.123", "secret"))
+
+
+def test_a_run_goes_on_while_a_process_works_on_it(kit: Callable[[str], Kit]) -> None:
+    shop = kit("shop")
+    folder = shop.jobs / "run-00000001"
+    folder.mkdir(parents=True)
+    code = (
+        "import sys, pathlib; from tacit.federation.site import RunLock; "
+        "held = RunLock(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        assert "run run-00000001: going on" in status_of(shop).lines()
+        process.kill()
+    assert "run run-00000001: stopped (tacit train JOB --resume goes on with it)" in status_of(shop).lines()

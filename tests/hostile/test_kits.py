@@ -183,7 +183,7 @@ def test_every_active_setting_is_printed_at_the_start_with_its_place(shop: Path)
 CLEAR = "\x1b[2J\x1b[H\x1b]0;owned\x07\u202eaccepted\u202c\r\x9b31m"
 
 
-@pytest.mark.parametrize("verb", [["accept", "--show"], ["accept"], ["accept", "--refuse"]])
+@pytest.mark.parametrize("verb", [["accept", "--show"], ["accept", "--yes"], ["accept", "--refuse"]])
 def test_texts_of_a_job_cannot_steer_the_terminal(verb: list[str], shop: Path, capsys) -> None:
     folder = Kit.open(shop).make_home() / "jobs" / "credit-0123456789ab"
     folder.mkdir(parents=True)

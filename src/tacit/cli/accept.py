@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from tacit.cli.wording import plain
@@ -17,7 +18,8 @@ on after a stop does not ask again."""
 EPILOG = """\
 examples:
   tacit accept bank-kit --show      see what waits, and answer nothing
-  tacit accept bank-kit             take part
+  tacit accept bank-kit             read it, and say yes or no
+  tacit accept bank-kit --yes       take part, after somebody has read it
   tacit accept bank-kit --refuse    do not take part
 
 accept = "within-budget" in site.toml trains every job that fits the budget
@@ -27,8 +29,9 @@ without asking, once you agreed to its preparation; "never" takes none."""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("kit", metavar="KIT", help="your organisation's directory")
-    parser.add_argument("--job", metavar="NAME", help="which job, where several wait")
+    parser.add_argument("--job", metavar="RUN", help="which run, where several wait")
     choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--yes", action="store_true", help="take part, without being asked at the terminal")
     choice.add_argument("--refuse", action="store_true", help="do not take part")
     choice.add_argument("--show", action="store_true", help="show what waits, and answer nothing")
 
@@ -42,16 +45,30 @@ def run(options: argparse.Namespace) -> int:
     if options.job is not None:
         waiting = [question for question in waiting if question.folder.name == options.job]
     if not waiting:
-        raise InputError(f"no job{'' if options.job is None else ' ' + show(options.job)} waits for an answer")
+        raise InputError(f"no run{'' if options.job is None else ' ' + show(options.job)} waits for an answer")
     if len(waiting) > 1 and not options.show:
         names = listing(question.folder.name for question in waiting)
-        raise InputError(f"several jobs wait ({names}): name one with --job")
+        raise InputError(f"several runs wait ({names}): name one with --job")
     for question in waiting:
-        print("\n".join(plain(line) for line in question.lines))
+        print("\n".join(plain(line) for line in (f"run          {question.folder.name}", *question.lines)))
+        print()
         if not options.show:
-            question.answer(not options.refuse)
-            print(plain(f"{'refused' if options.refuse else 'accepted'}: {question.folder.name}"))
+            yes = options.yes or (not options.refuse and _asked(options.kit))
+            question.answer(yes)
+            print(plain(f"{'accepted' if yes else 'refused'}: {question.folder.name}"))
     return 0
+
+
+def _asked(kit: str) -> bool:
+    """Whether the person at the terminal takes part, having seen what is asked."""
+    if not sys.stdin.isatty():
+        raise InputError(
+            f"there is no terminal to ask at: give --yes if somebody has read it (tacit accept {kit} --show)"
+        )
+    said = ""
+    while said not in ("yes", "no"):
+        said = input("Take part? Type yes or no: ").strip().lower()
+    return said == "yes"
 
 
 def home_of(path: str) -> Path:

@@ -251,6 +251,15 @@ class Question:
             write_json(self.folder / name, {"digests": [*others, self.digest] if holds else others}, secret=True)
 
 
+def waits(folder: Path) -> bool:
+    """Whether a run waits for an answer that nobody has given."""
+    try:
+        digest = as_text(read_json(folder / PENDING).get("digest"), "digest") if (folder / PENDING).exists() else ""
+    except InputError:
+        return (folder / PENDING).exists()
+    return bool(digest) and Consent(folder, "")._answer(digest) is None
+
+
 def questions(kit_path: Path) -> list[Question]:
     """The jobs of a kit that wait for an answer and have none yet."""
     found = []

@@ -212,7 +212,7 @@ class Member:
     def _lead(self, run: str, job: str, server: Any) -> dict[str, Any]:
         site = self._own()
         from tacit.federation.handlers import make_lead
-        from tacit.federation.lead import outcome_line
+        from tacit.federation.lead import PartyRefusedError, outcome_line
 
         with _Beat(server, run, self._waits) as beat:
             try:
@@ -221,7 +221,8 @@ class Member:
                 log.warning("interrupted: %s", one_line(error))
                 return {"fault": outcome_line(error)}
             except (InputError, RunError) as error:
-                site.note_problem(one_line(error))
+                if not (isinstance(error, PartyRefusedError) and error.party == site.name):  # it knows why
+                    site.note_problem(one_line(error))
                 return {"refused": outcome_line(error)}
 
     # --- asking others ---
@@ -229,10 +230,17 @@ class Member:
     def _ask(self, names: Sequence[str], request: Step) -> dict[str, Step]:
         """Ask sites at once, each until it answers."""
         content, patience = encode(request), PATIENCE.get(type(request), USUAL_PATIENCE)
+        over = threading.Event()  # one of them refused: the others need not answer any more
 
         def ask(name: str) -> Step:
+            reply = ask_one(name)
+            if isinstance(reply, Refused):
+                over.set()
+            return reply
+
+        def ask_one(name: str) -> Step:
             try:
-                return decode_reply(self._ask_one(name, content, patience), request)
+                return decode_reply(self._ask_one(name, content, patience, over), request)
             except InterruptionError as error:
                 return Interrupted(reason=error.reason)
             except RefusalError as error:
@@ -245,8 +253,8 @@ class Member:
         with ThreadPoolExecutor(max(1, len(names))) as pool:
             return dict(zip(names, pool.map(ask, names), strict=True))
 
-    def _ask_one(self, name: str, content: bytes, patience: float) -> bytes:
-        """The reply of a site, asked for until it comes.
+    def _ask_one(self, name: str, content: bytes, patience: float, over: threading.Event) -> bytes:
+        """The reply of a site, asked for until it comes, or until it is not needed any more.
 
         Raises
         ------
@@ -259,6 +267,7 @@ class Member:
             raise RefusalError(Reason.UNREACHABLE)
         line = self._line(name)
         request, wait, refusals = line.seal(content), FIRST_WAIT, 0
+        longest = FIRST_WAIT if patience > USUAL_PATIENCE else LONGEST_WAIT  # people decide: others may have refused
         until, began = time.monotonic() + patience, time.time()
         try:
             while True:
@@ -270,14 +279,14 @@ class Member:
                     else:
                         return line.open(request, _sealed(told))
                 except CollabCallError:
-                    wait = min(2 * wait, LONGEST_WAIT)
+                    wait = min(2 * wait, longest)
                 except SealError as error:
                     refusals += 1
                     log.warning("%r did not answer under its seal: %s", name, error)
                 if refusals >= MOST_REFUSALS:
                     detail = f"{name!r} and {self._channel.name!r} do not take what the other seals: {COMPARE}"
                     raise RefusalError(Reason.KEYS, detail)
-                if time.monotonic() > until:
+                if over.is_set() or time.monotonic() > until:
                     raise InterruptionError(Reason.UNREACHABLE)
                 self._waiting[name] = (began, self._answers(name))
                 time.sleep(PAUSE)

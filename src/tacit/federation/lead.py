@@ -57,6 +57,7 @@ from tacit.runtime.threads import fitting_threads
 from tacit.runtime.trace_file import growing_trace, write_trace
 from tacit.types import Arrays, Message
 
+ASKED_FIRST = (Prepare, Begin)  # steps before which people are asked, at the leading site first
 LEAD = "lead"  # the folder of the coordinator's states
 
 
@@ -70,21 +71,30 @@ def ask_all(site: Site, names: Sequence[str], request: Step, kind: type[Reply] =
     PartyInterruptedError
         Where one was interrupted, and none refuses.
     """
-    others = [name for name in names if name != site.name]
+    others, replies = [name for name in names if name != site.name], {}
+    if isinstance(request, ASKED_FIRST) and site.name in names:  # people decide: nobody else is asked after a no
+        replies = {site.name: site.handle(request, site.name)}
+        _check(replies)
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(site.ask, others, request) if others else None
-        replies = {site.name: site.handle(request, site.name)} if site.name in names else {}
+        if site.name in names and not replies:
+            replies = {site.name: site.handle(request, site.name)}
         if coming is not None:
             replies |= coming.result()
-    for failure, error in ((Refused, PartyRefusedError), (Interrupted, PartyInterruptedError)):
-        for name in names:
-            if isinstance(reply := replies[name], failure):
-                raise error(name, reply.reason)
+    _check({name: replies[name] for name in names})
     found = {name: reply for name in names if isinstance(reply := replies[name], kind)}
     if len(found) < len(names):
         strange = next(name for name in names if name not in found)
         raise RunError(f"party {strange!r} sent a reply that is not the one to {type(request).__name__}")
     return found
+
+
+def _check(replies: Mapping[str, Step]) -> None:
+    """Raise where a party refused, or else where one was interrupted."""
+    for failure, error in ((Refused, PartyRefusedError), (Interrupted, PartyInterruptedError)):
+        for name, reply in replies.items():
+            if isinstance(reply, failure):
+                raise error(name, reply.reason)
 
 
 class PartyRefusedError(RunError):

@@ -390,6 +390,23 @@ class RunLock:
             raise InterruptionError(Reason.LOCKED) from error
 
 
+def is_worked_on(folder: Path) -> bool:
+    """Whether another process works on a run: for people who look at it, not for a process that works on it itself."""
+    import fcntl
+
+    try:
+        file = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
 def read_text(text: str) -> Job:
     """The job of a text that came from elsewhere: data, checked like a file; refuses what sites cannot run together."""
     job = parse_job(text, "the job")

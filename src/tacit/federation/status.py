@@ -9,14 +9,16 @@ from typing import Any
 
 from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, read_limits
-from tacit.federation.consent import PENDING
+from tacit.federation.consent import waits
 from tacit.federation.identity import OWN, Identity
 from tacit.federation.journal import Journal
 from tacit.federation.kit import PARTY, Kit
 from tacit.federation.members import Members
 from tacit.federation.outcome import read_outcome, read_progress
 from tacit.federation.processes import left_over, running
-from tacit.federation.site import PROBLEM
+from tacit.federation.score_handler import SENT
+from tacit.federation.score_lead import PREDICTIONS
+from tacit.federation.site import PROBLEM, is_worked_on
 from tacit.privacy.events import UNITS
 from tacit.privacy.wording import up
 from tacit.runtime.saved import MODEL
@@ -24,7 +26,8 @@ from tacit.runtime.store import RESULT, TRACE
 from tacit.runtime.trace_file import read_trace
 
 WAITING, GOING, ENDED, FAILED, REFUSED = "waits for your yes", "going on", "ended", "failed", "refused"
-STATES = (WAITING, GOING, ENDED, FAILED, REFUSED)
+STOPPED = "stopped"  # no process of this organisation works on it
+STATES = (WAITING, GOING, STOPPED, ENDED, FAILED, REFUSED)
 
 
 @dataclass(frozen=True)
@@ -166,14 +169,15 @@ def _at_server(folder: Path) -> RunStatus:
 
 def _at_party(folder: Path) -> RunStatus:
     rounds, seconds, sent = _trace(folder / TRACE)
-    if (folder / PENDING).exists():
+    if waits(folder):
         return RunStatus(folder.name, WAITING)
-    if (folder / RESULT).exists() or (folder / MODEL).is_dir():
+    if any((folder / name).exists() for name in (RESULT, MODEL, SENT, PREDICTIONS)):
         return RunStatus(folder.name, ENDED, rounds, seconds, sent)
     if (folder / PROBLEM).exists():
         return RunStatus(folder.name, FAILED, note=(folder / PROBLEM).read_text(encoding="utf-8").strip())
     numbers = Journal(folder / "journal").numbers() if (folder / "journal").is_dir() else []
-    return RunStatus(folder.name, GOING, numbers[-1] if numbers else 0, seconds, sent)
+    state = GOING if is_worked_on(folder) else STOPPED
+    return RunStatus(folder.name, state, numbers[-1] if numbers else 0, seconds, sent)
 
 
 def _trace(path: Path) -> tuple[int, float, int]:
@@ -188,7 +192,10 @@ def _trace(path: Path) -> tuple[int, float, int]:
 
 
 def _words(one: RunStatus) -> str:
-    words = one.state if one.state in (WAITING, FAILED, REFUSED) else f"{one.state}, step {one.step}"
+    plainly = one.state in (WAITING, FAILED, REFUSED) or not one.step
+    words = one.state if plainly else f"{one.state}, step {one.step}"
+    if one.state == STOPPED:
+        words += " (tacit train JOB --resume goes on with it)"
     if one.state == WAITING:
         words += " (tacit accept KIT)"
     return words + (f": {one.note}" if one.note else "")
