@@ -164,6 +164,7 @@ BAD = {
     "unknown method": (put("model", 'method = "magic"'), "magic"),
     "unfit method": (put("model", 'loss = "hinge"\nmethod = "memory"'), "memory"),
     "unknown engine": (put("job", 'engine = "cluster"'), 'engine "cluster" is unknown'),
+    "misspelt engine": (put("job", 'engine = "flair"'), 'engine "flair" is unknown (did you mean "flare"?)'),
     "no labels": (put("bank_keys", 'id = "customer"'), "no party has the label"),
     "two labels": (put("shop_keys", 'id = "customer"\nlabel = "s0"'), "exactly one party may"),
     "unknown key": (put("job", "ronds = 3"), 'did you mean "rounds"?'),

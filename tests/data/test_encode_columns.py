@@ -100,7 +100,7 @@ def test_dates_need_a_kind() -> None:
 
 def test_numbers_as_text() -> None:
     texts = [f"{i}.5" for i in range(60)]
-    assert 'holds numbers as text: mend the file, or give it kind = "number"' in refusal({"x": texts})
+    assert 'holds numbers as text: fix the file, or give it kind = "number"' in refusal({"x": texts})
     assert 'holds numbers and "red" as text' in refusal({"x": [*texts, "red"]})
     found = matrix({"x": [" 1", "2.5", "", None]}, ColumnSpec("x", kind="number"), rules=EncodeRules(scale="none"))
     assert found["x"][:2] == [1.0, 2.5]

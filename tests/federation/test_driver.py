@@ -109,7 +109,7 @@ def test_whom_a_run_waits_for_is_said_once(run: Callable[..., Any]) -> None:
     first, second = said
     assert first.startswith("waiting for 'shop' for ")
     assert "its process does not answer: look there with tacit status KIT" in first
-    assert "it computes, or somebody has to answer: tacit status KIT there and at 'bank' says what" in second
+    assert "it is computing, or a person must answer: run tacit status KIT there and at 'bank'" in second
 
 
 def test_a_lead_that_says_nothing_is_named(run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def test_a_refusal_is_one_line_and_nothing_else_passes(monkeypatch: pytest.Monke
         raise InputError(text)
 
     assert budget.refusal(lambda: 3) == (3, "")
-    assert budget.refusal(lambda: refuse("x = 3: mend it")) == (None, "x = 3: mend it")
+    assert budget.refusal(lambda: refuse("x = 3: fix it")) == (None, "x = 3: fix it")
     for text in ("", "two\nlines", "x" * 5000):
         with pytest.raises(AssertionError):
             budget.refusal(lambda text=text: refuse(text))

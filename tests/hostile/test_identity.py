@@ -431,3 +431,9 @@ def test_keys_of_another_party_and_damaged_ones_are_refused(kits: dict[str, Kit]
         own.write_text(json.dumps({**record, **change}))
         with pytest.raises(InputError):
             Identity.of(kits["shop"])
+
+
+def test_the_own_fingerprint_is_not_taken_for_that_of_another(kits: dict[str, Kit], capsys) -> None:
+    own = Identity.of(kits["shop"]).card.fingerprint
+    assert main(["federation", "members", str(kits["shop"].path), "--confirm", f"insurer={own}"]) == 2
+    assert "your own name or your own fingerprint" in capsys.readouterr().err

@@ -11,13 +11,17 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import RunError
+from tacit.federation.consent import Consent
+from tacit.federation.gate import SiteGate
 from tacit.federation.identity import Identity
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members
 from tacit.federation.parts import read_masks
 from tacit.federation.protocol import Agree, Answer, Numbers, Packet, Step
 from tacit.federation.score_handler import Request
+from tacit.federation.site import OpenGate, read_text
 from tacit.federation.vouching import MaskSigner
+from tacit.plan.from_job import plan_job
 from tacit.privacy.aggregation import MaskingParty
 from tacit.runtime.masking import KEY_WORDS
 from tacit.types import Words
@@ -195,3 +199,34 @@ def test_a_revoked_key_vouches_for_nothing(tmp_path: Path, kits: dict[str, Kit])
     loop, text = make_star(tmp_path, kits)
     with pytest.raises(RunError, match=f"party 'shop': {REFUSED}"):
         loop.run(text)
+
+
+class Shown(OpenGate):
+    """A gate that keeps what is shown."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def allow_scores(self, run: str, party: str, lines: Sequence[str], bound: object) -> None:
+        self.lines += lines
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_people_are_told_before_they_agree_whose_keys_cannot_be_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confirmed: bool
+) -> None:
+    pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
+    monkeypatch.setenv("TACIT_HOME", str(tmp_path / "home"))
+    kits = make_kits(tmp_path) if confirmed else copied_kits(tmp_path)
+    caution = "nobody here has confirmed the keys of"
+    files, gate = aligned.write_files(tmp_path), Shown()
+    loop = Loopback(files, tmp_path / "sites", {"shop": gate}, signers(kits))
+    loop.run(aligned.job_text(files, "flare"), RUN)
+    loop.run(Request(RUN, tuple(files)).to_toml(), PREDICT)
+    assert (f"{caution} phone" in " ".join(gate.lines)) is not confirmed
+    job = read_text(star.job_text(dict.fromkeys(NAMES, tmp_path), "flare", top="secure_aggregation = true"))
+    site, told = SiteGate(kits["shop"]), []
+    monkeypatch.setattr(Consent, "obtain", lambda self, digest, lines, standings: told.extend(lines))
+    monkeypatch.setattr(site.book, "reserve", lambda run, events: True)
+    site.allow(RUN, job, plan_job(job, 100, (2, 2, 2), 4_800), "shop", {})
+    assert (f"{caution} bank, phone" in " ".join(told)) is not confirmed

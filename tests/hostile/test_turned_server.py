@@ -113,7 +113,7 @@ def test_a_swapped_card_or_key_ends_the_run_before_anything_is_asked(federated: 
     before = {name: Identity.of(federated.kits[name]).card for name in NAMES}
     federated.plan(attack)
     code, said, run = federated.train()
-    assert federated.made() == [attack]
+    assert set(federated.made()) == {attack}
     assert code == 1, said
     assert "its key is not the confirmed one, or nobody confirmed it: tacit federation members KIT shows both" in said
     assert not list(federated.kits["shop"].jobs.glob(f"{run}/model/*"))

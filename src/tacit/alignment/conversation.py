@@ -172,7 +172,7 @@ class _Conversation:
         for name, answer in zip(self.names, answers, strict=True):
             size = answer.get("size") if isinstance(answer, Mapping) else None
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-                raise RunError(f"party {show(name)} did not say how many ids it has: its side must be mended")
+                raise RunError(f"party {show(name)} did not say how many ids it has: its side must be fixed")
             self.sizes[name] = int(size)
 
     def _pieces(self, sizes: Mapping[str, int]) -> list[list[tuple[str, int, int]]]:

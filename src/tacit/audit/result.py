@@ -8,6 +8,7 @@ from typing import Any
 
 from tacit.errors import InputError
 
+NEIGHBOURS = "neighbours: every byte that leaves"  # the name of the replay on neighbouring data sets
 NO_VIOLATION, BROKEN, AS_STATED = "no violation found", "broken", "as stated"
 AT_95, AT_999 = f"{NO_VIOLATION} at 95 %", f"{NO_VIOLATION} at 99.9 %"  # of what is measured, and has an error
 NOT_TRIED = "not tried"

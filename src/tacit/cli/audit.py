@@ -134,7 +134,7 @@ def _print(plan: Plan | GraphPlan, found: Audit) -> None:
     from rich.text import Text
 
     from tacit.audit.findings import TITLES, conclusion, lines
-    from tacit.audit.harness.own_job import NAME as NEIGHBOURS
+    from tacit.audit.result import NEIGHBOURS
 
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     fancy = console.is_terminal

@@ -72,13 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan the job and print the plan."""
-    from tacit.cli.train import check_engine
     from tacit.data.holdout import held_count
     from tacit.job import read_job
     from tacit.plan.from_job import plan_job
 
     job = read_job(options.job)
-    check_engine(job.engine)
     if job.split == "samples":
         from tacit.cli.plan_samples import print_plan
 
@@ -130,10 +128,14 @@ def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
     given = None if rows is None else whole("--rows", rows)
     needed = [spec for spec in job.parties if given is None or spec.name not in known]
     for spec in needed:
+        if not spec.data:
+            raise InputError(
+                f"party {show(spec.name)} has its data elsewhere: give --rows N and --columns {spec.name}=N,... to plan"
+            )
         path = job.folder / spec.data
         if not os.path.exists(path):
             raise InputError(
-                f"party {show(spec.name)}: there is no file {show(str(path))}: mend the path of data, or give --rows "
+                f"party {show(spec.name)}: there is no file {show(str(path))}: check the path of data, or give --rows "
                 "and --columns to plan without files"
             )
     found = {spec.name: _size(job, spec) for spec in needed}

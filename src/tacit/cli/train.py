@@ -67,7 +67,6 @@ for parties with other rows and the same columns:
                            # edges = [["bank", "shop"], ...]
   [privacy.options]        # numbers of the methods dual, primal and pdml
   alphas = [0.1, 0.2]      # epsilon of each round, or a table by party"""
-ENGINES = ("in-process", "flare")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,11 +101,12 @@ def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
     from tacit.cli.streamed import with_memory
     from tacit.job import read_job
+    from tacit.job.file import check_engine
 
     _check_interval(options.checkpoint_every)
     job = read_job(options.job)
+    check_engine(options.engine or job.engine)
     job = with_memory(replace(job, engine=options.engine or job.engine), options.memory)
-    check_engine(job.engine)
     with cluster.cluster_for(job, options) as found:
         if job.engine == "flare":
             from tacit.cli.together import train_together
@@ -198,14 +198,6 @@ def _nbytes(matrix: Any) -> int:
     if hasattr(matrix, "indptr"):
         return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
     return int(matrix.nbytes)
-
-
-def check_engine(engine: str) -> None:
-    """Refuse an engine that is not there."""
-    from tacit.data.wording import nearest, show
-
-    if engine not in ENGINES:
-        raise InputError(f"engine {show(engine)} is unknown{nearest(engine, ENGINES)}: choose {', '.join(ENGINES)}")
 
 
 def _check_interval(seconds: float | None) -> None:

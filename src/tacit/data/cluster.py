@@ -204,7 +204,7 @@ def connect(address: ClusterAddress) -> Cluster:
         client = distributed.Client(address.scheduler, security=security, timeout=CONNECT_SECONDS, set_as_default=False)
     except Exception as error:
         raise ClusterGoneError(
-            f"cannot reach the Dask scheduler at {address.scheduler} ({one_line(error)[:200]}): start it, or mend the "
+            f"cannot reach the Dask scheduler at {address.scheduler} ({one_line(error)[:200]}): start it, or fix the "
             "address"
         ) from error
     found = _OPEN[address] = Cluster(address, client)

@@ -46,7 +46,7 @@ def encode_binary(
     matches = [_is_class(value, positive) for value in classes.tolist()]
     if not any(matches):
         raise InputError(
-            f"{_prefix(party)}positive = {show(positive)} is none of the labels, {listing(classes.tolist())}: mend it"
+            f"{_prefix(party)}positive = {show(positive)} is none of the labels, {listing(classes.tolist())}: fix it"
         )
     return (signs, classes) if matches[1] else (-signs, classes[::-1])
 
@@ -77,7 +77,7 @@ def _encode_sorted(y: npt.ArrayLike, party: str, dropped: int) -> tuple[Vector, 
     _check_two(classes, prefix, matched)
     if all(isinstance(value, str) for value in classes) and classes[0].strip() == classes[1].strip():
         raise InputError(
-            f"{prefix}the labels {listing(classes.tolist())} differ by blanks alone: write both in one way, or mend one"
+            f"{prefix}the labels {listing(classes.tolist())} differ by blanks alone: write both in one way, or fix one"
         )
     return np.where(codes == 1, 1.0, -1.0), classes
 

@@ -105,7 +105,7 @@ def check_file(path: Path, party: str) -> None:
     except (OSError, ValueError) as error:
         raise InputError(f"party {show(party)}: cannot open {show(str(path))}: {one_line(error)}") from error
     if not found:
-        raise InputError(f"party {show(party)}: there is no file {show(str(path))}: mend the path of data")
+        raise InputError(f"party {show(party)}: there is no file {show(str(path))}: check the path of data")
     if empty:
         raise InputError(f"party {show(party)}: {show(str(path))} is empty: it needs rows")
 

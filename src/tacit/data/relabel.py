@@ -127,7 +127,7 @@ def read_label_file(
     for option, name in (("--label", label), ("--epsilon-column", epsilon_from)):
         if name is not None and name not in table.columns:
             hint = nearest(name, table.columns)
-            raise InputError(f"{path.name} has no column {show(name)}{hint}: mend {option}")
+            raise InputError(f"{path.name} has no column {show(name)}{hint}: fix {option}")
     if epsilon_from == label:
         raise InputError(f"{show(label)} is both --label and --epsilon-column: they must differ")
     codes, names = _codes(path, table, label, kinds)
@@ -191,7 +191,7 @@ def _codes(path: Path, table: ArrowTable, label: str, kinds: Sequence[str] | Non
     number = {found[0]: 0, found[1]: 1}
     for row, value in enumerate(values, start=1):
         if value not in number:
-            raise InputError(f"{path.name}: the label of row {row} is none of the two in --classes: mend either")
+            raise InputError(f"{path.name}: the label of row {row} is none of the two in --classes: fix either")
     return np.array([number[value] for value in values], dtype=np.int64), (found[0], found[1])
 
 
@@ -199,7 +199,7 @@ def _as_type(kinds: Sequence[str], kind: Any) -> list[Any]:
     try:
         return list(pa.array(list(kinds)).cast(kind).to_pylist())
     except pa.ArrowException as error:
-        raise InputError(f"--classes {show(','.join(kinds))} does not fit labels of type {kind}: mend it") from error
+        raise InputError(f"--classes {show(','.join(kinds))} does not fit labels of type {kind}: fix it") from error
 
 
 def _epsilons(table: ArrowTable, epsilon: float | None, column: str | None, path: Path) -> Vector:
@@ -210,6 +210,6 @@ def _epsilons(table: ArrowTable, epsilon: float | None, column: str | None, path
     try:
         cells = table.arrow(column).cast(pa.float64(), safe=False).to_numpy()
     except pa.ArrowException as error:
-        raise InputError(f"{path.name}: {show(column)} does not hold numbers: mend --epsilon-column") from error
+        raise InputError(f"{path.name}: {show(column)} does not hold numbers: fix --epsilon-column") from error
     values = np.where(np.isnan(cells), np.nan if epsilon is None else epsilon, cells)
     return np.asarray(values, dtype=np.float64)

@@ -154,7 +154,7 @@ class LibsvmParty:
         found = "NaN" if np.isnan(block.data[place]) else "infinite"
         return InputError(
             f"party {show(self.spec.name)}: column {show(self.features[block.indices[place]])} is {found} in row "
-            f"{start + row + 1}: mend it, or remove this row"
+            f"{start + row + 1}: fix it, or remove this row"
         )
 
 

@@ -63,7 +63,7 @@ def describe(job: Job, plan: Plan | GraphPlan, party: str, book: BudgetBook, job
         *one("job", one_line_of(job.name)),
         *one("with", ", ".join(name for name in job.names if name != party) or "nobody"),
     ]
-    lines += one("model", f"{model}, by {found['in_words']}")
+    lines += one("model", f"{model}; {found['in_words']}")
     lines += one("all know", sizes)
     lines += one("you send", certificate.per_party.get(party, "nothing"))
     lines += one("to", ", ".join(_receivers(job, plan, party)) or "nobody")
@@ -73,7 +73,7 @@ def describe(job: Job, plan: Plan | GraphPlan, party: str, book: BudgetBook, job
     lines += one("claim", headline(found))
     own = [claim for claim in found["claims"] if claim["party"] in ("", party) and claim["epsilon"] != "infinity"]
     lines += many("caution", found["cautions"]) if found["cautions"] else []
-    lines += many("of yours", [claim_words(claim) for claim in own] or ["nothing is proven for your data"])
+    lines += many("your data", [claim_words(claim) for claim in own] or ["nothing is proven for your data"])
     standings = book.standings(events_of(plan, party), job_id)
     lines += many("budget", budget_sentences(standings, book.allow_not_private))
     lines += many("not covered", found["does_not_cover"])

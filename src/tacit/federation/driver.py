@@ -203,7 +203,7 @@ def waiting_line(name: str, value: Sequence[float | bool], lead: str) -> str:
     """For whom the lead waits, since when, and what to do; `value`: the seconds, and whether they answer at all."""
     seconds, answers = value
     if answers:
-        what = f"it computes, or somebody has to answer: tacit status KIT there and at {lead!r} says what"
+        what = f"it is computing, or a person must answer: run tacit status KIT there and at {lead!r}"
     else:
         what = (
             "its process does not answer: look there with tacit status KIT; where it was stopped, let it go on "

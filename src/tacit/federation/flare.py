@@ -62,6 +62,7 @@ PAUSE = 0.5  # before that
 SHORT = 5.0  # for an answer that needs no work
 BEAT = 5.0  # seconds between two words of the lead to the server, however long a round takes
 MOST_REFUSALS = 5  # of one message
+GREETINGS = 5  # tries to exchange cards with everybody in a job
 UNCONFIRMED, REFUSED = "unconfirmed", "refused"  # all that somebody hears whose message is not taken
 KEPT_JOBS = 5  # at the server, of those that have ended
 LEADING = 10 * 86_400.0
@@ -137,6 +138,7 @@ class Member:
                 self._line_locks = {name: threading.Lock() for name in self._proxies}
                 self._channel = Channel(Identity.of(kit), self._members.card, self.run, count_start(kit))
                 self._site = own_site(kit, self._ask)
+                threading.Thread(target=self._greet, daemon=True).start()
             return self._site
 
     @collab.publish
@@ -153,6 +155,22 @@ class Member:
         if self._site is None:
             return {REFUSED: True}
         return {"cards": self._channel.identity.cards(), "process": self._channel.process}
+
+    def _greet(self) -> None:
+        """Show the own card to everybody in the job, and keep theirs, so that people can compare all of them."""
+        missing = [name for name in self._proxies if name != self._channel.name]
+        for _ in range(GREETINGS):
+            for name in list(missing):
+                with contextlib.suppress(Exception):  # it may not be there yet; nothing depends on it
+                    self._members.meet(name, self._hello(name, SHORT)["cards"])
+                    missing.remove(name)
+            if not missing:
+                return
+            time.sleep(SHORT)
+
+    def _hello(self, name: str, wait: float) -> dict[str, Any]:
+        told = self._proxies[name](timeout=wait).hello(name=self._channel.name, cards=self._channel.identity.cards())
+        return told if isinstance(told, dict) else {}
 
     @collab.publish
     def take(
@@ -313,9 +331,7 @@ class Member:
         began, wait = time.time(), FIRST_WAIT
         while True:
             try:
-                told = self._proxies[name](timeout=wait).hello(
-                    name=self._channel.name, cards=self._channel.identity.cards()
-                )
+                told = self._hello(name, wait)
                 if self._members.meet(name, told["cards"]):
                     self._waiting.pop(name, None)
                     if not isinstance(told["process"], bytes):

@@ -9,11 +9,13 @@ from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.budget import BudgetBook, read_limits
 from tacit.federation.consent import Consent, describe, digest_of, read_policy
 from tacit.federation.kit import Kit
+from tacit.federation.members import Members
 from tacit.federation.protocol import Reason, RefusalError
-from tacit.federation.site import QUESTIONS, MatchingLimits, plan_print
+from tacit.federation.site import QUESTIONS, MatchingLimits, lead_of, mask_cautions, plan_print
 from tacit.federation.spending import events_of
 from tacit.job import Job
 from tacit.plan import GraphPlan, Plan
+from tacit.plan.describe import many
 from tacit.privacy.fields import as_list, as_record, as_text, as_whole
 
 MATCHING = ("most_ids", "least_common", "tries", "without_asking")
@@ -64,7 +66,9 @@ class SiteGate:
         if job.privacy is not None and job.privacy.noise_seed is not None and not self.settings.get("allow_noise_seed"):
             raise RefusalError(Reason.NOISE_SEED)
         events = events_of(plan, party)
-        lines = describe(job, plan, party, self.book, run)
+        masked = plan.secure if isinstance(plan, Plan) else plan.private is not None and plan.private.masked
+        unchecked = Members(self.kit).unchecked(job.names) if masked else []
+        lines = [*describe(job, plan, party, self.book, run), *many("caution", mask_cautions(unchecked, lead_of(job)))]
         digest = digest_of(job.to_toml(), {"run": run, "stage": "train", "plan": plan_print(plan), **bound})
         consent = Consent(self.kit.jobs / run, party, self.policy)
         consent.obtain(digest, lines, self.book.standings(events, run))

@@ -47,7 +47,7 @@ def describe_matching(limits: MatchingLimits, ids: str, lead: str, also: str = "
         f"you tell     the number of your ids; how many are common to all{also}",
         f"limits       others bring at most {limits.most_ids} ids each; at least {limits.least_common} of them must be",
         f"             common to all; ids are matched at most {plural(limits.tries, 'time')} in this run",
-        "not covered  every party learns which of its own ids all the others hold, also of ids that it made up;",
+        "not covered  every party learns which of the ids it brings all others hold; it may bring invented ids;",
         f"             {lead} says which rows are common: a dishonest one can choose among your rows unseen",
     ]
 

@@ -107,6 +107,12 @@ class Members:
             return REVOKED if member.seen.fingerprint in found.revoked else UNCONFIRMED
         return UNCONFIRMED if member.pinned else UNKNOWN
 
+    def unchecked(self, names: Sequence[str]) -> list[str]:
+        """Those of these members whose keys nobody here has compared."""
+        book = self._read()
+        known = {name: book.members.get(name, Member()) for name in names if name != self.kit.name}
+        return [name for name, member in known.items() if member.card is None and not member.pinned]
+
     def unconfirmed(self) -> list[Card]:
         """Cards that came and wait for somebody to compare them."""
         found = self._read()
@@ -165,12 +171,12 @@ class Members:
         InputError
             Where another key is confirmed, this one was revoked, or the card that came has another fingerprint.
         """
-        wanted = as_fingerprint(fingerprint)
+        wanted, own = as_fingerprint(fingerprint), Identity.of(self.kit).card.fingerprint
         with locked(self.kit):
             book = self._read()
             member = book.members.get(name, Member())
-            if name == self.kit.name:
-                raise InputError(f"{show(name)} is your own name: confirm the others")
+            if name == self.kit.name or wanted == own:
+                raise InputError("this is your own name or your own fingerprint: confirm those of the others")
             if wanted in book.revoked:
                 raise InputError(f"the key {wanted} of {show(name)} was revoked here, and stays so")
             if member.card is not None and member.card.fingerprint != wanted:
@@ -185,8 +191,8 @@ class Members:
                     f"the key that came from {show(name)} has another fingerprint, {member.seen.fingerprint}: somebody "
                     "may stand between you; do not go on"
                 )
-            self._write(book, name, Member(pinned=wanted, note=f"confirmed {_today()}, before its card came"))
-            return "confirmed; its card has not come yet"
+            self._write(book, name, Member(pinned=wanted, note=f"fingerprint noted {_today()}, before the key came"))
+            return "fingerprint noted: its key has not come yet"
 
     def revoke(self, name: str) -> list[str]:
         """Let no key of this member's in again that is known now; the fingerprints."""

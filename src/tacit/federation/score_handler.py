@@ -46,9 +46,10 @@ from tacit.federation.protocol import (
     decode_reply,
     encode,
 )
-from tacit.federation.site import Gate, check_run, own_data, required
+from tacit.federation.site import Gate, check_run, mask_cautions, own_data, required
 from tacit.job.toml import read_toml
 from tacit.job.write import literal
+from tacit.plan.describe import many
 from tacit.privacy.releases import arrays_digest
 from tacit.runtime import door
 from tacit.runtime.files import write_atomically
@@ -231,11 +232,18 @@ class ScoreHandler:
         own = f"one score for each of {rows} rows, once, {how}"
         if self.name == request.lead:
             own = "nothing: you get the predictions"
-        return [
+        lines = [
             f"job          predictions by the model of run {request.run}",
             f"with         {', '.join(self.others)}",
             f"you send     {own}",
+        ]
+        if self.name == request.lead:
+            return lines
+        unchecked = [] if self.signer is None or not others else self.signer.unchecked(request.masked)
+        return [
+            *lines,
             f"to           {request.lead}",
+            *many("caution", mask_cautions([name for name in unchecked if name != self.name], request.lead)),
             "not covered  scores are exact functions of your rows: no certificate covers them",
         ]
 

@@ -228,6 +228,17 @@ def received(packet: Packet, sender: str) -> Message:
         raise RefusalError(Reason.MESSAGE, str(error)) from error
 
 
+def mask_cautions(unchecked: Sequence[str], lead: str) -> list[str]:
+    """What a party is shown where it cannot check the keys of masks of others."""
+    if not unchecked:
+        return []
+    names = ", ".join(unchecked)
+    return [
+        f"nobody here has confirmed the keys of {names}: {lead} could then read your part alone; compare and confirm "
+        "them first (tacit federation members KIT)"
+    ]
+
+
 def plan_print(plan: Plan | GraphPlan) -> str:
     """A fingerprint of everything a plan says."""
     record = {**plan.record(), "seed": plan.problem.seed, "certificate": plan.certificate().to_json()}
@@ -419,5 +430,5 @@ def read_text(text: str) -> Job:
 def check_run(run: object) -> str:
     """The name of a run, which names a folder."""
     if not isinstance(run, str) or not 8 <= len(run) <= 100 or not run.replace("-", "").isalnum() or not run.isascii():
-        raise InputError("the run has no name of 8 to 100 letters, digits and -")
+        raise InputError("the name of a run has 8 to 100 letters, digits and -: give all of it, as tacit status does")
     return run

@@ -50,6 +50,8 @@ from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
 from tacit.topologies import Graph
 
+ENGINES = ("in-process", "flare")
+
 SPLITS = ("features", "samples")
 OF_SAMPLES = {"rounds": 1000, "tol": 1e-12}  # where a job does not say: those of the estimators of the sample split
 
@@ -317,7 +319,7 @@ def _document(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(MOST_BYTES + 4).decode("utf-8-sig")  # 4: one byte too many, after a mark of 3
     except FileNotFoundError as error:
-        raise InputError(f"there is no job file {show(str(path))}: mend the path") from error
+        raise InputError(f"there is no job file {show(str(path))}: check the path") from error
     except IsADirectoryError as error:
         raise InputError("cannot open the job file: it is a folder, give the .toml file in it") from error
     except OSError as error:
@@ -346,6 +348,7 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
     if "search" in document:
         search = SearchSpec(**_section(document["search"], "search"))
         check_search(document, split)
+    check_engine(top.get("engine", ENGINES[0]))
     apart = top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
     parties = _parties(document.get("party", []), check_nodes if split == "samples" else check_parties, apart)
     privacy, options = _privacy(document, split, [party.name for party in parties])
@@ -362,6 +365,12 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
     )
     check_memory(job)
     return job
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that is not there."""
+    if engine not in ENGINES:
+        raise InputError(f"engine {show(engine)} is unknown{nearest(engine, ENGINES)}: choose {', '.join(ENGINES)}")
 
 
 def _graph(document: Mapping[str, Any], split: str, names: Sequence[str], seed: int) -> GraphSpec | None:

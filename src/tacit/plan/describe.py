@@ -43,7 +43,9 @@ MECHANISMS = {
     "published": "the sharing paper's noise, as published: its certificate proves nothing",
     "published-inverse": "the noise of the sharing paper's longer version: its certificate proves nothing",
 }
-UNITS = {"gram": ("these are deviations of sums over all rows, each row scaled to norm 1 at most",)}
+UNITS = {
+    "gram": ("these are deviations of sums over all rows, each row divided by row_norm, so that its norm is at most 1",)
+}
 
 
 def record(plan: Plan) -> dict[str, Any]:

@@ -79,7 +79,10 @@ def _covers(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str
     if settings.own_exact:
         rows.append(f"the parts of the model of {_listed(sizes.others)}: they may be published")
     else:
-        rows.append("the parts of the model of the parties named above: they may be published, and so may predictions")
+        rows.append(
+            "the parts of the model of the parties named above: they may be published, and so may scores computed from "
+            "them for people who are not in the training data"
+        )
     return tuple(rows)
 
 
@@ -97,8 +100,8 @@ def _does_not_cover(privacy: Privacy, settings: GramSettings, sizes: Sizes, clai
             f"predictions seen by anyone but {sizes.holder}: they use its own exact fit to its rows and true labels"
         )
     missing += [
-        "the row that is asked about: each party's score of it is disclosed when it is predicted, so that a person of "
-        "the training data who is asked about later loses that score",
+        "the row that is asked about: each party's score of it is disclosed when it is predicted, also of a person in "
+        "the training data",
         "which rows took part, and how many: they are public here",
         *((CLASSES,) if settings.response is not None or settings.label_epsilon is not None else ()),
         *_together(privacy, claims),

@@ -25,8 +25,8 @@ OTHER_LABELS = (
     "other randomizations of the same labels: each spends its own epsilon, and all together are bounded by the sum"
 )
 UNUSABLE = (
-    "that the data could be used at all: text in a column of numbers, a blank that the job does not allow, or labels "
-    "of one class alone stop a run before its first release, which the others see"
+    "whether the data could be used: the others see when a run stops before its first release because of text in a "
+    "column of numbers, a blank that the job does not allow, or labels of one class alone"
 )
 NO_ROWS = ", where they hold none of the person's rows themselves"
 GROUPS = (2, 10)  # for how many rows of one person the bound is computed

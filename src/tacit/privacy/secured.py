@@ -14,15 +14,15 @@ HIDDEN = (
 )
 SUMS = "the sums over the parties, in every round: masks hide whose numbers they are, not what the sums tell"
 BROADCASTS = (
-    "what the broadcasts give away: they are made from the sums, so every party may know the sums too, and what is "
-    "said of the coordinator above holds for any party"
+    "what the broadcasts give away: they are made from the sums, so every party may learn what the coordinator learns"
 )
 ASSUMED = (
     "masks: at least two parties follow the protocol and do not pool what they know; the coordinator need not, "
     "as what it sends to each party is bound into the masks",
-    "masks: the public keys that the coordinator passes on are genuine (people compare the fingerprint of the masks)",
+    "masks: the public keys that the coordinator passes on are genuine (the parties have confirmed each other's keys, "
+    "or people compared the fingerprints of the run's masks)",
     "masks: each party runs where only it can look; the person who runs several in one process sees what they hold",
-    "masks: X25519, HKDF-SHA256 and ChaCha20 are what they are believed to be",
+    "masks: X25519, HKDF-SHA256 and ChaCha20 are secure",
 )
 UNDER_MASKS = "under masks: only the sum over all parties can be read"
 

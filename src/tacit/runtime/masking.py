@@ -59,6 +59,9 @@ class KeySigner(Protocol):
 
     words: int
 
+    def unchecked(self, names: Sequence[str]) -> list[str]:
+        """Parties whose keys nobody here knows."""
+
     def prove(self, statement: bytes) -> Words:
         """As many words as stated, which show that this party made a statement."""
 

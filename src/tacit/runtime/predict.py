@@ -220,7 +220,7 @@ def _check_finished(run: Path) -> None:
     try:
         finished, begun = (run / RESULT).exists(), (run / PLAN).exists()
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot open {where}: mend the path of the run") from error
+        raise InputError(f"cannot open {where}: check the path of the run") from error
     if not finished and begun:
         raise InputError(f"the run in {where} is not finished: finish it with tacit train JOB --out {where} --resume")
     if not finished:

@@ -232,7 +232,7 @@ class RunDirectory:
         return record
 
     def abandon(self) -> None:
-        """Forget a run that failed before anything was saved, so that a mended job can be trained here."""
+        """Forget a run that failed before anything was saved, so that a fixed job can be trained here."""
         if not self.checkpoint.exists():
             for name in (SEARCH, PLAN, JOB, PRINT, TRACE):
                 (self.path / name).unlink(missing_ok=True)

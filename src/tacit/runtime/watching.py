@@ -69,7 +69,7 @@ class Watcher:
         try:
             begun = any((self.path / name).exists() for name in (LOCK, PLAN, RESULT))
         except (OSError, ValueError) as error:
-            raise InputError(f"cannot open {show_path(path)}: mend the path of the run") from error
+            raise InputError(f"cannot open {show_path(path)}: check the path of the run") from error
         if not begun:
             raise InputError(f"there is no run in {show_path(path)}: give the directory that tacit train writes")
 

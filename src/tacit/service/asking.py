@@ -168,7 +168,7 @@ class Asker:
     def _check(self, cards: Mapping[str, ModelCard]) -> None:
         for name, card in cards.items():
             if card.party != name:
-                raise RunError(f"{self._lines[name].url} is {card.party}, not {name}: mend the address")
+                raise RunError(f"{self._lines[name].url} is {card.party}, not {name}: fix the address")
             if card.version != VERSION:
                 raise RunError(f"{name} speaks version {card.version}, this is version {VERSION}: update one of them")
 

@@ -87,7 +87,7 @@ class Found:
         """The whole in a line."""
         count = len(self.differences)
         said = f"{self.comparisons} comparisons over {self.steps} steps, {count} differences outside planned releases"
-        return f"{said}; {100 * self.ratio:.1f} % of the claimed noise used" if self.ratio else said
+        return f"{said}; these differ by {100 * self.ratio:.1f} % of what the claim allows" if self.ratio else said
 
     def add(self, other: Found) -> None:
         """Together with another test."""

@@ -11,14 +11,13 @@ from tacit.audit.harness.check import BETWEEN, IN_PROCESS, Found, Scope, Way, ne
 from tacit.audit.harness.play import Command
 from tacit.audit.harness.tables import NUMBER, Column
 from tacit.audit.harness.world import SPARSE, World, columns_of, make_world
-from tacit.audit.result import BROKEN, NO_VIOLATION, NOT_TRIED, AttackResult
+from tacit.audit.result import BROKEN, NEIGHBOURS, NO_VIOLATION, NOT_TRIED, AttackResult
 from tacit.data.encode.cells import kind_of_type
 from tacit.data.load import PartySpec, read_training_table
 from tacit.data.table import SparseTable
 from tacit.errors import InputError, RunError
 from tacit.job import Job
 
-NAME = "neighbours: every byte that leaves"
 CLAIMED = "planned releases alone differ"
 MOST_ROWS, MOST_COLUMNS, MOST_ROUNDS, MOST_NODES = 40, 8, 3, 12
 CALM = Scope(tuple(Way(where, restarts=False) for where in (IN_PROCESS, BETWEEN)), most=3, parties=2)
@@ -39,13 +38,13 @@ def test_job(job: Job, command: Command) -> AttackResult | None:
         return None
     reason = _unplayable(job)
     if reason:
-        return AttackResult(NAME, CLAIMED, f"not played: {reason}", NOT_TRIED, {"played": False})
+        return AttackResult(NEIGHBOURS, CLAIMED, f"not played: {reason}", NOT_TRIED, {"played": False})
     found, world = Found(), job_world(job)
     try:
         for scope in (CALM, STOPPED):
             found.add(neighbour_test(world, command, replace(scope, ways=_ways(job, scope))))
     except (InputError, RunError) as error:
-        return AttackResult(NAME, CLAIMED, f"not played: {error}", NOT_TRIED, {"played": False})
+        return AttackResult(NEIGHBOURS, CLAIMED, f"not played: {error}", NOT_TRIED, {"played": False})
     return judge(found) if found.pairs else None
 
 
@@ -62,7 +61,7 @@ def judge(found: Found) -> AttackResult:
         "ratio": found.ratio,
         "differences": [str(one) for one in found.differences[:20]],
     }
-    return AttackResult(NAME, CLAIMED, found.line(), NO_VIOLATION if found.passed else BROKEN, details)
+    return AttackResult(NEIGHBOURS, CLAIMED, found.line(), NO_VIOLATION if found.passed else BROKEN, details)
 
 
 def _unplayable(job: Job) -> str:

@@ -69,7 +69,7 @@ def number_cells(table: ArrowTable, name: str, *, days: bool, trained: bool = Fa
     if bad.size:
         raise InputError(
             f"party {show(table.party)}: column {show(name)} has {plural(bad.size, 'infinite value')}, the first in "
-            f"row {bad[0] + 1}: mend them, or leave them blank"
+            f"row {bad[0] + 1}: fix them, or leave them blank"
         )
     return values
 
@@ -127,7 +127,7 @@ def _as_numbers(table: ArrowTable, name: str, column: Any, kind: str, *, days: b
     if days:
         raise InputError(
             f"party {show(table.party)}: column {show(name)} is to hold dates, but holds values of type {column.type}: "
-            "write every date as 2026-01-31, or mend its kind"
+            "write every date as 2026-01-31, or fix its kind"
         )
     if trained:
         raise InputError(
@@ -144,10 +144,10 @@ def _parsed(table: ArrowTable, name: str, *, trained: bool) -> Any:
     wrong = np.flatnonzero((texts.codes >= 0) & np.append(bad, False)[texts.codes])
     if wrong.size:
         held = show(texts.values[texts.codes[wrong[0]]])
-        mend = "the model was trained on numbers" if trained else 'its kind is "number"'
+        fix = "the model was trained on numbers" if trained else 'its kind is "number"'
         raise InputError(
-            f"party {show(table.party)}: column {show(name)} holds {held} in row {wrong[0] + 1}, but {mend}: "
-            "mend it, or leave it blank"
+            f"party {show(table.party)}: column {show(name)} holds {held} in row {wrong[0] + 1}, but {fix}: "
+            "fix it, or leave it blank"
         )
     numbers = np.array([*(float(value) for value in texts.values), np.nan])
     return pa.chunked_array([pa.array(numbers[texts.codes])])

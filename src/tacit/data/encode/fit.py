@@ -193,7 +193,7 @@ def _kind(parts: Sequence[Part], spec: ColumnSpec) -> str:
         (one, first), (two, second) = list(found.items())[:2]
         raise InputError(
             f"column {show(spec.name)} is a {one} at party {show(first)} and a {two} at party {show(second)}: "
-            "mend one of the files, or give its kind in [party.columns]"
+            "fix one of the files, or give its kind in [party.columns]"
         )
     return next(iter(found), NUMBER)
 

@@ -58,7 +58,7 @@ def _refuse_numbers_as_text(party: str, name: str, counts: Mapping[str, int], ru
         return
     held = f" and {show(wrong[0])}" if wrong else ""
     raise InputError(
-        f"party {show(party)}: column {show(name)} holds numbers{held} as text: mend the file, or give it "
+        f"party {show(party)}: column {show(name)} holds numbers{held} as text: fix the file, or give it "
         'kind = "number" or kind = "category" in [party.columns]'
     )
 

@@ -106,7 +106,7 @@ def _undated(columns: Sequence[str]) -> list[str]:
 
 
 def named(columns: Sequence[str]) -> str:
-    """Columns in a message: all of them, so that a job is mended at once."""
+    """Columns in a message: all of them, so that a job is fixed at once."""
     return f"{'column' if len(columns) == 1 else 'columns'} {listing(columns)}"
 
 
