@@ -56,7 +56,7 @@ def test_page_of_other_columns(files: Any, tacit: Any) -> None:
     for model in record["models"]:
         assert f"{model['measures']['log_loss']:.4f}" in page.text
     for words in (
-        "bank and shop trained one model together", "Tried on 30 rows that were held out", "bank alone",
+        "bank and shop trained one model together", "Evaluated on 30 rows that were held out", "bank alone",
         "shop alone, given the label",
         "all data in one place", "yes is positive", "Rows were matched by id", "NOT differentially private",
         "Not covered", "certified within", "predictions: each asked row discloses one score per party",
@@ -78,7 +78,7 @@ def test_nobodys_coefficients_are_shown(files: Any, tacit: Any) -> None:
 
 def test_figures_of_trained_rows_are_called_so(files: Any, tacit: Any) -> None:
     page = reported(files, tacit)
-    assert "Tried on the 120 rows it was trained on," in page.text
+    assert "Evaluated on the 120 rows it was trained on," in page.text
     assert "holdout = 0.2" in page.text
 
 

@@ -17,9 +17,9 @@ NO_MATPLOTLIB = 'pictures need matplotlib, which is not installed: pip install "
 _DPI = 150
 
 # Colours that stand for those of the page, so that a picture inside it is light or dark with it.
-INK, SOFT, LINE = "#010101", "#020202", "#030303"
+INK, SOFT, LINE, PAPER = "#010101", "#020202", "#030303", "#0a0a0a"
 SERIES = ("#040404", "#050505", "#060606", "#070707", "#080808", "#090909")
-_OF_PAGE = {INK: "var(--ink)", SOFT: "var(--soft)", LINE: "var(--line)"} | {
+_OF_PAGE = {INK: "var(--ink)", SOFT: "var(--soft)", LINE: "var(--line)", PAPER: "var(--paper)"} | {
     colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, start=1)
 }
 _STYLE = {

@@ -119,7 +119,7 @@ def _quality(run: SavedRun) -> list[Figure]:
     if groups:
         probability = bool(run.model.classes)
         caption = (
-            f"The joint model, in {len(groups)} groups of rows with similar predictions; the dotted line is right."
+            f"The joint model, in {len(groups)} groups of rows with similar predictions; dotted: perfect calibration."
         )
         figures.append(_figure(run_pictures.calibration(groups, probability), "calibration", "Calibration", caption))
     if len(dots) > 1 and not curves:
@@ -133,7 +133,7 @@ def _shares(run: SavedRun) -> list[Figure]:
     known = (run.evaluation or {}).get("shares")
     if not known:
         return []
-    caption = "Thin: 90 % of rows. Thick: half of them. Mark: the middle one. A party that adds nothing stays at 0."
+    caption = "Thin: 90 % of rows. Thick: half of them. Mark: the median. A party that adds nothing stays at 0."
     tall = 1.1 + 0.45 * len(known)
     draw = run_pictures.shares(known)
     return [_figure(draw, "shares", "What each party adds to a score", caption, (run_pictures.SIZE[0], tall))]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tacit.report.pictures import INK, LINE, SERIES, SOFT
+from tacit.report.pictures import INK, LINE, PAPER, SERIES, SOFT
 from tacit.topologies import Graph
 from tacit.types import Trace
 
@@ -42,7 +42,16 @@ def roc(curves: Sequence[tuple[str, Sequence[Sequence[float]], float]]) -> Draw:
             )
         axes.set_aspect("equal")
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="false positive rate", ylabel="true positive rate")
-        axes.legend(loc="lower right", handlelength=1.2, borderaxespad=0.2, title="area under the curve")
+        axes.legend(
+            loc="lower right",
+            handlelength=1.8,
+            borderaxespad=0.2,
+            title="area under the curve",
+            frameon=True,  # so that the line of chance does not run through it
+            facecolor=PAPER,
+            edgecolor="none",
+            framealpha=1.0,
+        )
 
     return draw
 
@@ -88,14 +97,14 @@ def bars(rows: Sequence[tuple[str, float]], title: str) -> Draw:
 
 
 def shares(spreads: Mapping[str, Mapping[str, Any]]) -> Draw:
-    """For each party the range of its part of the score: 90 % of rows, half of them, and the middle one."""
+    """For each party the range of its part of the score: 90 % of rows, half of them, and the median."""
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
         places = list(range(len(spreads)))[::-1]
         for number, (place, found) in enumerate(zip(places, spreads.values(), strict=True)):
             least, low, middle, high, most = found["quantiles"]
-            colour = SERIES[number % len(SERIES)]
+            colour = SERIES[(number + 1) % len(SERIES)]  # the first is that of the joint model
             axes.plot([least, most], [place, place], color=colour, linewidth=1.6)
             axes.plot([low, high], [place, place], color=colour, linewidth=8, solid_capstyle="butt")
             axes.plot(middle, place, "|", color=INK, markersize=13, markeredgewidth=1.6)
