@@ -20,6 +20,8 @@ ROWS, COLUMNS, ALPHA = 30, 4, 0.01
 class Fixed:
     """Adds noise that the test chose."""
 
+    owner = "party"
+
     def __init__(self, noise: np.ndarray) -> None:
         self.noise = noise
 

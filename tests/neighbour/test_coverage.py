@@ -94,7 +94,7 @@ def test_private_matching_and_predictions(tmp_path: Path) -> None:
 
 def refusals(monkeypatch: pytest.MonkeyPatch, world: World, party: str, neighbour: World) -> set[tuple[str, str]]:
     """Channels and steps in which a neighbour is told from a world, where the run of the neighbour is refused."""
-    monkeypatch.setattr(check, "neighbours", lambda _, one, rng: [("", neighbour)] * (one.party == party))
+    monkeypatch.setattr(check, "neighbours", lambda _, one, *rest: [("", neighbour)] * (one.party == party))
     found = neighbour_test(world, None, Scope((Way("between sites", False),)))
     return {(one.difference.channel, one.difference.step) for one in found.differences}
 
@@ -104,10 +104,10 @@ def test_what_the_proof_calls_told_is_told_and_by_a_constant(monkeypatch: pytest
     world = feature_world("gram", "dense")
     shop = world.tables["shop"]
     for cell in ("text", None):
-        told = refusals(monkeypatch, world, "shop", world.with_table("shop", shop.with_record((cell, 1.0, 2.0))))
+        told = refusals(monkeypatch, world, "shop", world.with_table("shop", shop.with_record(0, (cell, 1.0, 2.0))))
         assert ("reply shop -> bank", "Prepare") in told
     world = feature_world("labels", "dense")
     bank = world.tables["bank"]
     lonely = world.with_table("bank", replace(bank, labels=(1.0, *[0.0] * (len(bank.records) - 1))))
-    alike = lonely.with_table("bank", lonely.tables["bank"].with_record(label=0.0))
+    alike = lonely.with_table("bank", lonely.tables["bank"].with_record(0, label=0.0))
     assert ("outcome", "training") in refusals(monkeypatch, lonely, "bank", alike)

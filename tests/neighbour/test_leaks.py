@@ -57,6 +57,10 @@ def nodes(case: str = "primal", where: str = BETWEEN, turn: int = 1, most: int =
     return neighbour_test(world, main, Scope((Way(where, False),), most=most, parties=1, turn=turn))
 
 
+def dense(features: Any) -> Any:
+    return features.toarray() if hasattr(features, "toarray") else features
+
+
 def places(found: Found) -> set[tuple[str, str, str]]:
     return {(one.difference.channel, one.difference.step, one.difference.path) for one in found.differences}
 
@@ -236,3 +240,21 @@ def test_rows_that_are_not_clipped_use_more_than_is_claimed(monkeypatch: Patch) 
     found = features("dense", IN_PROCESS, most=4)
     assert 1 < found.ratio < math.inf
     assert not found.passed
+
+
+def test_one_value_of_the_last_record(monkeypatch: Patch) -> None:
+    def telling(self: Any, reply: Any) -> Any:
+        value = np.asarray(dense(self.own.shard.features))[-1, 0]
+        return msgspec.structs.replace(reply, rows=int(1000 * min(abs(value), 10.0)))
+
+    wrap(monkeypatch, PartyHandler, "begin", telling)
+    assert any(not features(turn=turn).passed for turn in range(3))
+
+
+def test_the_name_of_an_empty_folder(monkeypatch: Patch) -> None:
+    def telling(self: Any, reply: Any) -> Any:
+        (self.task.folder / f"entries-{nonzeros(self.own.shard.features)}").mkdir(exist_ok=True)
+        return reply
+
+    wrap(monkeypatch, PartyHandler, "begin", telling)
+    assert any(channel.startswith("folder ") for channel, _, _ in places(features()))

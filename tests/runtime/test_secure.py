@@ -159,7 +159,7 @@ def test_the_certificate_says_what_masks_hide_and_that_it_is_no_differential_pri
     assert "This run is NOT differentially private" in text
     assert "only the sums can be read (this is not differential privacy)" in text
     assert "sees only the sum over bank, phone and shop. Together with any one other party it sees" in text
-    assert "every party may know the sums too" in text
+    assert "every party may learn what the coordinator learns" in text
     assert all("only the sum over all parties can be read" in what for what in certificate.per_party.values())
     assert "the public keys that the coordinator passes on are genuine" in text
     assert type(certificate).from_json(certificate.to_json()) == certificate

@@ -198,8 +198,12 @@ class NodeHandler:
 
     def _play(self, round_: int, inbox: Mapping[str, Message]) -> Record:
         node = required(self.node)
-        with fitting_threads([required(self.own).shard]), np.errstate(**QUIET):
-            self.outboxes[round_] = node.answer(round_, inbox)
+        try:
+            with fitting_threads([required(self.own).shard]), np.errstate(**QUIET):
+                self.outboxes[round_] = node.answer(round_, inbox)
+        except Exception:
+            self.node = None  # a step that failed leaves nothing of itself: the next one begins from the journal
+            raise
         progress = node.progress
         if progress.note:  # no method of this split has one
             raise RefusalError(Reason.STOPPED, progress.note)

@@ -192,8 +192,12 @@ class PartyHandler:
         return Answered(message=Packet.of(self.sent))
 
     def _answer(self, message: Message, asked: str) -> Record:
-        with fitting_threads([required(self.own).shard]), np.errstate(**QUIET):
-            answer: Arrays = dict(required(self.party).work(message))  # type: ignore[arg-type]
+        try:
+            with fitting_threads([required(self.own).shard]), np.errstate(**QUIET):
+                answer: Arrays = dict(required(self.party).work(message))  # type: ignore[arg-type]
+        except Exception:
+            self.party = None  # a step that failed leaves nothing of itself: the next one begins from the journal
+            raise
         record = Record(message.round, asked, answer, self._states())
         self.journal.write(record)
         return record

@@ -161,6 +161,8 @@ MOST_JOB = 1_000_000  # characters
 _Count = Annotated[int, Meta(ge=0, le=MOST_ROWS)]
 _Round = Annotated[int, Meta(ge=0, le=MOST_ROUNDS)]
 _Name = Annotated[str, Meta(max_length=200)]
+# Letters, digits and _ alone: fingerprints of messages tell names and numbers apart, and files keep each name as it is.
+_ArrayName = Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_]*\Z", max_length=100)]
 
 
 class Numbers(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -199,7 +201,7 @@ class Packet(Struct, forbid_unknown_fields=True):
 
     round: _Round
     kind: Literal["keys", "agree", "start", "step", "finish"]
-    arrays: Annotated[dict[_Name, Numbers], Meta(max_length=1000)]
+    arrays: Annotated[dict[_ArrayName, Numbers], Meta(max_length=1000)]
 
     @classmethod
     def of(cls, message: Message) -> Packet:

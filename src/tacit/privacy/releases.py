@@ -173,7 +173,17 @@ def digest(message: Message) -> str:
 
 
 def arrays_digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
-    """A fingerprint of named arrays."""
+    """A fingerprint of named arrays, which tells any two of them apart.
+
+    Names have no blanks, and a type and a shape say how many bytes follow: what is hashed can be read in one way only.
+
+    Raises
+    ------
+    RunError
+        For a name with a blank.
+    """
+    if any(not name.isprintable() or " " in name for name in arrays):
+        raise RunError("a name of an array has a blank or a control character: no fingerprint tells it apart")
     total = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])

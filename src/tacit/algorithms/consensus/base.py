@@ -7,13 +7,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from tacit.algorithms.base import Problem, Release
+from tacit.errors import RunError
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers.base import Regularizer
 from tacit.topologies import Graph
 from tacit.types import Arrays, Vector
 
 TOGETHER = ""  # the sender of what can be read as a sum over all neighbours only; no node has this name
+
+
+def as_sent(arrays: Arrays, name: str, size: int) -> Vector:
+    """The vector of a neighbour's message, checked before any row is used: refusals depend on the message alone.
+
+    Raises
+    ------
+    RunError
+        Where it is missing, of another length or type, or not finite.
+    """
+    found = arrays.get(name)
+    if found is None or found.dtype != np.float64 or found.shape != (size,) or not np.all(np.isfinite(found)):
+        raise RunError(f"a neighbour sent no {name} of {size} numbers: its side must run the same version")
+    return found
 
 
 class Rows(Protocol):

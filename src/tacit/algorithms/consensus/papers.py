@@ -26,7 +26,7 @@ import numpy as np
 
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
-from tacit.algorithms.consensus.base import NodeData, Place, private_progress, split_model
+from tacit.algorithms.consensus.base import NodeData, Place, as_sent, private_progress, split_model
 from tacit.algorithms.consensus.certain import descend, steps_for, within
 from tacit.algorithms.consensus.local import WIDE, LocalProblem, Solved
 from tacit.algorithms.rows import RowClip
@@ -137,7 +137,8 @@ class PaperNode:
         """Sum of the neighbours' released models, each within reach; the multiplier follows them."""
         if not inbox:
             return np.zeros(self.size)
-        others = np.sum([self._near(arrays[MODEL]) for arrays in inbox.values()], axis=0)
+        models = [as_sent(arrays, MODEL, self.size) for arrays in inbox.values()]
+        others = np.sum([self._near(model) for model in models], axis=0)
         apart = self.degree * self._near(self.released) - others
         held = 0.5 * self._modulus(0.0) * self.numbers.reach
         self.multiplier = within(self.multiplier + 0.5 * self.numbers.penalty * apart, held)

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tacit.algorithms.consensus.base import TOGETHER
+from tacit.algorithms.consensus.base import TOGETHER, as_sent
 from tacit.topologies import Graph
 from tacit.types import Arrays, Vector
 
@@ -51,9 +51,9 @@ class TreeSum:
         assert self.partial is not None
         for child in (*self.children, TOGETHER):
             if UP in inbox.get(child, {}):
-                self.partial = self.partial + inbox[child][UP]
+                self.partial = self.partial + as_sent(inbox[child], UP, self.partial.size)
         if self.parent is not None and DOWN in inbox.get(self.parent, {}):
-            self.total = inbox[self.parent][DOWN]
+            self.total = as_sent(inbox[self.parent], DOWN, self.partial.size)
             return {child: {DOWN: self.total} for child in self.children}
         if round_ != self.begun + self.height:
             return {}

@@ -11,7 +11,6 @@ from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
 from tacit.algorithms.gram.check import row_changes
 from tacit.algorithms.gram.fit import CHECK, LEAST_WEIGHT, PrivateFit, private_fit, side_columns
-from tacit.algorithms.gram.inbox import LARGEST, Inbox
 from tacit.algorithms.gram.settings import FitSettings, GramSettings, Response
 from tacit.algorithms.gram.targets import (
     Bits,
@@ -23,12 +22,14 @@ from tacit.algorithms.gram.targets import (
     Symbols,
     Target,
 )
+from tacit.algorithms.inbox import LARGEST, Inbox
 from tacit.algorithms.rows import RowClip
 from tacit.errors import RunError
 from tacit.types import Arrays, Vector
 
 SHARE_CLIP = 1.5  # a score is clipped at this many times its released root mean square before it becomes a bit
 BITS = "bits"
+ASKED = ("offset", "labels")  # what a second exchange needs of the first one
 
 
 class GramParty:
@@ -53,8 +54,8 @@ class GramParty:
         """The private fit; or, in a second exchange, one randomized bit for each row."""
         if self.fit is not None:
             return self._second(self.fit, inbox)
-        self.inbox = inbox
         target = self._target(inbox)
+        self.inbox = {name: inbox[name] for name in ASKED if name in inbox}  # as they were checked, and nothing else
         excess = self._excess(target)
         ridge = self.problem.rows * self.settings.alpha
         self.fit = private_fit(self.block, target, self.own, self.release, ridge=ridge, excess=excess)
@@ -89,7 +90,8 @@ class GramParty:
         """What follows the fit: bits for a refit, or how the fit changes the loss."""
         if self.settings.refit is not None:
             return {BITS: self._bits(fit, self.settings.refit)}
-        offset, labels = self.inbox["offset"], self.inbox["labels"]
+        kept = Inbox(self.inbox, self.release.owner)
+        offset, labels = (kept.numbers(name, self.block.n) for name in ASKED)
         side = side_columns(offset, bent=self.own.bent)
         base = offset + side @ Inbox(inbox, self.release.owner).numbers("side", side.shape[1])
         scores = self.settings.damping * fit.clip.apply(self.block).predict(fit.coef)
@@ -126,7 +128,7 @@ class GramParty:
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
         self.fit = fit_from_arrays(state, self.own.row_norm) if "coef" in state else None
-        self.inbox = {name.removeprefix("inbox."): v for name, v in state.items() if name.startswith("inbox.")}
+        self.inbox = {name: state[f"inbox.{name}"] for name in ASKED if f"inbox.{name}" in state}
 
 
 def part_of(fit: PrivateFit, scale: float) -> dict[str, Any]:

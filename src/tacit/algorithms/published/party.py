@@ -7,6 +7,7 @@ from scipy import optimize
 
 from tacit.algorithms.base import Problem, Release
 from tacit.algorithms.block import Block
+from tacit.algorithms.inbox import Inbox
 from tacit.algorithms.linear import eigen
 from tacit.algorithms.published.settings import NOISY, PublishedSettings
 from tacit.algorithms.rows import RowClip
@@ -37,7 +38,9 @@ class PublishedParty:
 
     def step(self, round_: int, inbox: Arrays) -> Arrays:
         """Answer (s - z, y) with the share of the new noisy coefficients."""
-        residual, dual = (_bounded(inbox[name]) for name in ("residual", "dual"))
+        residual, dual = (
+            _bounded(Inbox(inbox, self.release.owner).numbers(name, self.rows.n)) for name in ("residual", "dual")
+        )
         others = residual - self.rows.predict(self.coef)
         self.exact = self._solve(-self.rows.correlate(others + dual / self.settings.rho))
         self.coef = self._noisy(self.exact)

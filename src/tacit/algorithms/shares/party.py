@@ -58,7 +58,8 @@ class SharesParty:
     def _ridge(self, inbox: Arrays) -> float:
         """The penalty in units of the row norm; what arrives is checked, since the bound holds for finite vectors."""
         rho, q = float(inbox["control"][0]), inbox["q"]
-        if not 0 < rho < np.inf or q.shape != self.released.shape or not np.all(np.isfinite(q)):
+        fits = q.dtype == np.float64 and q.shape == self.released.shape
+        if not 0 < rho < np.inf or not fits or not np.all(np.isfinite(q)):
             raise RunError("the broadcast to a party is not one finite number for each row: the run cannot go on")
         wanted = self.problem.alpha * self.problem.regularizer.l2 * self.problem.total / rho
         rows = self.released.size

@@ -202,7 +202,7 @@ class _Pairs:
         return found
 
     def _neighbours(self) -> list[tuple[str, World]]:
-        found = list(neighbours(self.world, self.protected, np.random.default_rng(self.scope.seed)))
+        found = list(neighbours(self.world, self.protected, np.random.default_rng(self.scope.seed), self.scope.turn))
         return _some(found, self.scope.most, self.scope.turn * (self.scope.most or 0))
 
     def _play(self, world: World, tape: Tape) -> Recording:

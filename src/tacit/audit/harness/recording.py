@@ -209,7 +209,9 @@ def add_files(record: Recording, folder: Path, whose: str, skip: Any = lambda na
     """
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and not skip(name):
+        if path.is_dir():
+            record.add(f"folder {name} of {whose}", "", "")
+        elif path.is_file() and not skip(name):
             record.add(f"file {name} of {whose}", "", content_of(path))
 
 

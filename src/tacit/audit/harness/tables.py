@@ -69,13 +69,13 @@ class Table:
     ids: tuple[str, ...] | None = None
     id: str = ""
 
-    def with_record(self, record: Record | None = None, label: float | None = None) -> Table:
-        """The neighbour whose first record is another one."""
+    def with_record(self, at: int, record: Record | None = None, label: float | None = None) -> Table:
+        """The neighbour whose record at this place is another one."""
         changed = self
         if record is not None:
-            changed = replace(changed, records=(record, *self.records[1:]))
+            changed = replace(changed, records=(*self.records[:at], record, *self.records[at + 1 :]))
         if label is not None and self.labels is not None:
-            changed = replace(changed, labels=(label, *self.labels[1:]))
+            changed = replace(changed, labels=(*self.labels[:at], label, *self.labels[at + 1 :]))
         return changed
 
     def write(self, path: Path) -> None:
@@ -140,9 +140,9 @@ def draw_table(columns: tuple[Column, ...], rows: int, rng: np.random.Generator,
     return Table(columns, tuple(records))
 
 
-def changes(table: Table, rng: np.random.Generator) -> Iterator[tuple[str, Record]]:
+def changes(table: Table, rng: np.random.Generator, at: int = 0) -> Iterator[tuple[str, Record]]:
     """Named replacements of the first record."""
-    columns, record = table.columns, table.records[0]
+    columns, record = table.columns, table.records[at]
     yield "another record", tuple(column.draw(rng) for column in columns)
     yield "all zero", tuple(_cell(column, 0.0) for column in columns)
     yield "opposite", tuple(_negative(column, cell) for column, cell in zip(columns, record, strict=True))
@@ -188,14 +188,14 @@ def _category(column: Column, cell: Cell, *, last: bool) -> Cell:
     return column.values[-1] if last else NEW
 
 
-def other_labels(table: Table, *, classes: bool) -> Iterator[tuple[str, float]]:
+def other_labels(table: Table, at: int = 0, *, classes: bool) -> Iterator[tuple[str, float]]:
     """Named replacements of the first label."""
     assert table.labels is not None
     if classes:
         values = sorted(set(table.labels))
         if len(values) != 2:
             raise InputError("a generated table has one class of labels alone")
-        yield "the other label", values[0] if table.labels[0] == values[1] else values[1]
+        yield "the other label", values[0] if table.labels[at] == values[1] else values[1]
         return
-    yield "the opposite label", -table.labels[0]
+    yield "the opposite label", -table.labels[at]
     yield "a huge label", HUGE

@@ -107,17 +107,20 @@ def plan_of(world: World, widths: Mapping[str, int]) -> Plan | GraphPlan:
     return plan_job(job, rows[0], tuple(widths[name] for name in job.names), 0)
 
 
-def neighbours(world: World, protected: Protected, rng: np.random.Generator) -> Iterator[tuple[str, World]]:
-    """Worlds in which one record of the protected party, or one label, is another one."""
+def neighbours(
+    world: World, protected: Protected, rng: np.random.Generator, turn: int = 0
+) -> Iterator[tuple[str, World]]:
+    """Worlds in which one record of the protected party, or one label, is another one: first, last or middle."""
     name, table = protected.party, world.tables[protected.party]
+    at = (0, len(table.records) - 1, len(table.records) // 2)[turn % 3]
     if protected.claim.unit == "record":
-        for kind, record in changes(table, rng):
-            yield kind, world.with_table(name, table.with_record(record))
+        for kind, record in changes(table, rng, at):
+            yield kind, world.with_table(name, table.with_record(at, record))
     belongs = world.job.split == "samples" or protected.owner == COORDINATOR
     if table.labels is not None and belongs:
         classes = get_loss(world.job.model.loss).task == "classification"
-        for kind, label in other_labels(table, classes=classes):
-            yield kind, world.with_table(name, table.with_record(label=label))
+        for kind, label in other_labels(table, at, classes=classes):
+            yield kind, world.with_table(name, table.with_record(at, label=label))
 
 
 # --- generated tables ----------------------------------------------------------------------------------
