@@ -153,13 +153,15 @@ def test_the_summary_says_what_is_protected_and_whether_it_was_worth_it(files: A
     assert "epsilon = 3 at delta = 1e-05 for each record, and 2 for each label." in answer.out
     assert "protects   each record of shop, epsilon 3; each label of bank, epsilon 2\n" in answer.out
     assert "mechanism  private sharing in Gram space" in answer.out
-    assert "worth it?  estimated from noisy sums, log loss on new rows: bank alone" in answer.out
+    assert "worth it?  estimated from noisy sums, log loss on new rows with randomized labels: bank alone" in answer.out
     assert "rounds     2 rounds, " in answer.out
     for absent in ("nan", "infinity", "NOT", "objective", "optimum"):
         assert absent not in answer.out
     result = json.loads((run / "result.json").read_text())
     assert result["objective"] == "nan"
-    assert result["outlook"][0].startswith("estimated from noisy sums, log loss on new rows: bank alone")
+    assert result["outlook"][0].startswith(
+        "estimated from noisy sums, log loss on new rows with randomized labels: bank alone"
+    )
     trace = [json.loads(line) for line in (run / "trace.jsonl").read_text().splitlines()]
     assert [row["objective"] for row in trace] == ["nan", "nan"]
     assert all(row["epsilon"] == pytest.approx(3, abs=1e-6) for row in trace)

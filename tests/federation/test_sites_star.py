@@ -149,6 +149,7 @@ class Counting(OpenGate):
 
     def __init__(self) -> None:
         self.seen: dict[int, set[str]] = {}
+        self.calls: list[int] = []
 
     def allow(self, *_: object, **__: object) -> None:
         pass
@@ -157,6 +158,7 @@ class Counting(OpenGate):
 
     def released(self, run: str, number: int, digest: str) -> None:
         self.seen.setdefault(number, set()).add(digest)
+        self.calls.append(number)
 
 
 def test_nothing_is_released_twice_and_answers_are_sent_again_as_they_were(tmp_path: Path) -> None:

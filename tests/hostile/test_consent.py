@@ -310,3 +310,12 @@ def test_what_is_shown_holds_no_control_characters(tmp_path: Path) -> None:
     )
     (question,) = consent.questions(tmp_path)
     assert question.lines == ("job ?]0;owned? ?",)
+
+
+def test_the_real_gate_answers_nothing_but_no_under_never(kit: Callable[..., Kit], tmp_path: Path) -> None:
+    folder = tmp_path / "never"
+    folder.mkdir()
+    files = write_files(folder)
+    loop = Loopback(files, folder / "sites", {"shop": SiteGate(kit(accept="never"))})
+    replies = [loop.sites["shop"].handle(request, "bank") for request in every_request(files)]
+    assert replies == [Refused(reason=Reason.NEVER)] * len(replies)

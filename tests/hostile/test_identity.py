@@ -437,3 +437,28 @@ def test_the_own_fingerprint_is_not_taken_for_that_of_another(kits: dict[str, Ki
     own = Identity.of(kits["shop"]).card.fingerprint
     assert main(["federation", "members", str(kits["shop"].path), "--confirm", f"insurer={own}"]) == 2
     assert "your own name or your own fingerprint" in capsys.readouterr().err
+
+
+def impostor(kit: Kit, victim: Kit) -> Channel:
+    """A member that shows the true public card of another, and has private keys of its own."""
+    false = replace(Identity._made(victim, 1), chain=(Identity.of(victim).card,))
+    return Channel(false, Members(kit).card, RUN, 10**6)
+
+
+def test_who_shows_the_card_of_another_cannot_ask_in_its_name(kits: dict[str, Kit]) -> None:
+    shop, asked = channel(kits["shop"]), Receiver()
+    forged = impostor(kits["phone"], kits["bank"]).line("shop", shop.process).seal(b"open")
+    with pytest.raises(SealError, match="not sealed by who it says"):
+        shop.answer(forged, asked)
+    assert asked.asked == []
+
+
+def test_who_shows_the_card_of_another_cannot_answer_in_its_name(kits: dict[str, Kit]) -> None:
+    bank, asked = channel(kits["bank"]), Receiver()
+    false = impostor(kits["phone"], kits["shop"])
+    false.card_of = lambda name: Identity.of(kits[name]).card
+    line = bank.line("shop", false.process)
+    request = line.seal(b"secret")
+    with pytest.raises(SealError):
+        line.open(request, false.answer(request, asked))
+    assert asked.asked == []  # it could not even read what was asked

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 from pathlib import Path
@@ -112,11 +111,14 @@ engine = "flare"
 [privacy]
 epsilon = 1
 noise_seed = 4
+[encode]
+scale = "none"
 [[party]]
 name = "bank"
 label = "label"
 [[party]]
 name = "shop"
+width = 3
 """
 
 
@@ -129,10 +131,11 @@ def test_replies_before_the_first_release_do_not_know_how_many_entries_are_zero(
     for extra in (False, True):
         folder = tmp_path / str(extra)
         loop = Loopback(sparse_files(folder, extra), folder / "sites")
-        with contextlib.suppress(RunError):  # of a width that has to be declared
-            loop.run(SPARSE)
+        loop.run(SPARSE)
         said.append(replies_of(loop, "shop", Open, Prepare, Shape, Begin))
-    assert said[0]
+        shaped = [one.answered for one in loop.carried if isinstance(one.asked, Shape)]
+        assert shaped == [Shaped(rows=60, columns=3)]
+    assert len(said[0]) == 4
     assert said[0] == said[1]
 
 

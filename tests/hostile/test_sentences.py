@@ -415,6 +415,11 @@ NOT_SO = (
     "no row, however large, makes a computation fail",
     "tacit.privacy.ledger",
     "is protected k times less",
+    "times the noise-to-signal",
+    "whatever a node is told",
+    "only keys and certificates are used",
+    "cannot speak for another party",
+    "usually beats",
 )
 
 

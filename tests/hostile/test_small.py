@@ -30,6 +30,9 @@ from tacit.job import read_job
 from tacit.job.toml import DEEPEST, MOST_BYTES, read_toml
 from tacit.privacy import accountant
 from tacit.privacy.events import UNITS, Event, GaussianRelease
+from tests.federation import test_sites_graph as graph
+from tests.federation import test_sites_star as star
+from tests.federation.loopback import Loopback
 
 SOON = 0.5  # seconds
 MANY = MOST_BYTES // 2 - 5
@@ -399,3 +402,14 @@ def test_a_mark_that_was_changed_is_refused(tmp_path: Path) -> None:
     (tmp_path / "jobs" / "run-a" / "spent.json").write_text("{}")
     with pytest.raises(InputError, match=r"cannot read .*spent\.json, which says what the run has spent"):
         book(tmp_path).reserve("run-b", spending(0.01))
+
+
+@pytest.mark.parametrize("split", ["columns", "rows"])
+def test_each_release_is_recorded_by_one_call(tmp_path: Path, split: str) -> None:
+    kind, parts = (star, "private shares") if split == "columns" else (graph, "gaussian")
+    files = kind.write_files(tmp_path)
+    gates = {name: star.Counting() for name in files}
+    Loopback(files, tmp_path / "sites", gates).run(kind.job_text(files, "flare", **kind.CASES[parts]))
+    for gate in gates.values():
+        assert gate.calls
+        assert len(gate.calls) == len(set(gate.calls))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tacit import Privacy, VerticalClassifier
+from tacit.algorithms.gram.check import Gain
 from tacit.cli.main import main
 from tests.cli.conftest import Answer, Files
 from tests.cli.wards import Nodes
@@ -254,6 +255,26 @@ def test_what_a_run_says_of_its_use_does_not_contradict_itself(files: Files, tac
     unmeasured = [line for line in outlook if line.startswith("not measured")]
     assert len(verdicts) + len(unmeasured) == 1, outlook
     assert not [word for word in PROMISES if any(word in line for line in outlook)]
+
+
+@pytest.mark.parametrize("asked", ["epsilon = 4", "epsilon = 4\nlabel_epsilon = 2"], ids=["rows", "labels too"])
+def test_a_measured_verdict_stands_alone(files: Files, tacit: Any, asked: str) -> None:
+    """An estimate that was made of randomized labels said "worth it" beside WORSE on held-out rows."""
+    files.privacy, files.encode = f"{asked}\nnoise_seed = 3", 'scale = "none"'
+    files.job = f"{getattr(files, 'job', '')}\nholdout = 0.3"
+    _, answer = evaluated(files, tacit)
+    page = (files.folder / "run" / "report.html").read_text()
+    for text in (answer.out, page):
+        assert "held-out rows" in text
+        assert "estimated from noisy sums" not in text
+        assert "not measured" not in text
+
+
+@pytest.mark.parametrize(("change", "sd"), [(-0.1, 0.01), (0.1, 0.01), (0.0, 0.01)])
+def test_an_estimate_of_randomized_labels_makes_no_verdict(change: float, sd: float) -> None:
+    said = Gain(0.64, change, sd).sentence("bank", randomized=True)
+    assert "worth it" not in said
+    assert "cannot be told from this" in said
 
 
 def test_nodes_are_promised_nothing(tmp_path: Path, tacit: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,9 +15,12 @@ from tacit.job.values import bytes_of
 from tacit.plan.graph import METHODS as NODE_METHODS
 from tacit.plan.graph import GraphPlan, make_graph_plan
 from tacit.plan.make import Plan, make_plan
+from tacit.plan.private import MEASURES
 from tacit.types import Vector
 
 METHODS = ("auto", *NODE_METHODS)
+
+AnyPlan = TypeVar("AnyPlan", Plan, GraphPlan)
 
 
 def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) -> Plan:
@@ -41,7 +45,16 @@ def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) ->
         secure_aggregation=job.secure_aggregation,
         memory=None if job.memory is None else bytes_of(job.memory),
     )
-    return replace(plan, holdout=job.holdout)
+    return _with_holdout(plan, job.holdout)
+
+
+def _with_holdout(plan: AnyPlan, holdout: float) -> AnyPlan:
+    """The plan with the part of the rows that is held out, which will measure what it cannot know."""
+    if plan.private is None or not holdout:
+        return replace(plan, holdout=holdout)
+    will = "the rows that are held out will measure it"
+    outlook = tuple(line.replace(MEASURES, will) for line in plan.private.outlook)
+    return replace(plan, holdout=holdout, private=replace(plan.private, outlook=outlook))
 
 
 def plan_nodes(
@@ -68,7 +81,7 @@ def plan_nodes(
         secure_aggregation=job.secure_aggregation,
         label_epsilons={name: [float(value) for value in own] for name, own in epsilons.items()},
     )
-    return replace(plan, holdout=job.holdout)
+    return _with_holdout(plan, job.holdout)
 
 
 def method_of(job: Job, *, randomized: bool) -> str:

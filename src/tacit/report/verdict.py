@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tacit.algorithms.gram.check import ESTIMATED
 from tacit.plan.private import UNMEASURED
 from tacit.report.measures import TITLES, loss_title
 
@@ -60,9 +61,9 @@ def verdict(record: Mapping[str, Any]) -> Verdict:
 
 
 def told(record: Mapping[str, Any], outlook: Sequence[str]) -> list[str]:
-    """What a private run says about its use, without that it was not measured where it was."""
+    """What a private run says about its use; where it was measured, without estimates and what was not measured."""
     measured = verdict(record).kind in (WORSE, BETTER, SAME)
-    return [line for line in outlook if not (measured and line.startswith(UNMEASURED))]
+    return [line for line in outlook if not (measured and line.startswith((UNMEASURED, ESTIMATED)))]
 
 
 def kind_of(against: Mapping[str, float], warn: float = SURE) -> str:

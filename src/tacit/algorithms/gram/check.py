@@ -21,6 +21,7 @@ import numpy as np
 from tacit.algorithms.gram.settings import LEAST_SPREAD, RADIUS, FitSettings
 from tacit.types import Vector
 
+ESTIMATED = "estimated from noisy sums"  # how a sentence begins that a measurement takes the place of
 TARGET_SD = 0.005  # the clip is widened as long as the noise of the mean stays below this
 CLIPS = (0.5, 2.0)  # least and largest clip of one row's change
 OVERLAP, OVERLAP_SD = 0.4, 0.2  # of the most that several parties' scores can share, as seen on real data
@@ -51,10 +52,16 @@ class Gain:
             return "cannot be told"
         return "worth it" if self.change < 0 else "not worth it"
 
-    def sentence(self, holder: str) -> str:
-        """For people: an estimate, told as one."""
+    def sentence(self, holder: str, *, randomized: bool = False) -> str:
+        """For people: an estimate, told as one; no verdict where both models were trained on randomized labels."""
         joint, either = self.alone + self.change, SURE * self.sd
-        said = f"estimated from noisy sums, log loss on new rows: {holder} alone {self.alone:.4f}"
+        if randomized:
+            return (
+                f"{ESTIMATED}, log loss on new rows with randomized labels: {holder} alone on these {self.alone:.4f}, "
+                f"joint private model {joint:.4f} +/- {either:.4f}; whether it beats {holder} alone with its true "
+                "labels cannot be told from this"
+            )
+        said = f"{ESTIMATED}, log loss on new rows: {holder} alone {self.alone:.4f}"
         if either >= self.alone and self.verdict == "cannot be told":
             return f"{said}; that of the joint private model is lost in noise, so whether it helps cannot be told"
         said = f"{said}, joint private model {joint:.4f} +/- {either:.4f}"

@@ -150,7 +150,9 @@ class GramHolder:
     @property
     def outlook(self) -> str:
         """Whether it was worth it, where the run could tell; empty otherwise."""
-        return "" if self.gain is None else self.gain.sentence(self.settings.holder)
+        if self.gain is None:
+            return ""
+        return self.gain.sentence(self.settings.holder, randomized=self.settings.label_epsilon is not None)
 
     @property
     def remarks(self) -> tuple[str, ...]:
