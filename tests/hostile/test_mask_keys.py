@@ -17,13 +17,13 @@ from tacit.federation.identity import Identity
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members
 from tacit.federation.parts import read_masks
-from tacit.federation.protocol import Agree, Answer, Numbers, Packet, Step
+from tacit.federation.protocol import Agree, Answer, Match, Numbers, Packet, Step
 from tacit.federation.score_handler import Request
 from tacit.federation.site import OpenGate, read_text
 from tacit.federation.vouching import MaskSigner
 from tacit.plan.from_job import plan_job
 from tacit.privacy.aggregation import MaskingParty
-from tacit.runtime.masking import KEY_WORDS
+from tacit.runtime.masking import KEY_WORDS, Masks
 from tacit.types import Words
 from tests.federation import test_sites_aligned as aligned
 from tests.federation import test_sites_graph as graph
@@ -230,3 +230,33 @@ def test_people_are_told_before_they_agree_whose_keys_cannot_be_checked(
     monkeypatch.setattr(site.book, "reserve", lambda run, events: True)
     site.allow(RUN, job, plan_job(job, 100, (2, 2, 2), 4_800), "shop", {})
     assert (f"{caution} bank, phone" in " ".join(told)) is not confirmed
+
+
+def test_what_a_party_signs_does_not_depend_on_its_ids(tmp_path: Path, kits: dict[str, Kit]) -> None:
+    """Else whoever gets the signature could try any number of ids for one row: it is public whether a guess is right."""
+    signer = MaskSigner(kits["shop"])
+    for rows in ("ids of some rows", "ids of other rows"):
+        masks = Masks("shop", NAMES, "a run", signer=signer, rows=rows)
+        key, proof = masks.key[:KEY_WORDS], masks.key[KEY_WORDS:]
+        public = Masks("phone", NAMES, "a run", signer=signer)._statement("shop", key.astype("<u8").tobytes())
+        assert MaskSigner(kits["phone"]).check("shop", public, proof)
+
+
+def test_different_rows_end_in_noise_and_not_in_a_refusal_of_keys(tmp_path: Path, kits: dict[str, Kit]) -> None:
+    pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
+    files = aligned.write_files(tmp_path)
+    text = aligned.job_text(files, "flare").replace("[job]", "[job]\nsecure_aggregation = true\nrounds = 2")
+    loop = Loopback(files, tmp_path / "sites", signers=signers(kits))
+    lead = loop.sites["bank"]
+    honest = lead.ask
+
+    def lying(names: Sequence[str], request: Step) -> dict[str, Step]:
+        if isinstance(request, Match) and request.step == "rows" and names == ["phone"]:
+            assert request.positions is not None
+            moved = Numbers.of(np.roll(request.positions.array(), -1))
+            request = Match(step="rows", run=request.run, total=request.total, positions=moved)
+        return honest(names, request)
+
+    lead.ask = lying
+    with pytest.raises(RunError, match="the masks did not cancel"):
+        loop.run(text)

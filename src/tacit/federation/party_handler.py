@@ -157,9 +157,9 @@ class PartyHandler:
         make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
         self.shared = make_shared(plan.problem) if make_shared else None
         rows = required(self.matching).ids_print(self.rows) if plan.secure and self.rows is not None else ""
-        context = self.task.mask_context(plan, rows)
+        context = self.task.mask_context(plan)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            party = self.party = Party(own.shard, plan, self.shared, context, self.task.signer)
+            party = self.party = Party(own.shard, plan, self.shared, context, self.task.signer, rows)
         if self.journal.last is None:
             self.journal.write(Record(0, "", {}, self._states()))  # the keys of the noise, before anything is sent
             return

@@ -161,13 +161,10 @@ class Task:
         """Everybody else in the job."""
         return tuple(name for name in self.job.names if name != self.name)
 
-    def mask_context(self, plan: Plan | GraphPlan, rows: str = "") -> str:
-        """What masks of this run are bound to: parties that were told different jobs, plans or rows get sums of noise.
-
-        `rows` is a fingerprint of the common ids in their order.
-        """
+    def mask_context(self, plan: Plan | GraphPlan) -> str:
+        """What masks of this run are bound to: parties that were told different jobs or plans get sums of noise."""
         text = hashlib.sha256(self.job.to_toml().encode()).hexdigest()
-        return f"{self.run} {text} {plan_print(plan)} {rows}"
+        return f"{self.run} {text} {plan_print(plan)}"
 
     def check_lead(self, caller: str) -> None:
         """Refuse whoever does not lead."""

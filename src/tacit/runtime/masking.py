@@ -85,6 +85,8 @@ class Masks:
     signer : KeySigner or None
         Vouches for keys, where parties have lasting keys of their own; without it a key is a number that whoever
         passes it on may have replaced.
+    rows : str
+        A fingerprint of the ids of the rows: part of every mask, and of no signature, by which others could try ids.
 
     Attributes
     ----------
@@ -102,9 +104,10 @@ class Masks:
         *,
         hold: bool = False,
         signer: KeySigner | None = None,
+        rows: str = "",
     ) -> None:
         self.name, self.parties, self.run, self.hold, self.signer = name, tuple(parties), run, hold, signer
-        self._party = MaskingParty(name, run)
+        self._party = MaskingParty(name, f"{run} {rows}")
         self.fingerprint, self.unchecked = "", tuple(one for one in self.parties if one != name)
 
     @property

@@ -24,10 +24,12 @@ class Party:
     """One party of a run: its shard, its side of the algorithm, and its releases.
 
     `run` names the run where several parties must mean the same one: masks of two runs never cancel. `signer` vouches
-    for the keys of masks between organisations.
+    for the keys of masks between organisations, and `rows` is a fingerprint of the ids of its rows, bound into masks.
     """
 
-    def __init__(self, shard: Shard, plan: Plan, shared: Any, run: str = "", signer: KeySigner | None = None) -> None:
+    def __init__(
+        self, shard: Shard, plan: Plan, shared: Any, run: str = "", signer: KeySigner | None = None, rows: str = ""
+    ) -> None:
         self.name = shard.name
         self.columns = shard.columns
         self.block = make_block(shard.features)
@@ -38,7 +40,7 @@ class Party:
         self._start: Vector | None = None
         self._names = plan.asked_parties
         self._private, self._run = isinstance(plan.algorithm, PrivateAlgorithm), run
-        self._signer = signer
+        self._signer, self._rows = signer, rows
         self._masks = self._new_masks() if plan.secure else None
         self._heard = b""  # fingerprint of all that was broadcast, which masks are bound to
 
@@ -52,7 +54,9 @@ class Party:
 
     def _new_masks(self) -> Masks:
         """Fresh keys; what is beyond the range of the masks is an error, or in a private run held to it."""
-        return Masks(self.name, self._names, f"{RUN} {self._run}", hold=self._private, signer=self._signer)
+        return Masks(
+            self.name, self._names, f"{RUN} {self._run}", hold=self._private, signer=self._signer, rows=self._rows
+        )
 
     def start_from(self, coef: Vector) -> None:
         """Begin the next run from these coefficients instead of zero."""
