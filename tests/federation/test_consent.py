@@ -219,6 +219,10 @@ def test_the_verb_shows_and_answers(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "refused: credit" in capsys.readouterr().out
 
 
+def ended(_: str) -> str:
+    raise EOFError
+
+
 def test_the_verb_asks_at_a_terminal_and_refuses_what_it_cannot_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +240,9 @@ def test_the_verb_asks_at_a_terminal_and_refuses_what_it_cannot_answer(
     assert main(["accept", str(tmp_path), "--job", "two", "--yes"]) == 0
     assert [question.digest for question in questions(tmp_path)] == ["one"]
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", ended)
+    assert main(["accept", str(tmp_path)]) == 2
+    assert "nothing was answered: the run still waits" in capsys.readouterr().err
     said = iter(["", "maybe", "no"])
     monkeypatch.setattr("builtins.input", lambda _: next(said))
     assert main(["accept", str(tmp_path)]) == 0

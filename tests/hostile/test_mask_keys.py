@@ -233,7 +233,7 @@ def test_people_are_told_before_they_agree_whose_keys_cannot_be_checked(
 
 
 def test_what_a_party_signs_does_not_depend_on_its_ids(tmp_path: Path, kits: dict[str, Kit]) -> None:
-    """Else whoever gets the signature could try any number of ids for one row: it is public whether a guess is right."""
+    """Else whoever gets the signature could try any number of ids for one row, as anybody can check a signature."""
     signer = MaskSigner(kits["shop"])
     for rows in ("ids of some rows", "ids of other rows"):
         masks = Masks("shop", NAMES, "a run", signer=signer, rows=rows)

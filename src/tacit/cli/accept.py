@@ -67,7 +67,10 @@ def _asked(kit: str) -> bool:
         )
     said = ""
     while said not in ("yes", "no"):
-        said = input("Take part? Type yes or no: ").strip().lower()
+        try:
+            said = input("Take part? Type yes or no: ").strip().lower()
+        except EOFError:
+            raise InputError("nothing was answered: the run still waits") from None
     return said == "yes"
 
 
