@@ -230,6 +230,12 @@ def test_people_are_told_before_they_agree_whose_keys_cannot_be_checked(
     monkeypatch.setattr(site.book, "reserve", lambda run, events: True)
     site.allow(RUN, job, plan_job(job, 100, (2, 2, 2), 4_800), "shop", {})
     assert (f"{caution} bank, phone" in " ".join(told)) is not confirmed
+    leading = SiteGate(kits["bank"])
+    monkeypatch.setattr(leading.book, "reserve", lambda run, events: True)
+    told.clear()
+    leading.allow(RUN, job, plan_job(job, 100, (2, 2, 2), 4_800), "bank", {})
+    assert told
+    assert caution not in " ".join(told)  # it would be warned of itself
 
 
 def test_what_a_party_signs_does_not_depend_on_its_ids(tmp_path: Path, kits: dict[str, Kit]) -> None:

@@ -67,8 +67,9 @@ class SiteGate:
             raise RefusalError(Reason.NOISE_SEED)
         events = events_of(plan, party)
         masked = plan.secure if isinstance(plan, Plan) else plan.private is not None and plan.private.masked
-        unchecked = Members(self.kit).unchecked(job.names) if masked else []
-        lines = [*describe(job, plan, party, self.book, run), *many("caution", mask_cautions(unchecked, lead_of(job)))]
+        lead = lead_of(job)  # who passes keys of masks on, and is not warned of itself
+        unchecked = Members(self.kit).unchecked(job.names) if masked and party != lead else []
+        lines = [*describe(job, plan, party, self.book, run), *many("caution", mask_cautions(unchecked, lead))]
         digest = digest_of(job.to_toml(), {"run": run, "stage": "train", "plan": plan_print(plan), **bound})
         consent = Consent(self.kit.jobs / run, party, self.policy)
         consent.obtain(digest, lines, self.book.standings(events, run))
