@@ -158,6 +158,6 @@ def test_extra_curvature_comes_in_where_the_volume_would_take_too_much() -> None
 
 
 def _sizes(made: GraphPlan) -> Any:
-    from tacit.plan.graph import GraphSizes
+    from tacit.plan.private import GraphSizes
 
     return GraphSizes(made.graph, made.rows, made.columns, made.max_rounds)

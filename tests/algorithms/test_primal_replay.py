@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tacit.algorithms.consensus.papers import NOISE, at_round
-from tacit.plan.graph import GraphPlan, GraphSizes
+from tacit.plan.graph import GraphPlan
 from tacit.plan.graph_papers import NodeBounds, bounds
+from tacit.plan.private import GraphSizes
 from tacit.types import Vector
 from tests.algorithms.paper_nodes import Scripted, heard, plan, side
 

@@ -16,7 +16,7 @@ from tacit.algorithms.consensus.gaussian.centre import centre_from
 from tacit.data.datasets import load_a9a
 from tacit.errors import InputError
 from tacit.plan import GraphPlan, make_graph_plan
-from tacit.plan.graph import PrivateGraphPlan
+from tacit.plan.private import PrivateGraphPlan
 from tacit.privacy.accountant import gdp_mu
 from tacit.privacy.releases import Allowed
 from tacit.privacy.request import SEEDED, Privacy

@@ -14,7 +14,7 @@ from tacit import InputError, Privacy, RunError
 from tacit.algorithms.consensus import PrivateConsensus, Sent
 from tacit.algorithms.consensus.base import private_progress
 from tacit.plan import make_graph_plan
-from tacit.plan.graph import PrivateGraphPlan
+from tacit.plan.private import PrivateGraphPlan
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import GaussianRelease

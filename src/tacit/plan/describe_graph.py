@@ -27,7 +27,8 @@ from tacit.plan.describe import (
 )
 
 if TYPE_CHECKING:
-    from tacit.plan.graph import GraphPlan, PrivateGraphPlan
+    from tacit.plan.graph import GraphPlan
+    from tacit.plan.private import PrivateGraphPlan
 
 MASKED = 3  # words in which a number of such a sum travels under masks
 METHODS = {

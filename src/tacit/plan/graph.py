@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,10 +15,11 @@ from tacit.algorithms.consensus import Consensus, Place, PrivateConsensus
 from tacit.algorithms.consensus.admm import ADMM
 from tacit.errors import InputError
 from tacit.plan import describe_graph
+from tacit.plan.graph_labels import check_given, given_certificate, options_for_given
 from tacit.plan.make import check_number
+from tacit.plan.mechanisms import plan_graph_privacy
+from tacit.plan.private import GraphSizes, PrivateGraphPlan
 from tacit.privacy.certificate import Certificate
-from tacit.privacy.releases import Planned
-from tacit.privacy.request import Privacy
 from tacit.privacy.scope import in_scope
 from tacit.problem.losses import Loss, get_loss, unbounded_reason
 from tacit.problem.losses.modified_rows import modified_rows
@@ -26,103 +27,6 @@ from tacit.problem.regularizers import Regularizer, get_regularizer
 from tacit.topologies import Graph
 
 METHODS = ("none", "gaussian", "dual", "primal", "pdml")  # without privacy all of them are the same: no noise
-
-
-@dataclass(frozen=True)
-class GraphSizes:
-    """The public numbers of a sample split, from which noise is calibrated.
-
-    Attributes
-    ----------
-    graph : Graph
-    rows : tuple of int
-        Rows of each node, in the order of the graph.
-    columns : int
-        Columns of every node.
-    max_rounds : int
-    published : bool
-        Whether the paper's exact form was asked for.
-    options : object
-        Options of the method, where it has some; None leaves them to it.
-    secure : bool
-        Whether what nodes send to the middle of a star travels under masks, so that only the sum can be read.
-    """
-
-    graph: Graph
-    rows: tuple[int, ...]
-    columns: int
-    max_rounds: int
-    published: bool = False
-    options: object = None
-    secure: bool = False
-
-    @property
-    def total(self) -> int:
-        """Rows of all nodes."""
-        return sum(self.rows)
-
-
-@dataclass(frozen=True)
-class PrivateGraphPlan:
-    """A private method with its numbers, what it may release, and what is claimed.
-
-    Attributes
-    ----------
-    privacy : Privacy
-        What was asked.
-    method : str
-        What answers it.
-    algorithm : PrivateConsensus
-        Makes each node's side.
-    settings : object
-        Public numbers that every node uses.
-    releases : mapping of str to planned releases
-        By node.
-    certificate : Certificate
-        What the planned run proves.
-    rounds : int
-        Messages of each node, fixed beforehand.
-    noise : mapping of str to float
-        Standard deviations by what they are added to, for people.
-    outlook : tuple of str
-        What the sizes say about the use of the run, in plain sentences.
-    masked : bool
-        Whether sums on their way to the middle of a star travel under masks. The noise may count on it.
-    """
-
-    privacy: Privacy
-    method: str
-    algorithm: PrivateConsensus
-    settings: Any
-    releases: Mapping[str, tuple[Planned, ...]]
-    certificate: Certificate
-    rounds: int
-    noise: Mapping[str, float]
-    outlook: tuple[str, ...] = ()
-    masked: bool = False
-
-    def record(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            "method": self.method,
-            "secure_aggregation": self.masked,
-            "rounds": self.rounds,
-            "noise": dict(self.noise),
-            "asked": self.privacy.record(),
-        }
-
-
-GraphPlanner = Callable[[Privacy, Problem, GraphSizes], PrivateGraphPlan]
-
-
-def _planners() -> dict[str, GraphPlanner]:
-    """Private methods by name: one plan file and one line each."""
-    from tacit.plan.graph_dual import plan_dual  # these need the records above
-    from tacit.plan.graph_gaussian import plan_gaussian
-    from tacit.plan.graph_pdml import plan_pdml
-    from tacit.plan.graph_primal import plan_primal
-
-    return {"dual": plan_dual, "gaussian": plan_gaussian, "pdml": plan_pdml, "primal": plan_primal}
 
 
 @dataclass(frozen=True)
@@ -184,8 +88,6 @@ class GraphPlan:
         if self.private is not None:
             return self.private.certificate
         if self.label_epsilons:
-            from tacit.plan.graph_labels import given_certificate
-
             return given_certificate(self.graph, self.columns, self.label_epsilons)
         return not_private_on_graph(self.graph, self.columns)
 
@@ -277,13 +179,11 @@ def make_graph_plan(
     )
     given: dict[str, tuple[float, ...]] = {}
     if label_epsilons:
-        from tacit.plan.graph_labels import check_given, options_for_given  # these need the records above
-
         given = check_given(graph, rows, label_epsilons, the_loss, regularizer, problem.alpha)
         options = options if privacy is None else options_for_given(privacy, method, options, given)
     secure = bool(secure_aggregation)
     public = GraphSizes(graph, rows, columns, int(max_rounds), bool(published), options, secure)
-    private = _plan_privacy(privacy, method, problem, sizes, public)
+    private = plan_graph_privacy(privacy, method, problem, sizes, public)
     if secure and (private is None or not private.masked):
         raise InputError('secure_aggregation=True is for method="gaussian" with privacy: leave it out')
     reason = ADMM.refusal(the_loss, regularizer) if private is None else ""
@@ -293,22 +193,6 @@ def make_graph_plan(
     return GraphPlan(
         problem, graph, method, rows, real, columns, int(max_rounds), private, given, published=bool(published)
     )
-
-
-def _plan_privacy(
-    privacy: object, method: str, problem: Problem, weights: tuple[float, ...] | None, sizes: GraphSizes
-) -> PrivateGraphPlan | None:
-    if privacy is None:
-        return None
-    if not isinstance(privacy, Privacy):
-        raise InputError(f"privacy={privacy!r} is not allowed: give tacit.Privacy(...), or None")
-    if weights is not None:
-        raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
-    planners = _planners()
-    if method not in planners:
-        known = f"choose one of {', '.join(sorted(planners))}" if planners else "use privacy=None"
-        raise InputError(f"method={method!r} has no privacy to offer: {known}")
-    return planners[method](privacy, problem, sizes)
 
 
 def _check_nodes(graph: Graph, rows: tuple[int, ...]) -> None:

@@ -22,10 +22,10 @@ from tacit.algorithms.base import Problem
 from tacit.algorithms.consensus.dual import DUAL
 from tacit.algorithms.consensus.papers import MODEL, NOISE, PaperSettings, at_round
 from tacit.plan import graph_papers as papers
-from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_options import given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import ARITHMETIC, EXACT, LAW, each_round, paper_certificate, record_claims
+from tacit.plan.private import GraphSizes, PrivateGraphPlan
 from tacit.privacy import accountant
 from tacit.privacy.calibration import largest_for
 from tacit.privacy.certificate import Certificate

@@ -34,8 +34,8 @@ from tacit.algorithms.consensus.gaussian.settings import (
 )
 from tacit.algorithms.consensus.tree import TreeSum
 from tacit.errors import InputError
-from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_gaussian_words import certificate, outlook
+from tacit.plan.private import GraphSizes, PrivateGraphPlan
 from tacit.privacy import accountant
 from tacit.privacy.calibration import budget_mu, split_mu
 from tacit.privacy.events import GaussianRelease

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tacit.algorithms.consensus.gaussian.settings import GaussianSettings
-from tacit.plan.graph import GraphSizes
-from tacit.plan.private import MEASURES, UNMEASURED
+from tacit.plan.private import MEASURES, UNMEASURED, GraphSizes
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target

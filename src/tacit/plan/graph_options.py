@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tacit.errors import InputError
-from tacit.plan.graph import GraphSizes
+from tacit.plan.private import GraphSizes
 from tacit.privacy.fields import show
 from tacit.privacy.paper_options import PaperOptions, check_positive
 

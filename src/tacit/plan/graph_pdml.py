@@ -21,12 +21,12 @@ from tacit.algorithms.consensus.papers import MODEL, NodeNumbers, at_round
 from tacit.algorithms.consensus.pdml import PDML, PdmlSettings, labels_at
 from tacit.errors import InputError
 from tacit.plan import graph_papers as papers
-from tacit.plan.graph import GraphSizes, PrivateGraphPlan
 from tacit.plan.graph_labels import ANYBODY, BEFORE, COVERED, label_claims
 from tacit.plan.graph_labels import THEOREM as LABEL_THEOREM
 from tacit.plan.graph_options import PaperOptions, check_positive
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import ARITHMETIC, MESSAGES, OTHERS, paper_certificate
+from tacit.plan.private import GraphSizes, PrivateGraphPlan
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim

@@ -15,7 +15,8 @@ from tacit.data.wording import plural
 from tacit.errors import InputError
 from tacit.plan import describe
 from tacit.plan.budget import check_lean, fitting_window
-from tacit.plan.private import PrivatePlan, Sizes, plan_privacy, seen_loss
+from tacit.plan.mechanisms import plan_privacy, seen_loss
+from tacit.plan.private import PrivatePlan, Sizes
 from tacit.privacy.certificate import Certificate, not_private
 from tacit.privacy.scope import in_scope
 from tacit.privacy.secured import secured

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from tacit.algorithms.base import PrivateAlgorithm, Problem
-from tacit.errors import InputError
+from tacit.algorithms.base import PrivateAlgorithm
+from tacit.algorithms.consensus import PrivateConsensus
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.releases import Planned
 from tacit.privacy.request import Privacy
-from tacit.problem.losses.base import Loss
-from tacit.problem.losses.modified import modified
+from tacit.topologies import Graph
 
 COORDINATOR = "coordinator"  # whose planned releases are those of the side that holds the labels
 LABELS = "labels"  # the name of the planned release of the labels, randomized once
@@ -104,84 +103,85 @@ class PrivatePlan:
         }
 
 
-Planner = Callable[[Privacy, Problem, Sizes], PrivatePlan]
+@dataclass(frozen=True)
+class GraphSizes:
+    """The public numbers of a sample split, from which noise is calibrated.
 
-
-def plan_privacy(privacy: object, problem: Problem, sizes: Sizes) -> PrivatePlan | None:
-    """The plan of what was asked, or None where nothing was.
-
-    Raises
-    ------
-    InputError
-        Where it cannot be proven: with the reason and the way out.
+    Attributes
+    ----------
+    graph : Graph
+    rows : tuple of int
+        Rows of each node, in the order of the graph.
+    columns : int
+        Columns of every node.
+    max_rounds : int
+    published : bool
+        Whether the paper's exact form was asked for.
+    options : object
+        Options of the method, where it has some; None leaves them to it.
+    secure : bool
+        Whether what nodes send to the middle of a star travels under masks, so that only the sum can be read.
     """
-    if privacy is None:
-        return None
-    if not isinstance(privacy, Privacy):
-        raise InputError(f"privacy={privacy!r} is not allowed: give tacit.Privacy(...), or None")
-    if COORDINATOR in sizes.parties:
-        raise InputError(f"a party of a private run cannot be named {COORDINATOR!r}: rename it")
-    if problem.row_weights is not None:
-        raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
-    if privacy.epsilon_by_party is not None:
-        raise InputError("epsilon_by_party is for rows split over a graph: give one epsilon here")
-    _check_names(privacy, sizes)
-    mechanism = mechanism_of(privacy)
-    if privacy.honest is not None and mechanism != "shares":
-        raise InputError(
-            f"honest={privacy.honest} does not fit mechanism={mechanism!r}: noise is split between parties in "
-            "mechanism='shares' alone, so leave honest out"
-        )
-    planned = _planners()[mechanism](privacy, problem, sizes)
-    if privacy.delta * sizes.rows >= 1 and privacy.epsilon is not None:
-        return replace(planned, outlook=(*planned.outlook, _large_delta(privacy.delta, sizes.rows)))
-    return planned
+
+    graph: Graph
+    rows: tuple[int, ...]
+    columns: int
+    max_rounds: int
+    published: bool = False
+    options: object = None
+    secure: bool = False
+
+    @property
+    def total(self) -> int:
+        """Rows of all nodes."""
+        return sum(self.rows)
 
 
-def _large_delta(delta: float, rows: int) -> str:
-    return (
-        f"delta = {delta:g} is not below 1/{rows}, one over the number of rows: a run that publishes a whole row now "
-        "and then would satisfy it too; ask for a delta far below that"
-    )
+@dataclass(frozen=True)
+class PrivateGraphPlan:
+    """A private method with its numbers, what it may release, and what is claimed.
 
+    Attributes
+    ----------
+    privacy : Privacy
+        What was asked.
+    method : str
+        What answers it.
+    algorithm : PrivateConsensus
+        Makes each node's side.
+    settings : object
+        Public numbers that every node uses.
+    releases : mapping of str to planned releases
+        By node.
+    certificate : Certificate
+        What the planned run proves.
+    rounds : int
+        Messages of each node, fixed beforehand.
+    noise : mapping of str to float
+        Standard deviations by what they are added to, for people.
+    outlook : tuple of str
+        What the sizes say about the use of the run, in plain sentences.
+    masked : bool
+        Whether sums on their way to the middle of a star travel under masks. The noise may count on it.
+    """
 
-def _check_names(privacy: Privacy, sizes: Sizes) -> None:
-    """Refuse a norm for somebody who takes no part: it is a slip in a name."""
-    named = privacy.row_norm if isinstance(privacy.row_norm, Mapping) else {}
-    for name in named:
-        if name not in sizes.parties:
-            known = ", ".join(repr(party) for party in sizes.parties)
-            raise InputError(f"row_norm names {name!r}, which is no party: the parties are {known}")
+    privacy: Privacy
+    method: str
+    algorithm: PrivateConsensus
+    settings: Any
+    releases: Mapping[str, tuple[Planned, ...]]
+    certificate: Certificate
+    rounds: int
+    noise: Mapping[str, float]
+    outlook: tuple[str, ...] = ()
+    masked: bool = False
 
-
-def mechanism_of(privacy: Privacy) -> str:
-    """What answers a request; "labels" where only labels are randomized."""
-    if privacy.epsilon is None and privacy.mechanism != "auto":
-        raise InputError(
-            f"mechanism={privacy.mechanism!r} needs epsilon: give a number, or leave mechanism out to randomize labels"
-        )
-    if privacy.epsilon is None:
-        return "labels"
-    return "gram" if privacy.mechanism == "auto" else privacy.mechanism
-
-
-def seen_loss(loss: Loss, privacy: object) -> Loss:
-    """The loss that an algorithm minimises: for labels that were randomized before it begins, their unbiased one."""
-    if not isinstance(privacy, Privacy) or privacy.label_epsilon is None or mechanism_of(privacy) == "gram":
-        return loss
-    return modified(loss, privacy.label_epsilon)
-
-
-def _planners() -> dict[str, Planner]:
-    from tacit.plan.gram import plan_gram  # these need the records above
-    from tacit.plan.labels import plan_labels
-    from tacit.plan.published import plan_published, plan_published_inverse
-    from tacit.plan.shares import plan_shares
-
-    return {
-        "gram": plan_gram,
-        "labels": plan_labels,
-        "published": plan_published,
-        "published-inverse": plan_published_inverse,
-        "shares": plan_shares,
-    }
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "method": self.method,
+            "secure_aggregation": self.masked,
+            "rounds": self.rounds,
+            "noise": dict(self.noise),
+            "asked": self.privacy.record(),
+        }

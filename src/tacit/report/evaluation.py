@@ -20,7 +20,7 @@ import numpy as np
 from tacit.data.cluster_rows import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import TacitError
-from tacit.plan.graph import PrivateGraphPlan
+from tacit.plan.private import PrivateGraphPlan
 from tacit.problem.losses import LOSSES, Loss, Modified
 from tacit.report.apart import is_searched, join_columns, stack_rows, too_large, train_apart
 from tacit.report.measures import calibration, difference, measure, roc, row_losses, spread
