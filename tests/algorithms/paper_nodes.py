@@ -11,7 +11,7 @@ from tacit.algorithms.block import Block
 from tacit.algorithms.consensus import NodeData
 from tacit.algorithms.consensus.papers import MODEL
 from tacit.plan.graph import GraphPlan, make_graph_plan
-from tacit.plan.graph_options import PaperOptions
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
 from tacit.topologies import make_graph
 from tacit.types import Vector

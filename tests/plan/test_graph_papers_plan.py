@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tacit.errors import InputError
-from tacit.plan.graph_options import PaperOptions
 from tacit.privacy import accountant
 from tacit.privacy.calibration import pure_for
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import GaussianRelease, NormRelease, PureRelease
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.verify import verify
 from tests.algorithms.paper_nodes import plan

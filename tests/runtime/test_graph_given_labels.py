@@ -9,7 +9,7 @@ import pytest
 
 from tacit.errors import InputError
 from tacit.plan.graph import GraphPlan, make_graph_plan
-from tacit.plan.graph_options import PaperOptions
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.releases import AllowedResponse
 from tacit.privacy.request import Privacy
 from tacit.runtime.graph.run import GraphRun

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.plan.graph_options import PaperOptions, check_positive
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import RandomizedResponse
+from tacit.privacy.paper_options import PaperOptions, check_positive
 from tacit.privacy.request import Privacy
 from tacit.privacy.scope import OTHER_LABELS
 from tacit.problem.losses import Loss, unbounded_reason

@@ -9,8 +9,6 @@ from tacit.plan.private import GraphSizes
 from tacit.privacy.fields import show
 from tacit.privacy.paper_options import PaperOptions, check_positive
 
-__all__ = ["PaperOptions", "check_positive", "given_alphas"]
-
 
 def given_alphas(options: PaperOptions, sizes: GraphSizes, usual: int) -> dict[str, tuple[float, ...]] | None:
     """alpha_p(t) by node, one for each round, as they were given; None where they were not."""

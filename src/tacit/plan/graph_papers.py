@@ -23,11 +23,11 @@ from tacit.algorithms.base import Problem
 from tacit.algorithms.block import ROWS_AT_ONCE
 from tacit.algorithms.consensus.papers import NodeNumbers
 from tacit.errors import InputError
-from tacit.plan.graph_options import PaperOptions
 from tacit.plan.private import GraphSizes
 from tacit.privacy import accountant
 from tacit.privacy.events import Event, GaussianRelease, NormRelease
 from tacit.privacy.fields import show
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Planned
 from tacit.privacy.request import Privacy

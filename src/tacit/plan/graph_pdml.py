@@ -23,7 +23,6 @@ from tacit.errors import InputError
 from tacit.plan import graph_papers as papers
 from tacit.plan.graph_labels import ANYBODY, BEFORE, COVERED, label_claims
 from tacit.plan.graph_labels import THEOREM as LABEL_THEOREM
-from tacit.plan.graph_options import PaperOptions, check_positive
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import ARITHMETIC, MESSAGES, OTHERS, paper_certificate
 from tacit.plan.private import GraphSizes, PrivateGraphPlan
@@ -32,6 +31,7 @@ from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
 from tacit.privacy.events import Event, NotPrivate
 from tacit.privacy.fields import show
+from tacit.privacy.paper_options import PaperOptions, check_positive
 from tacit.privacy.randomness import grid_sensitivity
 from tacit.privacy.releases import Allowed, AllowedResponse
 from tacit.privacy.request import Privacy

@@ -16,13 +16,14 @@ from tacit.algorithms.consensus.primal import PRIMAL, PrimalSettings
 from tacit.errors import InputError
 from tacit.plan import graph_papers as papers
 from tacit.plan.graph_dual import TYPICAL, DualRound, alpha_for, dual_round, largest, moved, published_round
-from tacit.plan.graph_options import PaperOptions, given_alphas
+from tacit.plan.graph_options import given_alphas
 from tacit.plan.graph_papers import NodeBounds, PlannedNode
 from tacit.plan.graph_papers_words import ARITHMETIC, EXACT, LAW, each_round, paper_certificate, record_claims
 from tacit.plan.private import GraphSizes, PrivateGraphPlan
 from tacit.privacy.calibration import budget_mu
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import Event, GaussianRelease, NormRelease, NotPrivate
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy

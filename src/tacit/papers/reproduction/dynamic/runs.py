@@ -13,7 +13,7 @@ from tacit.estimators.groups import Groups, deal_out
 from tacit.papers.reproduction.dynamic.settings import DELTA, Rows, Run, adult_rows
 from tacit.papers.reproduction.work import Outcome, Settings
 from tacit.plan import GraphPlan, make_graph_plan
-from tacit.plan.graph_options import PaperOptions
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
 from tacit.runtime.graph.run import GraphRun
 from tacit.topologies import make_graph

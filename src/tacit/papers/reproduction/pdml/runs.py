@@ -18,8 +18,8 @@ from tacit.algorithms.consensus.pdml import PdmlNode
 from tacit.papers.reproduction.pdml.chosen import DELTA, NODES, Setup
 from tacit.papers.reproduction.pdml.rows import Array, Split
 from tacit.plan import GraphPlan, make_graph_plan
-from tacit.plan.graph_options import PaperOptions
 from tacit.privacy import accountant
+from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import get_loss
 from tacit.problem.losses.modified import modified
