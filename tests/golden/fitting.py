@@ -1,0 +1,56 @@
+"""What a fit leaves: its plan, its messages, its certificate, its trace and its model."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from tests.golden import adapter, values
+
+Record = dict[str, Any]
+APART = ("certificate_", "trace_", "graph_", "search_")  # recorded as what they are
+MOST_PLANS = 2
+
+
+def fitted(model: Any, X: Any, y: Any, new: Any, **more: Any) -> Record:
+    """Fit and record."""
+    with adapter.watched() as seen, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y, **more)
+    told = [f"{one.category.__name__}: {one.message}" for one in caught]
+    return {
+        "plans": len(seen.plans),
+        "plan": [values.plain(adapter.plan_values(plan)) for plan in seen.plans[-MOST_PLANS:]],
+        "certificate": values.plain(json.loads(model.certificate_.to_json())),
+        "certificate text": values.of_text(str(model.certificate_)),
+        "warnings": values.plain(told),
+        "model": _model(model, new),
+        "trace": values.columns([asdict(row) for row in model.trace_]),
+        "transcript": transcript(seen),
+    }
+
+
+def refitted(model: Any, X: Any, y: Any, new: Any, **changes: Any) -> Record:
+    """Fit once more with other options."""
+    return fitted(model.set_params(**changes), X, y, new)
+
+
+def transcript(seen: adapter.Watched) -> list[Any]:
+    """Every message, in short."""
+    return [values.plain(message) for message in seen.messages]
+
+
+def _model(model: Any, new: Any) -> Record:
+    """Whatever the estimator shows after a fit, and its predictions."""
+    found = {name: item for name, item in vars(model).items() if name.endswith("_") and name not in APART}
+    record = {name: values.plain(found[name]) for name in sorted(found)}
+    for name in ("predict", "decision_function", "predict_proba"):
+        if hasattr(model, name):
+            record[name] = values.plain(np.asarray(getattr(model, name)(new)))
+    if hasattr(model, "graph_"):
+        record["edges"] = values.plain([list(edge) for edge in model.graph_.edges])
+    return record

@@ -1,0 +1,2 @@
+CONFIGURATIONS = {}
+NOISY = set()
