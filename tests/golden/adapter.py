@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -182,10 +182,8 @@ class Sites:
                 raise ConnectionError
 
         self._loop.disturb = disturb
-        try:
+        with suppress(ConnectionError):
             self._loop.run(text, run)
-        except ConnectionError:
-            pass
         self._loop.disturb = lambda *_: None
         self._loop.restart()
 

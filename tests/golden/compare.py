@@ -12,6 +12,7 @@ NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
 ROUNDS = ("trace", "transcript", "exchanged")  # lists whose length is the number of rounds
 PLANNED = ("plan", "certificate")  # what does not depend on a machine's last bits, even where noise does
 SHOWN = 90
+SUMS = 10  # a sum of n numbers is at most sqrt(n) times the root of their squares
 
 
 class Comparison:
@@ -83,9 +84,8 @@ class Comparison:
                 yield f"{path}: was an array {kept['array']}, is {found['array']}"
             return
         values = [one for one in kept.get("values", ()) if isinstance(one, float)]
-        largest = kept.get("largest", max(map(abs, values), default=0.0))
-        entries = math.prod(int(size) for size in re.findall(r"\d+", kept["array"].split(" ")[1]))
-        scales = {"sum": largest * entries, "squares": largest**2 * entries, "largest": largest}
+        largest = math.sqrt(kept["squares"]) if "squares" in kept else max(map(abs, values), default=0.0)
+        scales = {"sum": SUMS * largest, "squares": largest**2}
         for key, scale in scales.items():
             if key in kept and not self._close(kept[key], found[key], path, scale):
                 yield f"{path}.{key}: was {kept[key]!r}, is {found[key]!r}"

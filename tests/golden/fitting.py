@@ -13,7 +13,7 @@ from tests.golden import adapter, values
 
 Record = dict[str, Any]
 APART = ("certificate_", "trace_", "graph_", "search_")  # recorded as what they are
-MOST_PLANS = 2
+MOST_PLANS, IN_FULL = 1, 16
 
 
 def fitted(model: Any, X: Any, y: Any, new: Any, **more: Any) -> Record:
@@ -24,9 +24,9 @@ def fitted(model: Any, X: Any, y: Any, new: Any, **more: Any) -> Record:
     told = [f"{one.category.__name__}: {one.message}" for one in caught]
     return {
         "plans": len(seen.plans),
-        "plan": [values.plain(adapter.plan_values(plan)) for plan in seen.plans[-MOST_PLANS:]],
+        "plan": [_plan(plan) for plan in seen.plans[-MOST_PLANS:]],
         "certificate": values.plain(json.loads(model.certificate_.to_json())),
-        "certificate text": values.of_text(str(model.certificate_)),
+        "certificate text": values.of_text(str(model.certificate_), most=0),
         "warnings": values.plain(told),
         "model": _model(model, new),
         "trace": values.columns([asdict(row) for row in model.trace_]),
@@ -40,8 +40,25 @@ def refitted(model: Any, X: Any, y: Any, new: Any, **changes: Any) -> Record:
 
 
 def transcript(seen: adapter.Watched) -> list[Any]:
-    """Every message, in short."""
-    return [values.plain(message) for message in seen.messages]
+    """Every message: the line of its head, and its arrays in short, or to whom the same was sent just before.
+
+    In a long run the arrays of a message after the first ones are summed up together.
+    """
+    told: list[Any] = []
+    before: dict[tuple[Any, ...], tuple[str, Any]] = {}
+    for number, message in enumerate(seen.messages):
+        head, receiver = f"{message['round']} {message['kind']}: {message['sender']}", message.get("receiver", "")
+        arrays = values.plain(message["arrays"]) if number < IN_FULL else values.together(message["arrays"])
+        first, same = before.setdefault((head, receiver == ""), (receiver, arrays))
+        again = receiver != first and same == arrays
+        told.append([f"{head} to {receiver}" if receiver else head, f"as to {first}" if again else arrays])
+    return told
+
+
+def _plan(plan: Any) -> Record:
+    """A plan; jobs record in full how it is printed."""
+    known = adapter.plan_values(plan)
+    return {**values.plain(known), "text": values.of_text(known["text"], most=0)}
 
 
 def _model(model: Any, new: Any) -> Record:

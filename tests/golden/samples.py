@@ -53,7 +53,9 @@ def fit_by_name(folder: Path) -> Record:
 def fit_sparse(folder: Path) -> Record:
     """A sparse table."""
     X, y = thin(table(rows=ROWS, columns=COLUMNS))
-    return fitted(C(parties=3, graph="ring", loss="squared_hinge", alpha=0.05, max_rounds=6, random_state=2), X, y, X[:5])
+    return fitted(
+        C(parties=3, graph="ring", loss="squared_hinge", alpha=0.05, max_rounds=6, random_state=2), X, y, X[:5]
+    )
 
 
 PAPER = {"fit_intercept": False}
@@ -98,6 +100,4 @@ CONFIGURATIONS: dict[str, Callable[[Path], Record]] = {
         **PAPER,
     ),
 }
-NOISY = {
-    name for name in CONFIGURATIONS if name.split("-")[1] in {"gaussian", "dual", "primal", "pdml"}
-}
+NOISY = {name for name in CONFIGURATIONS if name.split("-")[1] in {"gaussian", "dual", "primal", "pdml"}}

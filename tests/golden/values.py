@@ -7,8 +7,8 @@ What is masked, and nothing else:
 - folders: the one that a configuration works in, and that of temporary files
 - keys and names of runs are not masked: they follow from the names of their owners (`adapter.repeatable`)
 
-Long arrays are kept as type, shape, sum, sum of squares, largest magnitude and a few entries; whole numbers and bytes
-as a digest. Long texts are kept as a digest, their number of lines and the first ones.
+Long arrays are kept as type, shape, sum, sum of squares, first and last entry; whole numbers and bytes as a digest.
+Long texts are kept as a digest, their number of lines and the first ones.
 """
 
 from __future__ import annotations
@@ -109,9 +109,21 @@ def of_array(array: np.ndarray) -> dict[str, Any]:
     flat = array.astype(np.float64).ravel()
     if flat.size <= SHORT_ARRAY or not np.isfinite(flat).all():
         return {"array": kind, "values": [_scalar(one) for one in flat.tolist()]}
-    some = [flat[0], flat[flat.size // 2], flat[-1]]
-    sums = {"sum": math.fsum(flat), "squares": math.fsum(flat**2), "largest": float(np.abs(flat).max())}
-    return {"array": kind, **sums, "some": [float(one) for one in some]}
+    some = [float(flat[0]), float(flat[-1])]
+    return {"array": kind, "sum": math.fsum(flat), "squares": math.fsum(flat**2), "some": some}
+
+
+def together(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Several arrays as one: their names and kinds, and sums over all of them."""
+    shapes = {name: "x".join(map(str, array.shape)) for name, array in arrays.items()}
+    kinds = ", ".join(f"{name} {array.dtype} {shapes[name]}" for name, array in arrays.items())
+    whole = [np.ascontiguousarray(array).tobytes() for array in arrays.values() if array.dtype.kind in "iu"]
+    flat = np.concatenate([np.zeros(0), *(array.ravel() for array in arrays.values() if array.dtype.kind == "f")])
+    if not flat.size:
+        return {"array": kinds, **({"sha256": digest(b"".join(whole))} if whole else {})}
+    return {"array": kinds, "sum": math.fsum(flat), "squares": math.fsum(flat**2)} | (
+        {"sha256": digest(b"".join(whole))} if whole else {}
+    )
 
 
 # --- texts and files -------------------------------------------------------------------------------------
@@ -127,13 +139,13 @@ def masked(text: str, folder: Path | None = None) -> str:
     return text
 
 
-def of_text(text: str, folder: Path | None = None) -> Any:
-    """A text as its lines, or as a digest."""
+def of_text(text: str, folder: Path | None = None, *, most: int = SHORT_TEXT) -> Any:
+    """A text as its lines, or as a digest where it has more characters than `most`."""
     text = masked(text, folder)
     lines = text.split("\n")
-    if len(text) <= SHORT_TEXT:
+    if len(text) <= most:
         return {"lines": lines}
-    return {"sha256": digest(text.encode()), "count": len(lines), "begins": [line[:200] for line in lines[:3]]}
+    return {"sha256": digest(text.encode()), "count": len(lines), "begins": [line[:120] for line in lines[:2]]}
 
 
 def of_page(text: str, folder: Path | None = None) -> Any:
@@ -162,10 +174,10 @@ def of_file(path: Path, folder: Path) -> Any:
 
 
 def of_folder(place: Path, folder: Path) -> dict[str, Any]:
-    """Every file below a place by its name; of locks, that they are there."""
-    files = sorted(path for path in place.rglob("*") if path.is_file())
-    names = [path.relative_to(place).as_posix() for path in files]
-    found = {
-        name: "a lock" if path.name in LOCKS else of_file(path, folder) for name, path in zip(names, files, strict=True)
-    }
-    return {masked(name, folder): item for name, item in found.items()}
+    """Every file below a place by its name; of locks, that they are there; of copies, of what."""
+    found: dict[str, Any] = {}
+    for path in sorted(path for path in place.rglob("*") if path.is_file()):
+        content = "a lock" if path.name in LOCKS else of_file(path, folder)
+        first = next((name for name, known in found.items() if known == content and content != "a lock"), None)
+        found[masked(path.relative_to(place).as_posix(), folder)] = content if first is None else f"as {first}"
+    return found
