@@ -13,7 +13,7 @@ from tests.golden import adapter, values
 
 Record = dict[str, Any]
 APART = ("certificate_", "trace_", "graph_", "search_")  # recorded as what they are
-MOST_PLANS, IN_FULL = 1, 16
+MOST_PLANS, IN_FULL = 1, 6
 
 
 def fitted(model: Any, X: Any, y: Any, new: Any, **more: Any) -> Record:
@@ -22,10 +22,11 @@ def fitted(model: Any, X: Any, y: Any, new: Any, **more: Any) -> Record:
         warnings.simplefilter("always")
         model.fit(X, y, **more)
     told = [f"{one.category.__name__}: {one.message}" for one in caught]
+    certificate = values.plain(json.loads(model.certificate_.to_json()))
     return {
         "plans": len(seen.plans),
-        "plan": [_plan(plan) for plan in seen.plans[-MOST_PLANS:]],
-        "certificate": values.plain(json.loads(model.certificate_.to_json())),
+        "plan": [_plan(plan, certificate) for plan in seen.plans[-MOST_PLANS:]],
+        "certificate": certificate,
         "certificate text": values.of_text(str(model.certificate_), most=0),
         "warnings": values.plain(told),
         "model": _model(model, new),
@@ -55,10 +56,14 @@ def transcript(seen: adapter.Watched) -> list[Any]:
     return told
 
 
-def _plan(plan: Any) -> Record:
-    """A plan; jobs record in full how it is printed."""
+def _plan(plan: Any, certificate: Record) -> Record:
+    """A plan, but for what the certificate repeats; jobs record in full how it is printed."""
     known = adapter.plan_values(plan)
-    return {**values.plain(known), "text": values.of_text(known["text"], most=0)}
+    said = values.plain(known)
+    for key, item in said["describe"].items():
+        if isinstance(item, list) and item and certificate.get(key) == item:
+            said["describe"][key] = "as in the certificate"
+    return {**said, "text": values.of_text(known["text"], most=0)}
 
 
 def _model(model: Any, new: Any) -> Record:

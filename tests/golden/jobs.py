@@ -77,7 +77,7 @@ def wards(folder: Path, kinds: tuple[Any, Any] = ("no", "yes")) -> None:
 
 
 def parquet(folder: Path) -> None:
-    """The files of the bank and the shop as Parquet, with numbers as ids."""
+    """The files of the bank and the shop as Parquet, with numbers as ids and labels."""
     import pyarrow as pa
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
@@ -85,7 +85,9 @@ def parquet(folder: Path) -> None:
     customers(folder)
     for name in ("bank", "shop"):
         text = (folder / f"{name}.csv").read_text()
-        (folder / f"{name}.csv").write_text(text.replace("\nc", "\n1"))
+        (folder / f"{name}.csv").write_text(
+            text.replace("\nc", "\n1").replace(",yes\n", ",1\n").replace(",no\n", ",0\n")
+        )
         table: pa.Table = pc.read_csv(folder / f"{name}.csv")
         pq.write_table(table, folder / f"{name}.parquet", row_group_size=25)
 

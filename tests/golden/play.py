@@ -20,7 +20,7 @@ CONFIGURATIONS: dict[str, Callable[[Path], Record]] = {
     name: one for part in PARTS for name, one in part.CONFIGURATIONS.items()
 }
 NOISY = frozenset(name for part in PARTS for name in part.NOISY)
-WIDTH = 240
+WIDTH = 400
 
 
 def play(name: str, folder: Path) -> Record:

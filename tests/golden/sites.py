@@ -69,7 +69,7 @@ def graph(text: str, folder: Path) -> Record:
 
 def _record(together: adapter.Sites, rounds: list[int], folder: Path) -> Record:
     exchanged = [_short(one) for one in together.exchanged()]
-    return {"rounds": rounds, "exchanged": exchanged, "files": values.of_folder(folder / "sites", folder)}
+    return {"rounds": rounds, "exchanged": exchanged, "files": values.of_folder(folder / "sites", folder, 1500)}
 
 
 def _short(one: dict[str, Any]) -> list[Any]:

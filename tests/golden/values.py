@@ -57,7 +57,7 @@ def plain(value: Any, folder: Path | None = None) -> Any:
 
 def _field(key: str, item: Any, folder: Path | None) -> Any:
     if key == "versions" and isinstance(item, Mapping):
-        return dict.fromkeys(map(str, item), VERSION)
+        return f"{VERSION} of {', '.join(item)}"
     return plain(item, folder)
 
 
@@ -95,8 +95,8 @@ def _column(items: Sequence[Any]) -> Any:
 
 
 def digest(content: bytes) -> str:
-    """The first half of a sha256."""
-    return hashlib.sha256(content).hexdigest()[:32]
+    """The beginning of a sha256."""
+    return hashlib.sha256(content).hexdigest()[:20]
 
 
 def of_array(array: np.ndarray) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def of_text(text: str, folder: Path | None = None, *, most: int = SHORT_TEXT) ->
     """A text as its lines, or as a digest where it has more characters than `most`."""
     text = masked(text, folder)
     lines = text.split("\n")
-    if len(text) <= most:
+    if len(text) <= min(most, SHORT_TEXT):
         return {"lines": lines}
     return {"sha256": digest(text.encode()), "count": len(lines), "begins": [line[:120] for line in lines[:2]]}
 
@@ -156,7 +156,7 @@ def of_page(text: str, folder: Path | None = None) -> Any:
     return {"sha256": digest(text.encode()), "lines": [line for line in lines if line]}
 
 
-def of_file(path: Path, folder: Path) -> Any:
+def of_file(path: Path, folder: Path, most: int = SHORT_TEXT) -> Any:
     """A file as values: JSON and arrays by their parts, traces by columns, texts by lines, all else by its bytes."""
     raw = path.read_bytes()
     if path.suffix == ".npz":
@@ -170,14 +170,14 @@ def of_file(path: Path, folder: Path) -> Any:
         return {"json": plain(json.loads(text), folder)}
     if path.suffix == ".jsonl":
         return columns([json.loads(line) for line in text.splitlines()])
-    return of_page(text, folder) if path.suffix == ".html" else of_text(text, folder)
+    return of_page(text, folder) if path.suffix == ".html" else of_text(text, folder, most=most)
 
 
-def of_folder(place: Path, folder: Path) -> dict[str, Any]:
+def of_folder(place: Path, folder: Path, most: int = SHORT_TEXT) -> dict[str, Any]:
     """Every file below a place by its name; of locks, that they are there; of copies, of what."""
     found: dict[str, Any] = {}
     for path in sorted(path for path in place.rglob("*") if path.is_file()):
-        content = "a lock" if path.name in LOCKS else of_file(path, folder)
+        content = "a lock" if path.name in LOCKS else of_file(path, folder, most)
         first = next((name for name, known in found.items() if known == content and content != "a lock"), None)
         found[masked(path.relative_to(place).as_posix(), folder)] = content if first is None else f"as {first}"
     return found
