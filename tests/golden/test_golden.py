@@ -23,10 +23,13 @@ from tests.golden.compare import Comparison
 from tests.golden.play import CONFIGURATIONS, NOISY, RECORDS, differences, play, read
 
 MOST_SHOWN = 20
+MATCHED = ("jobs-align", "sites-matched-and-predicted")
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_nothing_has_changed(name: str, tmp_path: Path) -> None:
+    if name in MATCHED:
+        pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
     found = differences(name, play(name, tmp_path.resolve()))
     assert not found, "\n".join([f"{len(found)} differences from the record", *found[:MOST_SHOWN]])
 
