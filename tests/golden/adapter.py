@@ -22,6 +22,7 @@ from tacit.audit.harness.pace import steady_pace
 from tacit.cli.main import main
 from tacit.federation.loopback import Loopback
 from tacit.federation.score_handler import Request
+from tacit.privacy.releases import Releaser
 from tacit.runtime.engines.in_process import InProcess
 from tacit.runtime.engines.neighbours import Neighbours
 from tacit.runtime.graph.run import GraphRun
@@ -44,9 +45,14 @@ def command_line(words: Sequence[str]) -> int:
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Inside, keys follow from their owners' names, clocks stand still, and sites ask one after the other."""
+    """Inside, keys of masks and matching follow from owners' names, other random bits from their turn, clocks stand still.
+
+    Sites ask one after the other.
+    """
     with ExitStack() as stack:
+        seeded = Releaser.__init__  # keys of noise come from noise_seed by the package's own derivation, so keep it
         stack.enter_context(fixed_coins(SEED))
+        stack.enter_context(patch.object(Releaser, "__init__", seeded))
         stack.enter_context(patch("os.urandom", _coins()))
         stack.enter_context(patch("time.perf_counter", lambda: 0.0))
         stack.enter_context(steady_pace({}))

@@ -5,7 +5,7 @@ What is masked, and nothing else:
 - clocks: fields named "seconds" and "at" (clocks that stand still are printed as such: see `adapter.repeatable`)
 - versions: whatever is in a field named "versions", and "NAME VERSION" of the package and those it computes with
 - folders: the one that a configuration works in, and that of temporary files
-- keys and names of runs are not masked: they follow from the names of their owners (`adapter.repeatable`)
+- keys and names of runs need no mask: they are the same in every run (`adapter.repeatable`)
 
 Long arrays are kept as type, shape, sum, sum of squares, first and last entry; whole numbers and bytes as a digest.
 Long texts are kept as a digest, their number of lines and the first ones.
