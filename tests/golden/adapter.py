@@ -45,9 +45,9 @@ def command_line(words: Sequence[str]) -> int:
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Inside, keys of masks and matching follow from owners' names, other random bits from their turn, clocks stand still.
+    """Inside, random bits are the same each time, clocks stand still, and sites ask one after the other.
 
-    Sites ask one after the other.
+    Keys of masks and of matching follow from their owners' names, all other random bits from their turn.
     """
     with ExitStack() as stack:
         seeded = Releaser.__init__  # keys of noise come from noise_seed by the package's own derivation, so keep it
