@@ -43,7 +43,7 @@ class Comparison:
         elif isinstance(kept, list):
             yield from self._lists(kept, found, path)
         elif not self._same(kept, found, path):
-            yield f"{path}: was {_show(kept)}, is {_show(found)}"
+            yield f"{path}: was {_show(*_from_where(kept, found))}, is {_show(*_from_where(found, kept))}"
 
     def _same(self, kept: Any, found: Any, path: str) -> bool:
         if isinstance(kept, float):
@@ -99,6 +99,15 @@ class Comparison:
             yield f"{path}: has other whole numbers"
 
 
-def _show(value: Any) -> str:
+def _from_where(one: Any, other: Any) -> tuple[Any, str]:
+    """A value, a long text from a little before the place where it differs from the other."""
+    if not isinstance(one, str) or len(one) <= SHOWN:
+        return one, ""
+    same = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    start = max(0, same - SHOWN // 3)
+    return one[start:], "..." if start else ""
+
+
+def _show(value: Any, before: str = "") -> str:
     text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return before + (text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
