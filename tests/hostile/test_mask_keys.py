@@ -21,7 +21,7 @@ from tacit.federation.protocol import Agree, Answer, Match, Numbers, Packet, Ste
 from tacit.federation.score_handler import Request
 from tacit.federation.site import OpenGate, read_text
 from tacit.federation.vouching import MaskSigner
-from tacit.plan.from_job import plan_job
+from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.aggregation import MaskingParty
 from tacit.runtime.masking import KEY_WORDS, Masks
 from tacit.types import Words
@@ -236,6 +236,33 @@ def test_people_are_told_before_they_agree_whose_keys_cannot_be_checked(
     leading.allow(RUN, job, plan_job(job, 100, (2, 2, 2), 4_800), "bank", {})
     assert told
     assert caution not in " ".join(told)  # it would be warned of itself
+
+
+@pytest.mark.parametrize("middle", ["bank", "shop"])
+def test_the_warning_of_keys_names_who_could_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, middle: str) -> None:
+    """Around the middle of a star what goes under masks is sent to the middle, whoever leads and passes keys on."""
+    monkeypatch.setenv("TACIT_HOME", str(tmp_path / "home"))
+    kits, told = copied_kits(tmp_path), list[str]()
+    text = graph.job_text(dict.fromkeys(NAMES, tmp_path), "flare", **graph.CASES["masked star"])
+    edges = [[middle, name] for name in NAMES if name != middle]
+    job = read_text(text.replace('kind = "star"', f"edges = {edges}").replace("noise_seed = 3", ""))
+    plan = plan_nodes(job, (100, 100, 100), 3, {})
+    monkeypatch.setattr(Consent, "obtain", lambda self, digest, lines, standings: told.extend(lines))
+    said = {}
+    for name in NAMES:
+        kits[name].make_home()
+        gate = SiteGate(kits[name])
+        monkeypatch.setattr(gate.book, "reserve", lambda run, events: True)
+        told.clear()
+        gate.allow(RUN, job, plan, name, {})
+        said[name] = " ".join(" ".join(told).split())
+    caution = "nobody here has confirmed the keys of"
+    reader = "bank" if middle == "bank" else "bank together with shop"
+    for name, text in said.items():
+        others = [other for other in NAMES if other not in (name, middle)]
+        wanted = f"{caution} {', '.join(others)}: {reader} could then read your part alone"
+        assert (wanted if name not in ("bank", middle) else "") in text
+        assert (caution in text) is (name not in ("bank", middle))
 
 
 def test_what_a_party_signs_does_not_depend_on_its_ids(tmp_path: Path, kits: dict[str, Kit]) -> None:

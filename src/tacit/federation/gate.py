@@ -66,10 +66,10 @@ class SiteGate:
         if job.privacy is not None and job.privacy.noise_seed is not None and not self.settings.get("allow_noise_seed"):
             raise RefusalError(Reason.NOISE_SEED)
         events = events_of(plan, party)
-        masked = plan.secure if isinstance(plan, Plan) else plan.private is not None and plan.private.masked
-        lead = lead_of(job)  # who passes keys of masks on, and is not warned of itself
-        unchecked = Members(self.kit).unchecked(job.names) if masked and party != lead else []
-        lines = [*describe(job, plan, party, self.book, run), *many("caution", mask_cautions(unchecked, lead))]
+        lead, (masked, reader) = lead_of(job), behind_masks(plan, lead_of(job))
+        warned = party in masked and party != lead  # who passes keys of masks on is not warned of itself
+        unchecked = Members(self.kit).unchecked(masked) if warned else []
+        lines = [*describe(job, plan, party, self.book, run), *many("caution", mask_cautions(unchecked, reader))]
         digest = digest_of(job.to_toml(), {"run": run, "stage": "train", "plan": plan_print(plan), **bound})
         consent = Consent(self.kit.jobs / run, party, self.policy)
         consent.obtain(digest, lines, self.book.standings(events, run))
@@ -99,6 +99,17 @@ class SiteGate:
     def last_release(self, run: str) -> int:
         """The largest number under which this party has answered in a run; -1 where there is none."""
         return max((number for job, number in self.book.releases() if job == run and number < QUESTIONS), default=-1)
+
+
+def behind_masks(plan: Plan | GraphPlan, lead: str) -> tuple[tuple[str, ...], str]:
+    """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
+    if isinstance(plan, Plan):
+        return (plan.asked_parties if plan.secure else ()), lead
+    if plan.private is None or not plan.private.masked:
+        return (), lead
+    middle = plan.graph.names[plan.graph.centre]
+    leaves = tuple(name for name in plan.graph.names if name != middle)
+    return leaves, lead if middle == lead else f"{lead} together with {middle}"
 
 
 def read_matching(settings: Mapping[str, Any]) -> tuple[MatchingLimits, frozenset[str]]:

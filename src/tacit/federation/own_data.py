@@ -166,6 +166,9 @@ class UnchangedData:
         The data as they are now.
     begun : bool
         Whether something was kept of this run before.
+    rows : str
+        A fingerprint of which rows of the file these are, in their order. Other rows are refused whether or not they
+        hold the same values: a lead that has ids matched again and moves rows would see whether these are alike.
 
     Raises
     ------
@@ -175,9 +178,9 @@ class UnchangedData:
 
     FILE = "data.json"  # whoever knows all but one value could find that one: its owner's alone, until the run is over
 
-    def __init__(self, folder: Path, own: OwnRows, *, begun: bool) -> None:
+    def __init__(self, folder: Path, own: OwnRows, *, begun: bool, rows: str = "") -> None:
         labels = Labels(np.zeros(0)) if own.labels is None else own.labels
-        self.path, self.record = folder / self.FILE, fingerprint([own.shard], labels)
+        self.path, self.record = folder / self.FILE, {**fingerprint([own.shard], labels), "rows": rows}
         plain = json.dumps(self.record, sort_keys=True)
         self.digest = hashlib.sha256(plain.encode()).hexdigest()
         known = read_json(self.path) if self.path.exists() else None

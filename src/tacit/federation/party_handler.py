@@ -143,8 +143,9 @@ class PartyHandler:
             task.check_record(self.journal.at)
         if task.dask is not None:
             check_on_cluster(plan.method, private=plan.private is not None)
-        data = UnchangedData(task.folder, own, begun=self.journal.last is not None)
-        bound = {"data": data.digest} | ({} if self.rows is None else {"rows": arrays_digest({"rows": self.rows})})
+        rows = "" if self.rows is None else arrays_digest({"rows": self.rows})
+        data = UnchangedData(task.folder, own, begun=self.journal.last is not None, rows=rows)
+        bound = {"data": data.digest} | ({"rows": rows} if rows else {})
         task.gate.allow(task.run, task.job, plan, task.name, bound)
         data.keep()
         self.plan = plan

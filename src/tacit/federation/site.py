@@ -225,13 +225,13 @@ def received(packet: Packet, sender: str) -> Message:
         raise RefusalError(Reason.MESSAGE, str(error)) from error
 
 
-def mask_cautions(unchecked: Sequence[str], lead: str) -> list[str]:
-    """What a party is shown where it cannot check the keys of masks of others."""
+def mask_cautions(unchecked: Sequence[str], reader: str) -> list[str]:
+    """What a party is shown where it cannot check the keys of masks of others: who could read it with false ones."""
     if not unchecked:
         return []
     names = ", ".join(unchecked)
     return [
-        f"nobody here has confirmed the keys of {names}: {lead} could then read your part alone; compare and confirm "
+        f"nobody here has confirmed the keys of {names}: {reader} could then read your part alone; compare and confirm "
         "them first (tacit federation members KIT)"
     ]
 

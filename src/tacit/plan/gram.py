@@ -33,7 +33,7 @@ from tacit.algorithms.gram.targets import ABSOLUTE_CLIP, RESIDUAL_CLIP, symbol_s
 from tacit.errors import InputError
 from tacit.plan.gram_cost import payload, seconds
 from tacit.plan.gram_words import certificate, outlook
-from tacit.plan.private import COORDINATOR, LABELS, PrivatePlan, Sizes
+from tacit.plan.private import COORDINATOR, LABELS, LARGEST_NORM, PrivatePlan, Sizes
 from tacit.privacy import accountant, curves
 from tacit.privacy.calibration import budget_mu, split_mu
 from tacit.privacy.events import BucketedResponse, Event, GaussianRelease, RandomizedResponse
@@ -47,7 +47,6 @@ from tacit.problem.losses.modified import modified
 REFIT_SHARE = 0.3  # of epsilon for the one bit of a refit
 SYMBOL_SHARE = 0.7  # of epsilon for the one symbol of a label holder whose rows are protected too
 HOLDER_STEPS, HOLDER_FEW_STEPS = (40, 4.0), (20, 3.0)  # few where the symbol's epsilon is below MANY_LEVELS
-LARGEST_NORM = 1e50  # of a row: squares and products of such numbers stay far from overflow
 MOST_SYMBOL = 500.0  # epsilon of a symbol: beyond it nothing is randomized any more
 MANY_LEVELS = 2.0  # epsilon of a symbol from which four levels of the score are worth sending
 

@@ -15,6 +15,7 @@ from tacit.topologies import Graph
 
 COORDINATOR = "coordinator"  # whose planned releases are those of the side that holds the labels
 LABELS = "labels"  # the name of the planned release of the labels, randomized once
+LARGEST_NORM = 1e50  # of rows and coefficients, or 1 over it: squares and products stay far from over- and underflow
 
 
 UNMEASURED = "not measured: "  # how a sentence begins that a measurement, where there is one, takes the place of

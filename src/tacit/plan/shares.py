@@ -13,7 +13,7 @@ from tacit.algorithms.base import Problem
 from tacit.algorithms.shares import SHARES, SharesSettings
 from tacit.algorithms.shares.settings import SHARE, sensitivity
 from tacit.errors import InputError, RunError
-from tacit.plan.private import COORDINATOR, LABELS, PrivatePlan, Sizes
+from tacit.plan.private import COORDINATOR, LABELS, LARGEST_NORM, PrivatePlan, Sizes
 from tacit.plan.shares_words import certificate, outlook
 from tacit.privacy import accountant
 from tacit.privacy.calibration import budget_mu, label_events
@@ -119,7 +119,14 @@ def _one_norm(privacy: Privacy, sizes: Sizes) -> float:
         raise InputError(
             "mechanism='shares' does not fit row_norm by party: give one number, and scale the columns of a party"
         )
-    return norms.pop()
+    norm = norms.pop()
+    for name, value in (("row_norm", norm), ("coef_norm", privacy.coef_norm)):
+        if not 1 / LARGEST_NORM <= value <= LARGEST_NORM:  # beyond, squares are rounded to nothing: the ball is lost
+            raise InputError(
+                f"mechanism='shares' does not fit {name}={value:g}: scale the columns so that one between "
+                f"{1 / LARGEST_NORM:g} and {LARGEST_NORM:g} fits"
+            )
+    return norm
 
 
 # --- how much noise ----------------------------------------------------------------------------------
