@@ -388,7 +388,7 @@ def test_every_guarantee_names_a_proof_and_a_test_that_exist(row: list[str]) -> 
             heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
             known = {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
             assert anchor in known, link
-    named = re.findall(r"`(tests/[\w/]+(?:\.py)?)(?:::(\w+))?`", row[5])
+    named = re.findall(r"`((?:papers/)?tests/[\w/]+(?:\.py)?)(?:::(\w+))?`", row[5])
     assert named, row
     for file, test in named:
         path = ROOT / file
