@@ -204,9 +204,11 @@ def test_refusals(
     assert made == []
 
 
-def test_other_refusals(nodes: Nodes, files: Any, tacit: Any, refused: Any) -> None:
+def test_other_refusals(nodes: Nodes, tacit: Any, refused: Any) -> None:
     words = ("--alphas", ALPHAS, "--repeats", 1)
-    assert 'design is for split = "samples"' in refused("design", files.write(), *words)
+    by_columns = nodes.folder / "credit.toml"
+    by_columns.write_text('[[party]]\nname = "bank"\ndata = "bank.csv"\nlabel = "default"\n')
+    assert 'design is for split = "samples"' in refused("design", by_columns, *words)
     line = refused("design", nodes.write(), *words, "--out", nodes.folder)
     assert "holds other files and no points: choose another --out" in line
     table = nodes.folder / "points.csv"
