@@ -13,10 +13,10 @@ help:
 	@echo "make docs   set up and build the documentation into site/"
 	@echo "make bench  ratios against peers, measured in one run (a few minutes)"
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml papers/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Tacit needs Python 3.11 or newer: set PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -e papers
 	@touch $@
 
 demo: $(READY)
@@ -24,8 +24,8 @@ demo: $(READY)
 	@echo "(tacit is in $(BIN): put it on your PATH with . $(BIN)/activate)"
 
 check: $(READY)
-	$(BIN)/ruff check src tests bench docs
-	$(BIN)/ruff format --check src tests bench docs/*.py docs/images/*.py
+	$(BIN)/ruff check src tests bench docs papers
+	$(BIN)/ruff format --check src tests bench papers docs/*.py docs/images/*.py
 	$(BIN)/mypy
 
 test: check

@@ -85,7 +85,7 @@ def cli_page() -> str:
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = WIDTH
     try:
-        parser = make_parser()
+        parser = make_parser(list(VERBS))
         verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
         parts = [
             "# The command line",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import tacit
 
 SOURCE = Path(tacit.__file__).parent
+PAPERS = SOURCE.parents[1] / "papers" / "src" / "tacit_papers"
 # A layer may import itself and every layer in a row above it.
 LAYERS = [
     ["types", "errors"],
@@ -24,7 +26,6 @@ LAYERS = [
     ["service"],
     ["estimators"],
     ["audit"],
-    ["papers"],
     ["report"],
     ["cli"],
 ]
@@ -55,6 +56,43 @@ def test_imports_point_downwards(path: Path) -> None:
             other = name.split(".")[1]
             allowed = other == own or RANK[other] < RANK[own]
             assert allowed, f"{path.relative_to(SOURCE)} ({own}) imports {name} ({other})"
+
+
+def test_the_core_knows_nothing_of_the_papers() -> None:
+    """They build on the core; what they add to the command line is found by entry points."""
+    for path in [*MODULES, SOURCE / "__init__.py"]:
+        assert not any(name.split(".")[0] == "tacit_papers" for name in imports(path)), path
+        assert "tacit_papers" not in path.read_text(), path
+
+
+def test_the_papers_import_modules_of_the_core() -> None:
+    found = sorted(PAPERS.rglob("*.py"))
+    assert len(found) > 30
+    for path in found:
+        own = {name for name in imports(path) if name.split(".")[0] == "tacit"}
+        for name in own - {"tacit"}:
+            assert find_spec(name) is not None, f"{path.relative_to(PAPERS)} imports {name}, which is not there"
+        assert not imports(path) & {"pickle", "joblib", "dill", "cloudpickle", "marshal", "shelve"}
+        assert "allow_pickle=True" not in path.read_text()
+
+
+def test_the_papers_have_no_cycle_of_imports() -> None:
+    """Among modules of the papers, by what they import when they are imported."""
+    names = {".".join(path.relative_to(PAPERS.parent).with_suffix("").parts): path for path in PAPERS.rglob("*.py")}
+    waiting = {name: imports_of_body(path, set(names)) - {name} for name, path in names.items()}
+    while waiting:
+        free = {name for name, needed in waiting.items() if not needed & set(waiting)}
+        assert free, f"these import each other: {sorted(waiting)}"
+        waiting = {name: needed for name, needed in waiting.items() if name not in free}
+
+
+def imports_of_body(path: Path, modules: set[str]) -> set[str]:
+    """Modules of a set that a module imports at its top level."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found & modules
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

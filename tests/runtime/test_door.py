@@ -167,7 +167,7 @@ def attributes(tree: ast.AST, base: str) -> set[str]:
 
 
 # these play sides on generated or public rows, and are no part of a run
-PLAY = ("audit/", "papers/reproduction/")
+PLAY = ("audit/",)
 
 
 def test_messages_are_made_at_the_door_only() -> None:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tacit import __version__
 from tacit.cli import (
@@ -17,7 +17,6 @@ from tacit.cli import (
     ask,
     audit,
     demo,
-    design,
     explain,
     federation,
     join,
@@ -25,20 +24,21 @@ from tacit.cli import (
     predict,
     randomize,
     report,
-    reproduce,
     serve,
     status,
     train,
     verify,
     watch,
 )
+from tacit.cli.further import Elsewhere, find_verb, further_names, need_verb
 from tacit.cli.wording import plain
 from tacit.data.terminal import plain_streams
 from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
 
+RAW = argparse.RawDescriptionHelpFormatter
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
-VERBS = {
+VERBS: dict[str, Any] = {
     "demo": demo,
     "randomize": randomize,
     "align": align,
@@ -52,8 +52,8 @@ VERBS = {
     "verify": verify,
     "answer": answer,
     "ask": ask,
-    "design": design,
-    "reproduce": reproduce,
+    "design": Elsewhere("choose the alpha of the methods dual and primal", "tacit-papers"),
+    "reproduce": Elsewhere("rerun the papers' figures and tables and judge their claims", "tacit-papers"),
     "federation": federation,
     "serve": serve,
     "join": join,
@@ -110,24 +110,34 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{message}: see {self.prog} --help")
 
 
-def make_parser() -> Parser:
-    """The parser of all verbs."""
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="tacit", description=DESCRIPTION, epilog=EPILOG, formatter_class=raw, allow_abbrev=False)
+def make_parser(used: Sequence[str] = ()) -> Parser:
+    """The parser of all verbs; of those that other distributions bring, only the ones `used` have their arguments."""
+    parser = Parser(prog="tacit", description=DESCRIPTION, epilog=EPILOG, formatter_class=RAW, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"tacit {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
-    for name, module in VERBS.items():
-        verb = verbs.add_parser(
-            name,
-            help=module.HELP,
-            description=module.DESCRIPTION,
-            epilog=module.EPILOG,
-            formatter_class=raw,
-            allow_abbrev=False,
-        )
-        module.add_arguments(verb)
-        verb.set_defaults(run=module.run)
+    for name, own in VERBS.items():
+        module = need_verb(name, own) if isinstance(own, Elsewhere) and name in used else own
+        if isinstance(module, Elsewhere):
+            verbs.add_parser(name, help=module.HELP)
+        else:
+            _add_verb(verbs, name, module)
+    for name in used:
+        if name not in VERBS and (module := find_verb(name)) is not None:
+            _add_verb(verbs, name, module)
     return parser
+
+
+def _add_verb(verbs: Any, name: str, module: Any) -> None:
+    verb = verbs.add_parser(
+        name,
+        help=module.HELP,
+        description=module.DESCRIPTION,
+        epilog=module.EPILOG,
+        formatter_class=RAW,
+        allow_abbrev=False,
+    )
+    module.add_arguments(verb)
+    verb.set_defaults(run=module.run)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,8 +175,10 @@ def _guarded(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     verb = next((argument for argument in arguments if not argument.startswith("-")), None)
     if arguments and verb == arguments[0] and verb not in VERBS:
-        raise InputError(f"there is no verb {show(verb)}{nearest(verb, list(VERBS))}: choose one of {', '.join(VERBS)}")
-    parser = make_parser()
+        known = list(dict.fromkeys([*VERBS, *further_names()]))
+        if verb not in known:
+            raise InputError(f"there is no verb {show(verb)}{nearest(verb, known)}: choose one of {', '.join(known)}")
+    parser = make_parser([verb] if verb else [])
     try:
         options, unknown = parser.parse_known_args(arguments)
     except SystemExit as leave:  # after --help and --version

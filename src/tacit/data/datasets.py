@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from tacit.data.adult import FILES as _ADULT
 from tacit.data.public_files import UCI, PublicFile, content_of
-from tacit.data.raetsch import FILE as _RAETSCH
 from tacit.types import Matrix, Vector
 
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
@@ -143,7 +141,5 @@ SUMS = {
         "gisette": _GISETTE,
         "mnist49": (_MNIST49,),
         "basehock": (_BASEHOCK,),
-        "adult": _ADULT,
-        "raetsch": (_RAETSCH,),
     }.items()
 }

@@ -1,0 +1,93 @@
+"""Verbs that other distributions bring: entry points of the group "tacit.verbs", looked up when one of them is used.
+
+An entry point names a module with HELP, DESCRIPTION, EPILOG, `add_arguments(parser)` and `run(options)`, as the modules
+of this folder are. A verb of Tacit's own is never looked up, so that nobody can replace it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tacit.data.wording import show
+from tacit.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "tacit.verbs"
+PARTS = ("HELP", "DESCRIPTION", "EPILOG", "add_arguments", "run")
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A verb of another distribution of this project: its line of help, and what to install for it."""
+
+    HELP: str
+    distribution: str
+
+
+def find_verb(name: str) -> Any:
+    """The module of a verb that is not Tacit's own, or None where no installed package brings it.
+
+    Raises
+    ------
+    RunError
+        Where a package brings it, and it cannot be used.
+    """
+    found = _entry_points(name)
+    if not found:
+        return None
+    if len(found) > 1:
+        owners = ", ".join(sorted(map(_owner, found)))
+        raise RunError(f"more than one package brings the verb {show(name)} ({owners}): uninstall all but one")
+    return _load(found[0])
+
+
+def need_verb(name: str, where: Elsewhere) -> Any:
+    """The module of a verb of this project.
+
+    Raises
+    ------
+    InputError
+        Where its distribution is not installed.
+    """
+    module = find_verb(name)
+    if module is None:
+        raise InputError(
+            f"tacit {name} is in {where.distribution}, which is not installed: pip install {where.distribution}"
+        )
+    return module
+
+
+def further_names() -> list[str]:
+    """Names of all verbs that installed packages bring."""
+    return sorted({entry.name for entry in _entry_points()})
+
+
+def _entry_points(name: str | None = None) -> list[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return [entry for entry in dict.fromkeys(entry_points(group=GROUP)) if name in (None, entry.name)]
+
+
+def _load(entry: EntryPoint) -> Any:
+    """Import what an entry point names; whatever goes wrong there is one line."""
+    try:
+        module = entry.load()
+    except (Exception, SystemExit) as error:
+        raise _broken(entry, f"{type(error).__name__}: {error}") from error
+    missing = [part for part in PARTS if not hasattr(module, part)]
+    if missing:
+        raise _broken(entry, f"{entry.value} has no {missing[0]}")
+    return module
+
+
+def _broken(entry: EntryPoint, why: str) -> RunError:
+    owner = _owner(entry)
+    return RunError(f"the verb {show(entry.name)} of {owner} cannot be used ({why}): update or uninstall {owner}")
+
+
+def _owner(entry: EntryPoint) -> str:
+    """The distribution that brings it."""
+    return entry.dist.name if entry.dist is not None else entry.value

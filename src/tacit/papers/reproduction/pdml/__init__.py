@@ -1,5 +1,0 @@
-"""pdml rerun: randomized labels, the unbiased loss, noise in the objective, decaying noise on models.
-
-`chosen.py` has what the paper leaves open; `rows.py` the data; `runs.py` drives the package's own pdml; `adult.py`,
-`table.py` and `beside.py` are the pieces of work; `claims*.py` judge; `figures.py`, `tables.py` and `sections.py` show.
-"""
