@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info
 
 from bench.data import ALPHA
 from tacit.plan import make_plan
-from tacit.runtime.result import Run
+from tacit.run.star import Run
 from tacit.types import Matrix, Shard, TraceRow, Vector
 
 Action = Callable[[], Any]

@@ -20,8 +20,8 @@ from bench.data import Task, a9a
 from bench.parties import Parties
 from bench.progress import say
 from bench.row import Row, seconds
-from tacit.runtime.engines.in_process import InProcess
-from tacit.runtime.engines.neighbours import Neighbours
+from tacit.run.graph import Neighbours
+from tacit.run.star import InProcess
 from tacit.types import Message, Vector
 
 TITLE = "a9a between processes with mutual TLS: 3 parties with columns each, 6 nodes with rows each"

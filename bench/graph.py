@@ -18,7 +18,7 @@ from bench.progress import say
 from bench.row import Row, seconds
 from tacit import HorizontalClassifier
 from tacit.plan import make_graph_plan
-from tacit.runtime.graph.run import GraphResult, GraphRun
+from tacit.run.graph import GraphResult, GraphRun
 from tacit.topologies import Graph, make_graph
 from tacit.types import Shard, Vector
 

@@ -13,7 +13,7 @@ from bench.clock import Timing, products, time_rounds
 from bench.data import dense_blocks
 from bench.progress import say
 from bench.row import Row, seconds
-from tacit.algorithms.memory.coordinator import REFRESH_ROUNDS
+from tacit.solvers.memory.coordinator import REFRESH_ROUNDS
 from tacit.types import Vector
 
 TITLE = "two parties of 50 dense columns, from ten thousand to a million rows"

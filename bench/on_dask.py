@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 from bench.clock import interleave, timed
 from bench.progress import say
 from bench.row import Row, seconds
-from tacit.algorithms.make_block import make_block
-from tacit.data.cluster import ClusterAddress, connect
-from tacit.data.cluster_rows import ClusterFile, ClusterRows
+from tacit.blocks import make_block
+from tacit.data.cluster import ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.load import PartySpec
 from tacit.types import Vector
 

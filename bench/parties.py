@@ -106,7 +106,7 @@ class Parties:
     def submit(self, run: str, names: Sequence[str], server: str, arguments: Mapping[str, Any], party: str) -> Path:
         """Hand in a job of classes that train nothing, wait for its end; the server's folder of it."""
         from tacit.federation.flare import CONTROLLER, EXECUTOR, Desk
-        from tacit.runtime.files import write_json
+        from tacit.files import write_json
 
         place = self.folder / "jobs" / run
         config = place / "app" / "config"

@@ -19,7 +19,7 @@ from bench.progress import say
 from bench.rounds import cut
 from bench.row import Row, seconds
 from tacit import VerticalClassifier, VerticalClassifierCV
-from tacit.data.folds import Splits, deal_folds
+from tacit.data.holdout import Splits, deal_folds
 from tacit.problem.alphas import alpha_grid
 from tacit.types import Vector
 

@@ -70,7 +70,7 @@ def run(quick: bool = False) -> list[Row]:
     rows = [*task.remark(), _scale_row(task), *_baseline_rows(task)]
     told: list[Told] = []
     for setting in SETTINGS:
-        if setting.asked.get("mechanism") == "shares" and find_spec("tacit.plan.shares") is None:
+        if setting.asked.get("mechanism") == "shares" and find_spec("tacit.mechanisms.shares.plan") is None:
             rows.append(Row(setting.name, "skipped: this mechanism is not installed"))
             continue
         rows += [_cell(task, setting, epsilon, seeds, judged, told) for epsilon in epsilons]

@@ -13,7 +13,7 @@ from bench.growth import MOST_PER_DECADE, memory_row
 from bench.progress import say
 from bench.row import Row, seconds
 from tacit import Privacy, VerticalClassifier
-from tacit.algorithms.gram.settings import steps_for
+from tacit.mechanisms.gram.settings import steps_for
 from tacit.types import Vector
 
 TITLE = "two parties of 50 dense columns, mechanism gram, epsilon 2: noise included"
@@ -72,7 +72,7 @@ def _ratio(name: str, own: float, timing: Timing, judged: bool) -> Row:
 def _shares_row(data: Data, timing: Timing, judged: bool) -> Row:
     """One exchange of noisy shares beside one of averaged sharing."""
     name = "round of noisy shares, over a round of averaged"
-    if find_spec("tacit.plan.shares") is None:
+    if find_spec("tacit.mechanisms.shares.plan") is None:
         return Row(name, "skipped: this mechanism is not installed")
     say("noisy shares")
     models: list[VerticalClassifier] = []

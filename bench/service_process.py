@@ -12,12 +12,11 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from fastapi import FastAPI
 
-from tacit.runtime.own_scores import OwnScores
+from tacit.run.own_scores import OwnScores
 from tacit.service.access import Door
 from tacit.service.answering import Answerer, Rules
-from tacit.service.app import make_app
+from tacit.service.app import make_app, serve
 from tacit.service.identity import Identity
-from tacit.service.serving import serve
 from tacit.service.state import State
 from tacit.service.wire import AskScores, to_bytes
 

@@ -15,7 +15,7 @@ from typing import Any
 from bench.clock import RoundClock
 from bench.peak_memory import read_status
 from tacit.cli.main import main
-from tacit.runtime import progress
+from tacit.run import progress
 
 
 def _pause() -> None:

@@ -23,21 +23,18 @@ from types import FunctionType
 from typing import Any
 
 import tacit
-from tacit.algorithms import ALGORITHMS
 from tacit.cli.main import VERBS, make_parser
-from tacit.data.encode.spec import ColumnSpec, EncodeRules
+from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.data.load import PartySpec
 from tacit.estimators.vertical import ENGINES
-from tacit.job.encode import COLUMN_KEYS
 from tacit.job.file import _KEYS as SECTIONS
 from tacit.job.file import OF_SAMPLES, SPLITS, Job, Model
-from tacit.job.graph import GraphSpec
-from tacit.job.search import SearchSpec
+from tacit.job.sections import COLUMN_KEYS, GraphSpec, SearchSpec
 from tacit.plan.from_job import METHODS as GRAPH_METHODS
-from tacit.privacy.paper_options import PaperOptions
-from tacit.privacy.request import Privacy
+from tacit.privacy.request import PaperOptions, Privacy
 from tacit.problem.losses import LOSSES
 from tacit.problem.regularizers import REGULARIZERS
+from tacit.solvers import ALGORITHMS
 
 WIDTH = "100"  # of the help of a verb
 COLUMN_SECTION = "party.columns"

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.data.wording import is_control
 from tacit.errors import InputError
 from tacit.job import GraphSpec, Job, Model, PartySpec, load_job_data, read_job
-from tacit.job.privacy import KEYS
-from tacit.privacy.paper_options import PaperOptions
-from tacit.privacy.request import Privacy
+from tacit.job.sections import PRIVACY_KEYS
+from tacit.privacy.request import PaperOptions, Privacy
+from tacit.text import is_control
 
 PARTIES = """
 [[party]]
@@ -239,10 +238,10 @@ def test_every_key_of_privacy(tmp_path: Path) -> None:
         accountant="pld", protect="everyone", mechanism="gram", predictions="label-holder", neighbours="zero-out",
         coef_norm=4.0, refit=True, label_norm=9.0, epsilon_by_party={"bank": 2.0, "phone": 0.5}, noise_seed=7,
     )  # fmt: skip
-    assert set(KEYS) == {field.name for field in dataclasses.fields(Privacy)}
+    assert set(PRIVACY_KEYS) == {field.name for field in dataclasses.fields(Privacy)}
     split = '[privacy]\nepsilon = 2\nmechanism = "shares"\nhonest = 2\n'  # it goes with shares alone
     assert read_job(write(tmp_path, split + PARTIES)).privacy == Privacy(epsilon=2.0, mechanism="shares", honest=2)
-    assert set(KEYS) == {*tomllib.loads(PRIVACY)["privacy"], "honest"}
+    assert set(PRIVACY_KEYS) == {*tomllib.loads(PRIVACY)["privacy"], "honest"}
 
 
 def test_privacy_is_what_was_written_and_nothing_without_the_section(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.data.encode.spec import ColumnSpec, EncodeRules
-from tacit.data.wording import is_control
+from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.errors import InputError
 from tacit.job import Job, PartySpec, read_job
+from tacit.text import is_control
 from tests.cli.test_private_jobs import FORMS
 
 HEAD = """

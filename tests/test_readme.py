@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.data.encode.spec import ColumnSpec
+from tacit.columns.spec import ColumnSpec
 from tacit.job import read_job
 from tacit.plan.from_job import plan_job
 from tacit.privacy.request import Privacy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from tacit.version import __version__
 
 if TYPE_CHECKING:
     from tacit.errors import InputError, RunError, TacitError
@@ -12,14 +12,13 @@ if TYPE_CHECKING:
     from tacit.estimators.horizontal import HorizontalClassifier, HorizontalRegressor
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
     from tacit.estimators.vertical_cv import VerticalClassifierCV, VerticalRegressorCV
-    from tacit.privacy.paper_options import PaperOptions
-    from tacit.privacy.request import Privacy
+    from tacit.privacy.request import PaperOptions, Privacy
 
 _HOMES = {
     "HorizontalClassifier": "tacit.estimators.horizontal",
     "HorizontalRegressor": "tacit.estimators.horizontal",
     "InputError": "tacit.errors",
-    "PaperOptions": "tacit.privacy.paper_options",
+    "PaperOptions": "tacit.privacy.request",
     "Privacy": "tacit.privacy.request",
     "RunError": "tacit.errors",
     "TacitError": "tacit.errors",

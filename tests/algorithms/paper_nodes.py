@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.consensus import NodeData
-from tacit.algorithms.consensus.papers import MODEL
+from tacit.blocks.dense import Block
+from tacit.mechanisms.perturbed import MODEL
 from tacit.plan.graph import GraphPlan, make_graph_plan
-from tacit.privacy.paper_options import PaperOptions
-from tacit.privacy.request import Privacy
+from tacit.privacy.request import PaperOptions, Privacy
+from tacit.solvers.consensus import NodeData
 from tacit.topologies import make_graph
 from tacit.types import Vector
 

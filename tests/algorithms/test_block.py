@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.linear import CurvatureSolver
+from tacit.blocks.dense import Block, CurvatureSolver
 
 
 def make(kind: str, seed: int = 0, shape: tuple[int, int] = (70, 9)) -> tuple[object, np.ndarray]:

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.consensus import NodeData
-from tacit.algorithms.consensus import local as local_module
-from tacit.algorithms.consensus.flood import UNKNOWN, Flood
-from tacit.algorithms.consensus.local import LocalProblem
-from tacit.algorithms.consensus.metric import FULL, DenseMetric, LowRankMetric, joint_metric, own_part
-from tacit.algorithms.consensus.tree import TreeSum
-from tacit.algorithms.consensus.tuning import EXACT, tune
+from tacit.blocks.dense import Block
 from tacit.problem.losses import LOSSES, get_loss
+from tacit.solvers.consensus import NodeData
+from tacit.solvers.consensus import local as local_module
+from tacit.solvers.consensus.admm import EXACT, FULL, DenseMetric, LowRankMetric, joint_metric, own_part, tune
+from tacit.solvers.consensus.everybody import UNKNOWN, Flood, TreeSum
+from tacit.solvers.consensus.local import LocalProblem
 from tacit.topologies import make_graph
 
 SMOOTH = sorted(name for name, loss in LOSSES.items() if loss.smooth and loss.convex)

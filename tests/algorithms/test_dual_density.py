@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.algorithms.consensus.papers import NOISE, at_round
+from tacit.mechanisms.perturbed import NOISE, at_round
+from tacit.mechanisms.perturbed.dual import dual_round, published_round
+from tacit.mechanisms.perturbed.plan import bounds
 from tacit.plan.graph import GraphPlan
-from tacit.plan.graph_dual import dual_round, published_round
-from tacit.plan.graph_papers import bounds
 from tacit.types import Vector
 from tests.algorithms.paper_nodes import Scripted, heard, plan, side
 
@@ -158,6 +158,6 @@ def test_extra_curvature_comes_in_where_the_volume_would_take_too_much() -> None
 
 
 def _sizes(made: GraphPlan) -> Any:
-    from tacit.plan.private import GraphSizes
+    from tacit.mechanisms.base import GraphSizes
 
     return GraphSizes(made.graph, made.rows, made.columns, made.max_rounds)

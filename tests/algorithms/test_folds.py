@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tacit.algorithms import alone
-from tacit.algorithms.alone import fit_alone, out_of_fold
-from tacit.algorithms.base import Problem
-from tacit.algorithms.block import Block
-from tacit.algorithms.folds import corrected_scores
-from tacit.algorithms.memory import MEMORY
-from tacit.algorithms.multipliers import MULTIPLIERS
-from tacit.algorithms.sharing import AVERAGED
+from tacit.blocks.dense import Block
 from tacit.problem.losses import get_loss
 from tacit.problem.losses.modified import modified
 from tacit.problem.regularizers import get_regularizer
+from tacit.solvers import alone
+from tacit.solvers.alone import corrected_scores, fit_alone, out_of_fold
+from tacit.solvers.base import Problem
+from tacit.solvers.memory import MEMORY
+from tacit.solvers.multipliers import MULTIPLIERS
+from tacit.solvers.sharing import AVERAGED
 
 METHODS = (MEMORY, MULTIPLIERS, AVERAGED)
 FOLDS = 5

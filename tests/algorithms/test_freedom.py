@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.algorithms.gram.fit import _Metric
-from tacit.algorithms.gram.settings import FitSettings
-from tacit.algorithms.gram.targets import Half
+from tacit.mechanisms.gram.fit import _Metric
+from tacit.mechanisms.gram.settings import FitSettings, Half
 
 ROWS, COLUMNS = 1000, 40
 

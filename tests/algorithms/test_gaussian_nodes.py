@@ -9,23 +9,26 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.consensus import NodeData, Place
-from tacit.algorithms.consensus.gaussian import centre as centre_module
-from tacit.algorithms.consensus.gaussian.node import CENTRE, GRADIENT, MODEL, ExactNode, GaussianNode, GradientNode
-from tacit.algorithms.consensus.gaussian.rows import CentredRows, UnitRows
-from tacit.algorithms.consensus.gaussian.settings import (
-    GaussianSettings,
-    gradient_sensitivity,
-    model_sensitivity,
-    solve_rounding,
-)
-from tacit.algorithms.consensus.local import LocalProblem, Solved
+from tacit.blocks.dense import Block
 from tacit.errors import InputError
+from tacit.mechanisms.gaussian import node as centre_module
+from tacit.mechanisms.gaussian.node import (
+    CENTRE,
+    GRADIENT,
+    MODEL,
+    CentredRows,
+    ExactNode,
+    GaussianNode,
+    GradientNode,
+    UnitRows,
+)
+from tacit.mechanisms.gaussian.settings import GaussianSettings, gradient_sensitivity, model_sensitivity, solve_rounding
 from tacit.plan import GraphPlan, make_graph_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Huber
 from tacit.problem.losses.half import Half
+from tacit.solvers.consensus import NodeData, Place
+from tacit.solvers.consensus.local import LocalProblem, Solved
 from tacit.topologies import make_graph
 from tacit.types import Vector
 
@@ -187,7 +190,7 @@ def test_a_diagonal_that_is_not_scaled_down_is_caught(monkeypatch: pytest.Monkey
         sums[rows.d :] *= 2.0
         return sums
 
-    monkeypatch.setattr("tacit.algorithms.consensus.gaussian.node.own_sums", wrong)
+    monkeypatch.setattr("tacit.mechanisms.gaussian.node.own_sums", wrong)
     assert ratios(True, CENTRE, 300, seed=2).max() > 1.02
 
 
@@ -197,7 +200,7 @@ def test_rows_that_are_not_scaled_down_are_caught(monkeypatch: pytest.MonkeyPatc
             super().__init__(block, 1e9)
             self.norm = 1.0
 
-    monkeypatch.setattr("tacit.algorithms.consensus.gaussian.node.UnitRows", Long)
+    monkeypatch.setattr("tacit.mechanisms.gaussian.node.UnitRows", Long)
     assert ratios(False, CENTRE, 60, seed=3).max() > 1.2
 
 

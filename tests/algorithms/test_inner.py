@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.inner import ShareSolver
+from tacit.blocks.dense import Block
 from tacit.problem.regularizers import REGULARIZERS, get_regularizer
+from tacit.solvers.sharing.party import ShareSolver
 
 
 def objective(name: str, X: np.ndarray, s: np.ndarray, target: np.ndarray, weight: float, x: np.ndarray) -> float:

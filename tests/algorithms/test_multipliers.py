@@ -12,14 +12,13 @@ from sklearn.linear_model import QuantileRegressor
 from sklearn.svm import LinearSVC
 
 from tacit import InputError, VerticalClassifier, VerticalRegressor
-from tacit.algorithms.base import Problem
-from tacit.algorithms.block import Block
-from tacit.algorithms.multipliers.loss import LossEnvelope
-from tacit.algorithms.multipliers.penalty import PenaltyEnvelope
+from tacit.blocks.dense import Block
 from tacit.plan import make_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Ball, Box, get_regularizer
-from tacit.runtime.result import Run
+from tacit.run.star import Run
+from tacit.solvers.base import Problem
+from tacit.solvers.multipliers.envelopes import LossEnvelope, PenaltyEnvelope
 from tacit.types import Shard
 from tests.conftest import correlated
 from tests.oracles.convex import optimum

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.algorithms.consensus.papers import NOISE, at_round
+from tacit.mechanisms.base import GraphSizes
+from tacit.mechanisms.perturbed import NOISE, at_round
+from tacit.mechanisms.perturbed.plan import NodeBounds, bounds
 from tacit.plan.graph import GraphPlan
-from tacit.plan.graph_papers import NodeBounds, bounds
-from tacit.plan.private import GraphSizes
 from tacit.types import Vector
 from tests.algorithms.paper_nodes import Scripted, heard, plan, side
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from tacit.algorithms.base import Problem
-from tacit.algorithms.block import Block
-from tacit.algorithms.published import PublishedCoordinator, PublishedParty, PublishedSettings
+from tacit.blocks.dense import Block
+from tacit.mechanisms.published import PublishedCoordinator, PublishedParty, PublishedSettings
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import get_regularizer
+from tacit.solvers.base import Problem
 
 ROWS, COLUMNS, ALPHA = 30, 4, 0.01
 

@@ -14,14 +14,14 @@ from scipy import optimize
 from sklearn.exceptions import ConvergenceWarning
 
 from tacit import VerticalClassifier
-from tacit.algorithms.base import Problem
-from tacit.algorithms.constant import best_constant, negligible_objective
-from tacit.algorithms.duality import balanced, conjugate_terms, is_certifiable, lower_bound
 from tacit.errors import InputError
 from tacit.privacy.labels import randomize_labels
 from tacit.privacy.randomness import NoiseSource
 from tacit.problem.losses import Logistic, Loss, Modified, Sigmoid, modified
 from tacit.problem.regularizers import get_regularizer
+from tacit.solvers.base import Problem
+from tacit.solvers.constant import best_constant, negligible_objective
+from tacit.solvers.duality import balanced, conjugate_terms, is_certifiable, lower_bound
 from tests.conftest import correlated
 
 ALPHA = 1e-2

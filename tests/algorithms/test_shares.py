@@ -9,22 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tacit.algorithms.base import Problem
-from tacit.algorithms.block import Block
-from tacit.algorithms.rows import RowClip
-from tacit.algorithms.shares import SharesParty, SharesSettings
-from tacit.algorithms.shares import solver as solver_module
-from tacit.algorithms.shares.settings import (
-    SOLVE_SLACK,
-    exact_sensitivity,
-    sensitivity,
-    share_rounding,
-    slope_rounding,
-)
-from tacit.algorithms.shares.solver import BallRidge
+from tacit.blocks.dense import Block
+from tacit.blocks.rows import RowClip
 from tacit.errors import RunError
+from tacit.mechanisms.shares import SharesParty, SharesSettings
+from tacit.mechanisms.shares import sides as solver_module
+from tacit.mechanisms.shares.settings import SOLVE_SLACK, exact_sensitivity, sensitivity, share_rounding, slope_rounding
+from tacit.mechanisms.shares.sides import BallRidge
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import get_regularizer
+from tacit.solvers.base import Problem
 
 KINDS = ("replace-one", "zero-out")
 

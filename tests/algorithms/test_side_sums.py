@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tacit.algorithms.gram.fit import _sums, side_columns
+from tacit.mechanisms.gram.fit import _sums, side_columns
 
 UNIT = 2.0**-53
 

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.make_block import make_block
-from tacit.algorithms.streamed import StreamedBlock
-from tacit.algorithms.streamed_sparse import SparseStreamedBlock
+from tacit.blocks import make_block
+from tacit.blocks.dense import Block
+from tacit.blocks.streamed import SparseStreamedBlock, StreamedBlock
 from tacit.data import rows_on_disk
-from tacit.data.rows_on_disk import write_rows
-from tacit.data.sparse_on_disk import write_sparse
+from tacit.data.rows_on_disk import write_rows, write_sparse
 from tacit.errors import InputError
 
 ROWS, WIDTH = 700, 5

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.alignment import Aligner, align, align_here, converse
+from tacit.columns.table import ArrowTable
 from tacit.data.align import align as plain_align
-from tacit.data.table import ArrowTable
 from tacit.errors import InputError
 from tests.alignment.recorder import Recorder, common_ids
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tacit.alignment import aligner as aligner_module
-from tacit.alignment import passing as passing_module
+from tacit.alignment import aligner as passing_module
 from tests.alignment.recorder import Recorder
 
 IDS = [f"customer-{number:05d}" for number in range(60)]

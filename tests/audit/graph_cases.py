@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tacit.algorithms.consensus.gaussian.node import ExactNode
-from tacit.algorithms.consensus.primal import PrimalNode
+from tacit.mechanisms.gaussian.node import ExactNode
+from tacit.mechanisms.perturbed.primal import PrimalNode
 from tacit.plan import GraphPlan, make_graph_plan
 from tacit.privacy.claim import Claim
 from tacit.privacy.releases import Allowed, AllowedNormNoise, AllowedResponse, Planned

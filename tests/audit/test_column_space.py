@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from tacit.algorithms.base import Problem
-from tacit.algorithms.block import Block
-from tacit.algorithms.published import NOISY, PublishedParty, PublishedSettings
-from tacit.audit.column_space import check_lemma1, column_space_attack, towards_residual
+from tacit.audit.attacks import check_lemma1, column_space_attack, towards_residual
+from tacit.blocks.dense import Block
 from tacit.errors import InputError
+from tacit.mechanisms.published import NOISY, PublishedParty, PublishedSettings
 from tacit.privacy.releases import Allowed, Releaser
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import get_regularizer
+from tacit.solvers.base import Problem
 from tacit.types import Message
 
 ROWS, COLUMNS, RUNS = 40, 6, 100

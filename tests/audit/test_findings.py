@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tacit import Privacy
-from tacit.audit import picture
+from tacit.audit import findings
+from tacit.audit.attacks import AT_95, AT_999, NO_VIOLATION
 from tacit.audit.auditor import Audit, Effort, Measured, audit
 from tacit.audit.findings import conclusion, lines, to_json
-from tacit.audit.lower_bound import lower_bound
-from tacit.audit.neighbours import search
-from tacit.audit.result import AT_95, AT_999, NO_VIOLATION
+from tacit.audit.game import lower_bound
+from tacit.audit.scene import search
 from tacit.errors import InputError
 from tacit.privacy.certificate import not_private
 from tests.audit import toy
@@ -89,7 +89,7 @@ def test_the_json_says_the_same(found: Audit) -> None:
 
 
 def test_the_json_knows_infinity() -> None:
-    from tacit.audit.result import AttackResult
+    from tacit.audit.attacks import AttackResult
 
     odd = AttackResult("a", "b", "c", "broken", {"x": math.inf, "y": np.float64(1.5), "z": [math.nan, True]})
     whole = Audit(not_private(("bank",), 3), "none", (odd,))
@@ -114,7 +114,7 @@ def test_the_claimed_curve_is_the_gaussian_trade_off() -> None:
 
     alarms = np.linspace(0.001, 0.999, 50)
     exact = norm.cdf(norm.isf(alarms) - toy.MU)
-    found = picture.claimed_misses(toy.plan().certificate().claims[0], alarms)
+    found = findings.claimed_misses(toy.plan().certificate().claims[0], alarms)
     assert np.all(found <= exact + 1e-9)  # a maximum over some epsilons is never above the whole curve
     np.testing.assert_allclose(found, exact, atol=2e-3)
 
@@ -122,7 +122,7 @@ def test_the_claimed_curve_is_the_gaussian_trade_off() -> None:
 def test_the_band_holds_the_measured_rates() -> None:
     guesses = gaussian(1.0, 500, 1)
     thresholds = np.linspace(-1, 2, 9)
-    low, high = picture.band(guesses, thresholds)
+    low, high = findings.band(guesses, thresholds)
     second = guesses.scores[guesses.truths]
     misses = np.array([np.mean(second <= threshold) for threshold in thresholds])
     assert np.all((low <= misses) & (misses <= high))
@@ -132,17 +132,17 @@ def test_the_band_holds_the_measured_rates() -> None:
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     games = [measured(toy.MU), measured(2 * toy.MU)]
-    png = picture.draw(games, tmp_path / "audit.png", ["sound", "half the noise"])
+    png = findings.draw(games, tmp_path / "audit.png", ["sound", "half the noise"])
     assert png.read_bytes().startswith(b"\x89PNG")
-    text = picture.draw(games, tmp_path / "audit.svg").read_text()
+    text = findings.draw(games, tmp_path / "audit.svg").read_text()
     assert "<svg" in text
     with pytest.raises(InputError, match="cannot write the picture"):
-        picture.draw(games, tmp_path / "nowhere" / "audit.png")
+        findings.draw(games, tmp_path / "nowhere" / "audit.png")
 
 
 def test_a_picture_needs_matplotlib_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(picture, "has_matplotlib", lambda: False)
+    monkeypatch.setattr(findings, "has_matplotlib", lambda: False)
     with pytest.raises(InputError, match=r'pip install "tacit\[plot\]"'):
-        picture.draw([measured(1.0, 200)], tmp_path / "audit.png")
+        findings.draw([measured(1.0, 200)], tmp_path / "audit.png")
     with pytest.raises(InputError, match="no guessing game"):
-        picture.draw([], tmp_path / "audit.png")
+        findings.draw([], tmp_path / "audit.png")

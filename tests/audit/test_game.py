@@ -7,11 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from tacit.audit.auditor import judge_game, refutes
-from tacit.audit.game import Game, rates
-from tacit.audit.lower_bound import Guesses, lower_bound
-from tacit.audit.neighbours import Worst, search
-from tacit.audit.probes import scenes
-from tacit.audit.scene import Scene
+from tacit.audit.game import Game, Guesses, lower_bound, rates
+from tacit.audit.scene import Scene, Worst, scenes, search
 from tests.audit import toy
 from tests.audit.test_replay import CLAIMED, claimed_of, gram
 

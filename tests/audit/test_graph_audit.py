@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tacit.audit.attacks import AS_STATED, AT_95, BROKEN, NO_VIOLATION
 from tacit.audit.auditor import Effort, refutes
 from tacit.audit.findings import lines, to_json
-from tacit.audit.game import Game
+from tacit.audit.game import SURE, Game, lower_bound
 from tacit.audit.graph import attacks, audit_graph
-from tacit.audit.graph.probes import node_scenes, row_norm
 from tacit.audit.graph.replay import Objective
 from tacit.audit.graph.rounds import claimed_rounds, density_ratios, paper_alpha
-from tacit.audit.lower_bound import SURE, lower_bound
-from tacit.audit.neighbours import Claimed, Worst, search
-from tacit.audit.result import AS_STATED, AT_95, BROKEN, NO_VIOLATION
-from tacit.audit.scene import Held
+from tacit.audit.graph.scene import node_scenes, row_norm
+from tacit.audit.scene import Claimed, Held, Worst, search
 from tacit.cli.audit import audit_any
 from tacit.plan import GraphPlan
-from tacit.privacy.sums import add_up
+from tacit.privacy.accountant import add_up
 from tacit.topologies import make_graph
 from tests.algorithms.paper_nodes import Scripted, plan, side
 from tests.audit import graph_cases as cases

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from tacit.audit.lower_bound import FEWEST, Guesses, LowerBound, lower_bound, lower_rate, upper_rate
+from tacit.audit.game import FEWEST, Guesses, LowerBound, lower_bound, lower_rate, upper_rate
 from tacit.errors import InputError
 from tacit.privacy.accountant import gdp_mu
 

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import Privacy
-from tacit.audit.neighbours import Claimed, directed, search
-from tacit.audit.probes import scenes as plan_scenes
 from tacit.audit.replay import Cost, Replay
-from tacit.audit.scene import Held, Scene
+from tacit.audit.scene import Claimed, Held, Scene, directed, search
+from tacit.audit.scene import scenes as plan_scenes
 from tacit.errors import RunError
 from tacit.plan import Plan, make_plan
+from tacit.privacy.accountant import add_up
 from tacit.privacy.releases import Allowed, AllowedResponse, Releaser
-from tacit.privacy.sums import add_up
 from tests.audit import toy
 
 CLAIMED = Claimed(toy.MU, 0.0)

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms.base import PrivateAlgorithm, Problem, Progress, Release, private_progress
-from tacit.algorithms.block import Block
-from tacit.algorithms.rows import RowClip
 from tacit.audit.scene import Scene
+from tacit.blocks.dense import Block
+from tacit.blocks.rows import RowClip
+from tacit.mechanisms.base import PrivatePlan
 from tacit.plan import Plan
-from tacit.plan.private import PrivatePlan
 from tacit.privacy.accountant import gdp_mu
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
@@ -22,6 +21,7 @@ from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import get_regularizer
+from tacit.solvers.base import PrivateAlgorithm, Problem, Progress, Release, private_progress
 from tacit.types import Arrays, Shard
 
 DELTA = 1e-5

@@ -7,7 +7,7 @@ import pytest
 
 from bench.outlook import NOT_WORTH, SILENT, UNKNOWN, WORTH, counted, told_by
 from tacit import Privacy, VerticalClassifier
-from tacit.algorithms.gram.check import Gain
+from tacit.mechanisms.gram.fit import Gain
 
 
 @pytest.mark.parametrize(("change", "verdict"), [(-0.1, WORTH), (0.1, NOT_WORTH), (0.01, UNKNOWN)])

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tacit.audit.attacks import AT_95, AT_999, NO_VIOLATION, AttackResult
 from tacit.audit.auditor import Audit
-from tacit.audit.picture import has_matplotlib
-from tacit.audit.result import AT_95, AT_999, NO_VIOLATION, AttackResult
+from tacit.audit.findings import has_matplotlib
 from tacit.privacy.certificate import not_private
 from tests.algorithms.paper_nodes import plan
 

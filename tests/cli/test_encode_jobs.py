@@ -322,7 +322,7 @@ def test_a_run_goes_on_only_with_the_same_encoding(customers: Customers, tacit: 
 def test_a_stopped_run_goes_on_to_the_same_model(
     customers: Customers, tacit: Any, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tacit.runtime.coordinator import Coordinator
+    from tacit.run.coordinator import Coordinator
 
     whole, _ = trained(customers, tacit, "whole")
     job, run = customers.folder / "credit.toml", customers.folder / "run"

@@ -17,13 +17,14 @@ from scipy.special import expit
 from sklearn.metrics import log_loss, roc_auc_score
 
 from tacit import VerticalClassifier
-from tacit.cli.samples import labels_by_node, prepare_nodes
+from tacit.cli.prepare import labels_by_node, prepare_nodes
 from tacit.cli.train import prepare
 from tacit.job import read_job
-from tacit.report import apart, evaluation
+from tacit.report import evaluation
+from tacit.report import evaluation as apart
 from tacit.report.verdict import verdict
-from tacit.runtime.graph.run import GraphRun
-from tacit.runtime.result import Run
+from tacit.run.graph import GraphRun
+from tacit.run.star import Run
 from tests.cli.test_samples import Nodes
 
 
@@ -267,7 +268,7 @@ main(sys.argv[1:])
 """
 PLACES = {
     "before the evaluation": {"module": "tacit.report", "owner": "evaluation", "name": "evaluate"},
-    "after the evaluation": {"module": "tacit.runtime.store", "owner": "RunDirectory", "name": "finish"},
+    "after the evaluation": {"module": "tacit.run.folder", "owner": "RunDirectory", "name": "finish"},
 }
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.algorithms.rows import RowClip
-from tacit.runtime.explain import explain
-from tacit.runtime.model import PartyModel
-from tacit.runtime.predict import SavedModel
+from tacit.blocks.rows import RowClip
+from tacit.run.explain import explain
+from tacit.run.model import PartyModel
+from tacit.run.predict import SavedModel
 from tacit.types import Shard
 from tests.cli.test_encode_jobs import Customers, write_csv
 from tests.cli.test_private_jobs import FORMS, KEPT

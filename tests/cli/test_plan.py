@@ -13,7 +13,7 @@ import pytest
 from tacit.cli.train import prepare
 from tacit.job import read_job
 from tacit.plan.from_job import plan_job
-from tacit.runtime.result import Run
+from tacit.run.star import Run
 from tests.cli.test_private_jobs import FORMS
 from tests.cli.wards import NAMES, Nodes
 

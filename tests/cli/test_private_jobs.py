@@ -18,11 +18,10 @@ import pytest
 from tacit.cli.train import prepare
 from tacit.job import read_job
 from tacit.privacy.certificate import Certificate
-from tacit.runtime.checkpoint import Checkpoints
-from tacit.runtime.engines.in_process import InProcess
-from tacit.runtime.model import joint_scores
-from tacit.runtime.result import Run
-from tacit.runtime.store import Begun, RunDirectory
+from tacit.run.checkpoint import Checkpoints
+from tacit.run.folder import Begun, RunDirectory
+from tacit.run.model import joint_scores
+from tacit.run.star import InProcess, Run
 
 FORMS = {
     "others": "epsilon = 3",

@@ -14,7 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from tacit.cli.randomize import flip
-from tacit.data.relabel import read_label_file
+from tacit.data.randomized import read_label_file
 from tacit.privacy.randomness import NoiseSource
 
 EPSILON = "default_randomized_epsilon"

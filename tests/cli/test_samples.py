@@ -133,7 +133,7 @@ def test_a_killed_run_goes_on_to_the_same_model(nodes: Nodes, tacit: Any) -> Non
 def test_resume_repeats_every_round_and_refuses_another_graph(
     nodes: Nodes, tacit: Any, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tacit.runtime.graph.run import GraphRun
+    from tacit.run.graph import GraphRun
 
     job, one, two = nodes.write(), nodes.folder / "one", nodes.folder / "two"
     assert tacit("train", job, "--out", one, "--quiet").code == 0

@@ -11,7 +11,7 @@ import pytest
 
 from tacit import HorizontalClassifier, PaperOptions, Privacy
 from tacit.job import read_job
-from tacit.job.options import KEYS
+from tacit.job.sections import OPTION_KEYS
 from tests.cli.wards import NAMES, Nodes
 
 EVERY_ROUND = "alphas = { north = [0.1, 0.2], east = 0.3, south = [0.4, 0.1] }"
@@ -188,4 +188,4 @@ def test_epsilons_of_labels_given_twice(nodes: Nodes, tacit: Any, refused: Any) 
 
 
 def test_every_option_is_a_key() -> None:
-    assert set(KEYS) == set(PaperOptions.__dataclass_fields__)
+    assert set(OPTION_KEYS) == set(PaperOptions.__dataclass_fields__)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tacit import VerticalClassifier, VerticalClassifierCV
-from tacit.cli import search, train
+from tacit.cli import summary, train
 from tacit.job import SearchSpec, read_job
 
 MODEL = 'loss = "logistic"\n[search]\nalphas = [0.001, 0.1, 1, 0.01]\nfolds = 4\n'
@@ -75,7 +75,7 @@ def test_goes_on_with_the_alpha_it_took(searching: Any, tacit: Any, monkeypatch:
         patch.setattr(train, "_train", stop)
         assert tacit("train", job, "--out", out).code == 130
     with monkeypatch.context() as patch:
-        patch.setattr(search, "_search", again)
+        patch.setattr(summary, "_search", again)
         answer = tacit("train", job, "--out", out, "--resume")
     assert answer.code == 0
     undisturbed = searching.folder / "other"
@@ -124,7 +124,7 @@ def test_job_reads_back_as_it_was_written(searching: Any, tmp_path: Path) -> Non
 def test_plan_says_that_there_is_a_search(searching: Any, tacit: Any) -> None:
     job = searching.write()
     assert "search      4 alphas on 4 folds before the last fit" in tacit("plan", job).out
-    assert json.loads(tacit("plan", job, "--json").out)["search"]["folds"] == 4
+    assert json.loads(tacit("plan", job, "--json").out)["summary"]["folds"] == 4
 
 
 @pytest.mark.parametrize(

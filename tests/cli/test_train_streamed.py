@@ -21,8 +21,8 @@ import pytest
 from tacit.cli.train import prepare
 from tacit.data import rows_on_disk
 from tacit.job import read_job
-from tacit.plan.budget import ALWAYS, apart_from_rows
-from tacit.runtime.result import Run
+from tacit.plan.memory import ALWAYS, apart_from_rows
+from tacit.run.star import Run
 from tests.cli.test_train import wait_for_checkpoints
 
 PARTIES = """
@@ -64,7 +64,7 @@ class Pair:
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 10_000)
-    monkeypatch.setattr("tacit.algorithms.memory.lean.ROWS_AT_ONCE", 500)
+    monkeypatch.setattr("tacit.solvers.memory.window.ROWS_AT_ONCE", 500)
     monkeypatch.setattr(rows_on_disk, "ROWS_AT_ONCE", 100)
     return Pair(tmp_path)
 
@@ -169,7 +169,7 @@ def test_changed_rows_are_refused_on_resume(pair: Pair, tacit: Any, monkeypatch:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("tacit.runtime.loop._record", stop)
+        patched.setattr("tacit.run.drive._record", stop)
         answer = tacit("train", job, "--out", run, "--memory", "600MB")
     assert answer.err.endswith(f"--out {run} --memory 600MB --resume\n")
     pair.shop["b2"] = pair.shop["b2"] + 1e-9

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from tacit.data import rows_on_disk, streamed_parquet
+from tacit.data import rows_on_disk, streamed_files
 from tests.cli.test_train_streamed import Pair, model_of
 
 ROWS = 2000
@@ -37,8 +37,8 @@ data = "shop.svm"
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 10_000)
     monkeypatch.setattr(rows_on_disk, "ROWS_AT_ONCE", 100)
-    monkeypatch.setattr("tacit.data.streamed_parquet.BATCH_ROWS", 300)
-    monkeypatch.setattr("tacit.data.streamed_libsvm.TEXT_BYTES", 5000)
+    monkeypatch.setattr("tacit.data.streamed_files.BATCH_ROWS", 300)
+    monkeypatch.setattr("tacit.data.streamed_files.TEXT_BYTES", 5000)
 
 
 def train_both(tacit: Any, job: Path) -> tuple[Path, Path]:
@@ -138,8 +138,8 @@ def test_many_columns_of_parquet_count_while_they_are_read(tmp_path: Path, refus
     pair = Pair(tmp_path)
     pair.bank |= {f"c{j}": np.arange(pair.rows) * 0.1 for j in range(4)}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(streamed_parquet, "CHUNKS", 10_000)
-        patched.setattr(streamed_parquet, "PAGE_BYTES", 50_000_000)
+        patched.setattr(streamed_files, "CHUNKS", 10_000)
+        patched.setattr(streamed_files, "PAGE_BYTES", 50_000_000)
         job = pair.write('memory = "600MB"')
         for words in (("train", job, "--out", tmp_path / "run"), ("plan", job)):
             assert "the widest with 8 columns: give at least 8" in refused(*words)

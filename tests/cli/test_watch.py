@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tacit.cli import watch
-from tacit.runtime import watching
-from tacit.runtime.store import RunDirectory
-from tacit.runtime.watching import FINISHED, READING, STOPPED, TRAINING, Watcher, is_training
+from tacit.run import watching
+from tacit.run.folder import RunDirectory
+from tacit.run.watching import FINISHED, READING, STOPPED, TRAINING, Watcher, is_training
 from tests.cli.test_samples import Nodes
 
 COMMAND = [sys.executable, "-m", "tacit.cli.main"]

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.cluster import ClusterBlock
-from tacit.algorithms.make_block import make_block
-from tacit.data import cluster_rows
-from tacit.data.cluster import Cluster, ClusterAddress, ClusterDataError, connect
-from tacit.data.cluster_rows import ClusterFile, ClusterRows
+from tacit.blocks import make_block
+from tacit.blocks.cluster import ClusterBlock
+from tacit.blocks.dense import Block
+from tacit.data import cluster as cluster_rows
+from tacit.data.cluster import Cluster, ClusterAddress, ClusterDataError, ClusterFile, ClusterRows, connect
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tests.cluster.local import pids
@@ -116,7 +115,7 @@ def test_rows_that_are_not_common_are_not_used(cluster: Cluster, tmp_path: Path)
 
 def test_no_row_is_here(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.parquet", matrix())
-    monkeypatch.setattr("tacit.data.cluster_rows.Piece._batches", None)  # the workers have their own
+    monkeypatch.setattr("tacit.data.cluster.Piece._batches", None)  # the workers have their own
     rows = ClusterRows(cluster, file_of(path))
     assert rows.shape == (ROWS, WIDTH)
     assert rows.nbytes == 0

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.data import cluster, cluster_rows
+from tacit.data import cluster
+from tacit.data import cluster as cluster_rows
 from tacit.data.cluster import ClusterAddress, ClusterDataError, ClusterGoneError, connect
 from tacit.errors import RunError
 from tacit.federation.protocol import Shape, Shaped

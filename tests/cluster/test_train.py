@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from tacit.cli.main import main
-from tacit.data import cluster, cluster_rows
+from tacit.data import cluster
+from tacit.data import cluster as cluster_rows
 from tests.cluster.local import Pair, local_cluster, pids
 
 
@@ -72,9 +73,9 @@ def test_two_runs_are_the_same_to_the_last_bit(pair: Pair, address: str) -> None
 
 def kill_in_round(monkeypatch: pytest.MonkeyPatch, number: int, action: Any) -> None:
     """Do something once, when a round of that number has ended."""
-    from tacit.runtime import loop
+    from tacit.run import drive
 
-    record, done = loop._record, []
+    record, done = drive._record, []
 
     def recorded(*arguments: Any, **named: Any) -> Any:
         found = record(*arguments, **named)
@@ -83,7 +84,7 @@ def kill_in_round(monkeypatch: pytest.MonkeyPatch, number: int, action: Any) -> 
             action()
         return found
 
-    monkeypatch.setattr(loop, "_record", recorded)
+    monkeypatch.setattr(drive, "_record", recorded)
 
 
 def test_a_killed_worker_changes_nothing(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +102,7 @@ def test_a_killed_worker_changes_nothing(pair: Pair, monkeypatch: pytest.MonkeyP
 
 def test_a_worker_killed_while_it_works(pair: Pair) -> None:
     """Blocks that one worker held are read again by the other, in the middle of a pass."""
-    from tacit.algorithms.make_block import make_block
+    from tacit.blocks import make_block
     from tacit.data.load import PartySpec
 
     pair.write()
@@ -162,7 +163,7 @@ def test_an_interrupted_run_says_how_to_go_on(
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tacit.runtime.loop._record", stop)
+    monkeypatch.setattr("tacit.run.drive._record", stop)
     assert train(pair.write(), pair.folder / "run", "--dask", address) == 130
     assert capfd.readouterr().err.endswith(f"--dask {address} --resume\n")
 
@@ -172,7 +173,7 @@ def test_changed_rows_are_refused_on_resume(
 ) -> None:
     run = pair.folder / "run"
     with monkeypatch.context() as patched:
-        patched.setattr("tacit.runtime.loop._record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr("tacit.run.drive._record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         train(pair.write(), run, "--dask", address)
     pair.shop["b2"] = pair.shop["b2"] + 1e-9
     assert train(pair.write(), run, "--dask", address, "--resume") == 2

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tacit.columns.table import ArrowTable
 from tacit.data.align import align
-from tacit.data.table import ArrowTable
 from tacit.errors import InputError
 
 

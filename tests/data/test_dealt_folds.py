@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.data.folds import deal_folds
+from tacit.data.holdout import deal_folds
 from tacit.errors import InputError
 
 

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from tacit.data.encode.cells import Texts, number_cells, text_cells
-from tacit.data.encode.columns import BucketColumn, CategoryColumn, NumberColumn
-from tacit.data.encode.encoder import Encoder
-from tacit.data.encode.fit import Encoding, Part, make_encoding, moments
-from tacit.data.encode.spec import ColumnSpec, EncodeRules, common_specs
-from tacit.data.table import ArrowTable
+from tacit.columns.cells import Texts, number_cells, text_cells
+from tacit.columns.constants import Encoding, Part, make_encoding, moments
+from tacit.columns.encoder import BucketColumn, CategoryColumn, Encoder, NumberColumn
+from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
+from tacit.columns.table import ArrowTable
 from tacit.errors import InputError
 
 DAYS = [datetime.date(1970, 1, 2), None, datetime.date(1971, 1, 1)]
@@ -308,7 +307,7 @@ def test_sparse_and_dense_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rng.permutation(300)[:200]
     sparse = encoder.matrix(table(**columns), rows)
     assert sp.issparse(sparse)
-    monkeypatch.setattr("tacit.data.encode.encoder.SPARSE_FROM", 10**9)
+    monkeypatch.setattr("tacit.columns.encoder.SPARSE_FROM", 10**9)
     dense = encoder.matrix(table(**columns), rows)
     assert isinstance(dense, np.ndarray)
     np.testing.assert_array_equal(sparse.toarray(), dense)

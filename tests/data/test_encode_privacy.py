@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.data.encode.fit import Encoding, Part, make_encoding
-from tacit.data.encode.spec import ColumnSpec, EncodeRules
-from tacit.data.encode.stated import public_encoder
-from tacit.data.encode.words import column_lines, constants, describe, record
-from tacit.data.table import ArrowTable
+from tacit.columns.constants import Encoding, Part, make_encoding, public_encoder
+from tacit.columns.spec import ColumnSpec, EncodeRules
+from tacit.columns.table import ArrowTable
+from tacit.columns.words import column_lines, constants, describe, record
 from tacit.errors import InputError
 
 SPECS = (

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from tacit.data.encode.columns import BucketColumn, CategoryColumn, NumberColumn
-from tacit.data.encode.encoder import Encoder
-from tacit.data.encode.saved import from_record, to_record
+from tacit.columns.encoder import BucketColumn, CategoryColumn, Encoder, NumberColumn, from_record, to_record
 
 ENCODER = Encoder(
     (

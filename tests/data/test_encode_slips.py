@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tacit.data.encode.spec import ColumnSpec, EncodeRules
+from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.errors import InputError
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.data.encode.moments import RunningMoments, moments
+from tacit.columns.constants import RunningMoments, moments
 
 RNG = np.random.RandomState(0)
 COLUMNS = {

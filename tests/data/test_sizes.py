@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from tacit.columns.spec import EncodeRules
 from tacit.data import sizes
-from tacit.data.encode.spec import EncodeRules
 from tacit.data.load import PartySpec, load_training_data
 from tacit.data.sizes import PublicSize, public_size
 from tacit.errors import InputError

@@ -24,7 +24,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a thousand rows are many blocks."""
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 4000)
     monkeypatch.setattr("tacit.data.streamed.BLOCK_BYTES", 600)
-    monkeypatch.setattr("tacit.data.streamed_parquet.BATCH_ROWS", 130)
+    monkeypatch.setattr("tacit.data.streamed_files.BATCH_ROWS", 130)
     monkeypatch.setattr(rows_on_disk, "ROWS_AT_ONCE", 32)
 
 

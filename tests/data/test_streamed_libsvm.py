@@ -14,7 +14,7 @@ from scipy import sparse
 
 from tacit.data import rows_on_disk
 from tacit.data.load import PartySpec, load_training_data
-from tacit.data.sparse_on_disk import SparseRows
+from tacit.data.rows_on_disk import SparseRows
 from tacit.data.streamed import open_files, stream_training_data
 from tacit.errors import InputError
 
@@ -24,7 +24,7 @@ ROWS, WIDTH = 400, 9
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a file is many pieces, some shorter than a line."""
-    monkeypatch.setattr("tacit.data.streamed_libsvm.TEXT_BYTES", 101)
+    monkeypatch.setattr("tacit.data.streamed_files.TEXT_BYTES", 101)
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 500)
 
 

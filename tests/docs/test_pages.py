@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tacit.cli.main import VERBS, main
-from tacit.data.encode.spec import ColumnSpec
+from tacit.columns.spec import ColumnSpec
 from tacit.job import read_job
 from tests.docs.blocks import DOCS, NOT_RUN, PAGES, ROOT, Block, blocks_of, commands_of, name_of
 from tests.docs.reader_files import FILES

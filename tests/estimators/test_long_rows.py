@@ -11,7 +11,7 @@ from scipy import sparse
 from tacit import HorizontalClassifier, HorizontalRegressor, Privacy
 from tacit.cli.main import main
 from tacit.data.load import load_prediction_data
-from tacit.runtime.predict import load_model, predict
+from tacit.run.predict import load_model, predict
 from tests.cli.wards import Nodes
 
 rng = np.random.default_rng(0)

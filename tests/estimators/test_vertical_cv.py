@@ -25,7 +25,7 @@ from tacit import (
     VerticalRegressor,
     VerticalRegressorCV,
 )
-from tacit.data.folds import deal_folds
+from tacit.data.holdout import deal_folds
 from tacit.problem.losses import get_loss
 
 ALPHAS = (1.0, 0.1, 0.01, 0.001)

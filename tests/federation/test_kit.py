@@ -12,8 +12,8 @@ import pytest
 
 from tacit.errors import InputError, RunError
 from tacit.federation import project
+from tacit.federation.flare_policy import write_settings
 from tacit.federation.kit import Kit
-from tacit.federation.policy import write_settings
 from tacit.federation.project import Federation, add, init, renew
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tacit.errors import RunError
-from tacit.federation import shelf as module
-from tacit.federation.shelf import Shelf
+from tacit.federation import journal as module
+from tacit.federation.journal import Shelf
 
 ROWS, COLUMNS = 20_000, 8
 COLUMN = 8 * ROWS  # bytes

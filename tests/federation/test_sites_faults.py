@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import FaultError, RunError
-from tacit.federation import shelf as shelf_module
+from tacit.federation import journal as shelf_module
 from tacit.federation.protocol import Answered, Interrupted, Reason, Refused, Shape
 from tacit.federation.site import RunLock
 from tests.federation.loopback import Loopback

@@ -11,10 +11,9 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import RunError
-from tacit.federation.budget import BudgetBook
+from tacit.federation.budget import BudgetBook, events_of
 from tacit.federation.protocol import Answer, Answered, Numbers, Packet, Reason, Refused, Step, encode
 from tacit.federation.site import QUESTIONS, MatchingLimits, OpenGate
-from tacit.federation.spending import events_of
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 
 ROWS = 150

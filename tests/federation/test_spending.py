@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tacit import Privacy
-from tacit.federation.spending import events_of
+from tacit.federation.budget import events_of
 from tacit.plan import Plan, make_plan
 from tacit.plan.graph import make_graph_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import NotPrivate, RandomizedResponse
-from tacit.privacy.paper_options import PaperOptions
+from tacit.privacy.request import PaperOptions
 from tacit.topologies import make_graph
 
 

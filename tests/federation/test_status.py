@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from tacit.cli.main import main
-from tacit.federation.consent import PENDING
+from tacit.federation.flare import write_outcome, write_progress
+from tacit.federation.gate import PENDING
 from tacit.federation.kit import Kit
-from tacit.federation.outcome import write_outcome, write_progress
 from tacit.federation.protocol import Answer, Done, Numbers, Open, Packet, Reason, Refused, Step
+from tacit.federation.releases import log_step
 from tacit.federation.status import status_of
-from tacit.federation.step_log import log_step
-from tacit.runtime.files import write_json
+from tacit.files import write_json
 from tests.federation.live import environment
 from tests.federation.loopback import Loopback
 from tests.federation.test_sites_star import job_text, write_files

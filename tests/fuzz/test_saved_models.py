@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tacit.data.load import load_prediction_data
-from tacit.runtime.predict import SavedModel, load_model, predict
+from tacit.run.predict import SavedModel, load_model, predict
 from tests.fuzz.budget import SHARDS, bounded_memory, refusal, seeds
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.runs import KINDS, Trained, trained

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tacit.columns.table import MOST_COLUMNS, SparseTable
 from tacit.data.read import read_table
-from tacit.data.table import MOST_COLUMNS, SparseTable
 from tests.fuzz.budget import SHARDS, bounded_memory, refusal, seeds
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.reading import read_sparse

@@ -17,17 +17,14 @@ from unittest.mock import patch
 import msgspec
 import numpy as np
 
-from tacit.audit.harness.coins import fixed_coins
-from tacit.audit.harness.pace import steady_pace
+from tacit.audit.harness.tape import fixed_coins, steady_pace
 from tacit.cli.main import main
 from tacit.federation.loopback import Loopback
 from tacit.federation.score_handler import Request
 from tacit.privacy.releases import Releaser
-from tacit.runtime.engines.in_process import InProcess
-from tacit.runtime.engines.neighbours import Neighbours
-from tacit.runtime.graph.run import GraphRun
-from tacit.runtime.result import Run
-from tacit.runtime.versions import versions
+from tacit.run.drive import versions
+from tacit.run.graph import GraphRun, Neighbours
+from tacit.run.star import InProcess, Run
 
 __all__ = ["Sites", "Watched", "command_line", "plan_values", "repeatable", "stopped_at", "versions", "watched"]
 

@@ -11,7 +11,7 @@ from tacit import Privacy
 from tacit.errors import InputError
 from tacit.plan import Plan, make_plan
 from tacit.privacy.releases import Releaser
-from tacit.runtime.party import Party
+from tacit.run.party import Party
 from tacit.types import Message, Shard, Vector
 
 ROWS = 400

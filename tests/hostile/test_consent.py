@@ -14,9 +14,8 @@ import pytest
 import tacit
 from tacit.alignment import Aligner
 from tacit.errors import InputError, RunError
-from tacit.federation import consent
-from tacit.federation.consent import answer_pending
-from tacit.federation.gate import SiteGate, read_matching
+from tacit.federation import gate as consent
+from tacit.federation.gate import SiteGate, answer_pending, read_matching
 from tacit.federation.kit import Kit
 from tacit.federation.protocol import (
     REQUESTS,

@@ -11,19 +11,17 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import RunError
-from tacit.federation.consent import Consent
-from tacit.federation.gate import SiteGate
+from tacit.federation.gate import Consent, SiteGate
 from tacit.federation.identity import Identity
 from tacit.federation.kit import Kit
-from tacit.federation.members import Members
+from tacit.federation.members import MaskSigner, Members
 from tacit.federation.parts import read_masks
 from tacit.federation.protocol import Agree, Answer, Match, Numbers, Packet, Step
 from tacit.federation.score_handler import Request
 from tacit.federation.site import OpenGate, read_text
-from tacit.federation.vouching import MaskSigner
 from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.aggregation import MaskingParty
-from tacit.runtime.masking import KEY_WORDS, Masks
+from tacit.run.masking import KEY_WORDS, Masks
 from tacit.types import Words
 from tests.federation import test_sites_aligned as aligned
 from tests.federation import test_sites_graph as graph

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.algorithms.consensus.tree import DOWN, UP
 from tacit.errors import RunError
-from tacit.runtime.loop import agree
-from tacit.runtime.masking import point_of, unmask
-from tacit.runtime.result import Run
+from tacit.run.drive import agree
+from tacit.run.masking import point_of, unmask
+from tacit.run.star import Run
+from tacit.solvers.consensus.everybody import DOWN, UP
 from tacit.types import Message, Vector
 from tests.runtime.masked_runs import copied, problem
 from tests.runtime.test_graph_masks import make_run

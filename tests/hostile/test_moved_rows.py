@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tacit
-from tacit.federation.lead import align_sites, ask_all
+from tacit.federation.leads import align_sites, ask_all
 from tacit.federation.party_handler import PartyHandler, make_star_plan
 from tacit.federation.protocol import (
     Begin,

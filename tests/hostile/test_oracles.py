@@ -14,19 +14,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import tacit.algorithms.consensus.papers as papers_module
+import tacit.mechanisms.perturbed as papers_module
 from tacit import PaperOptions, Privacy
-from tacit.algorithms.consensus.papers import MODEL
-from tacit.algorithms.consensus.tree import DOWN, UP
 from tacit.errors import InputError, TacitError
+from tacit.mechanisms.perturbed import MODEL
 from tacit.plan import make_graph_plan, make_plan
 from tacit.plan.graph import GraphPlan
 from tacit.privacy.releases import Allowed, Releaser
 from tacit.problem.losses import Huber
-from tacit.runtime.graph.node import Node
-from tacit.runtime.graph.run import GraphRun
-from tacit.runtime.party import Party
-from tacit.runtime.result import Run
+from tacit.run.graph import GraphRun
+from tacit.run.node import Node
+from tacit.run.party import Party
+from tacit.run.star import Run
+from tacit.solvers.consensus.everybody import DOWN, UP
 from tacit.topologies import make_graph
 from tacit.types import Message, Shard, Vector
 
@@ -133,7 +133,7 @@ def test_what_is_told_of_a_round_is_the_same_for_neighbouring_rows(method: str) 
 
 def test_a_residual_in_a_private_trace_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leak put back: a row of a private trace that holds the residual of a solve is not written."""
-    from tacit.algorithms.consensus.base import NodeProgress
+    from tacit.solvers.consensus.base import NodeProgress
 
     plan = graph_plan("primal")
     (rows, labels), _ = two_data_sets()

@@ -7,10 +7,10 @@ import pytest
 from scipy import sparse
 
 from tacit import Privacy
-from tacit.algorithms.rows import RowClip
+from tacit.blocks.rows import RowClip
 from tacit.plan import make_plan
-from tacit.runtime.model import joint_scores
-from tacit.runtime.result import Run, RunResult
+from tacit.run.model import joint_scores
+from tacit.run.star import Run, RunResult
 from tacit.types import Shard, Vector
 
 ROWS = 1500

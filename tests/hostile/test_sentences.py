@@ -22,8 +22,8 @@ from tacit.cli.main import main
 from tacit.errors import TacitError
 from tacit.plan import make as plan_make
 from tacit.privacy import accountant
-from tacit.privacy.certificate import Certificate
-from tacit.privacy.claim import Claim, Target
+from tacit.privacy.certificate import WEAK, Certificate, cautions
+from tacit.privacy.claim import Claim, Target, group_epsilon, group_events
 from tacit.privacy.events import (
     UNITS,
     BucketedResponse,
@@ -34,8 +34,6 @@ from tacit.privacy.events import (
     PureRelease,
     RandomizedResponse,
 )
-from tacit.privacy.groups import group_epsilon, group_events
-from tacit.privacy.wording import WEAK, cautions
 from tacit.report import evaluation
 from tests.hostile.plans import NOT_PRIVATE, PRIVATE, feature_plan, node_plan
 

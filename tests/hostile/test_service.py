@@ -22,10 +22,9 @@ from tacit.errors import RunError
 from tacit.service import asking, guard
 from tacit.service.access import Door, Tokens
 from tacit.service.app import make_app
-from tacit.service.calling import Line
+from tacit.service.asking import Line
 from tacit.service.connections import Connections
-from tacit.service.refusals import RefusedError
-from tacit.service.wire import ModelCard, Scores
+from tacit.service.wire import ModelCard, RefusedError, Scores
 from tests.service.certificates import make_certificates
 from tests.service.company import IDS, TOKEN, Company, secret_file
 from tests.service.conftest import company, trained  # noqa: F401

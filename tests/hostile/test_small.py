@@ -20,16 +20,16 @@ import numpy as np
 import pytest
 
 from tacit.cli.main import main
-from tacit.data.terminal import PlainStream
-from tacit.data.wording import is_control, one_line, plain, show
 from tacit.errors import InputError, RunError
-from tacit.federation import ledger_file, marks
+from tacit.federation import ledger_file
+from tacit.federation import ledger_file as marks
 from tacit.federation.budget import BudgetBook, Limit
 from tacit.federation.site import read_text
 from tacit.job import read_job
-from tacit.job.toml import DEEPEST, MOST_BYTES, read_toml
+from tacit.job.values import DEEPEST, MOST_BYTES, read_toml
 from tacit.privacy import accountant
 from tacit.privacy.events import UNITS, Event, GaussianRelease
+from tacit.text import PlainStream, is_control, one_line, plain, show
 from tests.federation import test_sites_graph as graph
 from tests.federation import test_sites_star as star
 from tests.federation.loopback import Loopback

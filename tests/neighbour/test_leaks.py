@@ -12,20 +12,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from tacit.algorithms.gram import fit
-from tacit.algorithms.gram.party import GramParty
-from tacit.algorithms.rows import RowClip
 from tacit.audit.harness.check import BETWEEN, IN_PROCESS, Found, Scope, Way, neighbour_test
+from tacit.blocks.rows import RowClip
 from tacit.cli import summary as summary_module
 from tacit.cli.main import main
 from tacit.errors import InputError
-from tacit.federation import graph_lead, node_handler, party_handler
+from tacit.federation import leads, node_handler, party_handler
 from tacit.federation.node_handler import NodeHandler
 from tacit.federation.party_handler import PartyHandler
 from tacit.federation.protocol import Reason, RefusalError
+from tacit.mechanisms.gram import fit
+from tacit.mechanisms.gram.sides import GramParty
 from tacit.privacy.releases import Releaser
-from tacit.runtime import store
-from tacit.runtime.party import Party
+from tacit.run import folder as store
+from tacit.run.party import Party
 from tests.neighbour.worlds import feature_world, sample_world
 
 Patch = pytest.MonkeyPatch
@@ -88,7 +88,7 @@ def test_a_residual_in_a_reply(monkeypatch: Patch) -> None:
         return msgspec.structs.replace(reply, residual=float(np.abs(self.node.side.model).sum()))
 
     wrap(monkeypatch, NodeHandler, "play", telling)
-    monkeypatch.setattr(graph_lead, "check_private", lambda row: row)  # the lead would refuse to write it down
+    monkeypatch.setattr(leads, "check_private", lambda row: row)  # the lead would refuse to write it down
     found = nodes()
     assert any(place[1:] == ("Play", "residual") and place[0].startswith("reply") for place in places(found))
 
@@ -121,7 +121,7 @@ def test_a_number_beside_a_release(monkeypatch: Patch) -> None:
 
 def test_a_line_in_a_log(monkeypatch: Patch) -> None:
     def telling(self: Any, answer: Any) -> Any:
-        logging.getLogger("tacit.runtime.party").debug("answered with %d entries", nonzeros(self.block.matrix))
+        logging.getLogger("tacit.run.party").debug("answered with %d entries", nonzeros(self.block.matrix))
         return answer
 
     wrap(monkeypatch, Party, "work", telling)

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from tacit.audit.harness import own_job
+from tacit.audit.attacks import BROKEN, NO_VIOLATION, NOT_TRIED
+from tacit.audit.harness import check
 from tacit.audit.harness.check import Found, Seen, Way
 from tacit.audit.harness.recording import Difference
-from tacit.audit.result import BROKEN, NO_VIOLATION, NOT_TRIED
 from tacit.cli.main import main
 from tacit.job import read_job
 from tests.neighbour.worlds import feature_world, sample_world
 
 
-def job_of(tmp_path: Path, case: str = "gram", kind: str = "encoded", split: str = "features") -> own_job.Job:
+def job_of(tmp_path: Path, case: str = "gram", kind: str = "encoded", split: str = "features") -> check.Job:
     world = feature_world(case, kind) if split == "features" else sample_world(case, kind)
     return read_job(world.write(tmp_path))
 
 
 @pytest.mark.parametrize(("case", "kind", "split"), [("gram", "encoded", "features"), ("dual", "sparse", "samples")])
 def test_a_job_is_played(tmp_path: Path, case: str, kind: str, split: str) -> None:
-    line = own_job.test_job(job_of(tmp_path, case, kind, split), main)
+    line = check.test_job(job_of(tmp_path, case, kind, split), main)
     assert line is not None
     assert line.verdict == NO_VIOLATION, line
     assert line.details["comparisons"] > 5000
@@ -31,7 +31,7 @@ def test_a_job_is_played(tmp_path: Path, case: str, kind: str, split: str) -> No
 
 def test_the_generated_world_has_the_columns_of_the_job_and_none_of_its_cells(tmp_path: Path) -> None:
     job = job_of(tmp_path)
-    world = own_job.job_world(job)
+    world = check.job_world(job)
     for spec in job.parties:
         assert sorted(column.name for column in world.tables[spec.name].columns) == list("abcde")
         own = (tmp_path / f"{spec.name}.csv").read_text().splitlines()[1:]
@@ -44,7 +44,7 @@ def test_a_difference_breaks_the_claim() -> None:
     found = Found(
         100, 10, 1, {"all zero"}, [Seen("shop", "record", "all zero", Way("between sites", False), difference)]
     )
-    line = own_job.judge(found)
+    line = check.judge(found)
     assert line.verdict == BROKEN
     assert line.found == "100 comparisons over 10 steps, 1 differences outside planned releases"
     assert line.details["differences"] == [
@@ -54,15 +54,15 @@ def test_a_difference_breaks_the_claim() -> None:
 
 
 def test_more_noise_hidden_than_claimed_breaks_it_too() -> None:
-    assert own_job.judge(Found(100, 10, 1, ratio=1.01)).verdict == BROKEN
-    assert own_job.judge(Found(100, 10, 1, ratio=0.99)).verdict == NO_VIOLATION
+    assert check.judge(Found(100, 10, 1, ratio=1.01)).verdict == BROKEN
+    assert check.judge(Found(100, 10, 1, ratio=0.99)).verdict == NO_VIOLATION
 
 
 def test_what_cannot_be_played_is_said_to_be_not_tried(tmp_path: Path) -> None:
     from dataclasses import replace
 
     job = job_of(tmp_path, "gram", "dense")
-    line = own_job.test_job(replace(job, memory="2GB"), main)
+    line = check.test_job(replace(job, memory="2GB"), main)
     assert line is not None
     assert line.verdict == NOT_TRIED
-    assert own_job.test_job(replace(job, privacy=None), main) is None
+    assert check.test_job(replace(job, privacy=None), main) is None

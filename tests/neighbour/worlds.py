@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tacit.audit.harness.tables import CATEGORY, DATE, Column
-from tacit.audit.harness.world import World, make_world
+from tacit.audit.harness.world import CATEGORY, DATE, Column, World, make_world
 from tacit.job.file import parse_job
 
 SUFFIX = {"dense": ".csv", "parquet": ".parquet", "sparse": ".svm", "encoded": ".csv"}

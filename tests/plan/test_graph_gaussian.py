@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from tacit import HorizontalClassifier, HorizontalRegressor, VerticalClassifier
-from tacit.algorithms.consensus.gaussian import node as node_module
-from tacit.algorithms.consensus.gaussian.centre import centre_from
 from tacit.data.datasets import load_a9a
 from tacit.errors import InputError
+from tacit.mechanisms.base import PrivateGraphPlan
+from tacit.mechanisms.gaussian import node as node_module
+from tacit.mechanisms.gaussian.node import centre_from
 from tacit.plan import GraphPlan, make_graph_plan
-from tacit.plan.private import PrivateGraphPlan
 from tacit.privacy.accountant import gdp_mu
 from tacit.privacy.releases import Allowed
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.privacy.verify import verify
-from tacit.runtime.graph.run import GraphResult, GraphRun
-from tacit.runtime.loop import LoopState
+from tacit.run.drive import LoopState
+from tacit.run.graph import GraphResult, GraphRun
 from tacit.topologies import make_graph
 from tacit.types import Arrays, Shard, Vector
 from tests.conftest import real_data

@@ -12,8 +12,8 @@ from tacit.privacy import accountant
 from tacit.privacy.calibration import pure_for
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import GaussianRelease, NormRelease, PureRelease
-from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.releases import Allowed, AllowedNormNoise
+from tacit.privacy.request import PaperOptions
 from tacit.privacy.verify import verify
 from tests.algorithms.paper_nodes import plan
 

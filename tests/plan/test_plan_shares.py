@@ -8,21 +8,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tacit.algorithms.base import Problem
-from tacit.algorithms.shares import SharesParty
-from tacit.algorithms.shares.settings import sensitivity
 from tacit.data.datasets import load_a9a
 from tacit.errors import InputError, RunError
+from tacit.mechanisms.base import Sizes
+from tacit.mechanisms.shares import SharesParty
+from tacit.mechanisms.shares import plan as planner
+from tacit.mechanisms.shares.settings import sensitivity
 from tacit.plan import Plan, make_plan
-from tacit.plan import shares as planner
-from tacit.plan.private import Sizes
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import get_regularizer
-from tacit.runtime.result import Run, RunResult
+from tacit.run.star import Run, RunResult
+from tacit.solvers.base import Problem
 from tacit.types import Shard
 from tests.conftest import real_data
 

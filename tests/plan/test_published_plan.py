@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.audit.column_space import column_space_attack
+from tacit.audit.attacks import column_space_attack
 from tacit.errors import InputError, RunError
+from tacit.mechanisms.published.plan import corollary1_epsilon, lemma1_bound, theorem3_sigma
 from tacit.plan import Plan, make_plan
 from tacit.privacy.certificate import Certificate
-from tacit.privacy.published import corollary1_epsilon, lemma1_bound, theorem3_sigma
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.privacy.verify import verify
-from tacit.runtime.result import Run
+from tacit.run.star import Run
 from tacit.types import Message, Shard
 from tests.conftest import correlated
 

@@ -10,22 +10,22 @@ import pytest
 from sklearn.metrics import log_loss
 
 from tacit import VerticalClassifier
-from tacit.algorithms.base import Problem
-from tacit.algorithms.block import Block
-from tacit.algorithms.shares import SharesCoordinator, SharesParty, SharesSettings
-from tacit.algorithms.shares.settings import sensitivity
+from tacit.blocks.dense import Block
 from tacit.data.datasets import load_a9a
 from tacit.errors import InputError
+from tacit.mechanisms.shares import SharesCoordinator, SharesParty, SharesSettings
+from tacit.mechanisms.shares.settings import sensitivity
 from tacit.plan import Plan, make_plan
 from tacit.privacy import accountant
+from tacit.privacy.certificate import up
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.randomness import grid_step
 from tacit.privacy.request import Privacy
 from tacit.privacy.verify import verify
-from tacit.privacy.wording import up
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import get_regularizer
-from tacit.runtime.result import Run
+from tacit.run.star import Run
+from tacit.solvers.base import Problem
 from tacit.types import Shard
 from tests.conftest import real_data
 

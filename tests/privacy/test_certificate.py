@@ -14,10 +14,9 @@ from scipy.stats import norm
 
 from tacit.errors import InputError
 from tacit.privacy.accountant import epsilon, gdp_mu
-from tacit.privacy.certificate import Certificate, not_private, schema
+from tacit.privacy.certificate import Certificate, not_private, schema, up
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import GaussianRelease, NotPrivate, PureRelease, RandomizedResponse
-from tacit.privacy.wording import up
 
 SCHEMA = json.loads(schema())
 

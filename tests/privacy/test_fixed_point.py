@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tacit.errors import InputError, RunError
-from tacit.privacy.fixed_point import FixedPoint
+from tacit.privacy.aggregation import FixedPoint
 from tacit.types import Words
 
 POINTS = [FixedPoint(30, 2.0**20), FixedPoint(60, 2.0**50, 2), FixedPoint(100, 2.0**70, 3), FixedPoint(150, 1e30, 4)]

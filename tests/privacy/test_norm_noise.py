@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from tacit.errors import InputError, RunError
-from tacit.privacy.norm_noise import norm_noise
-from tacit.privacy.randomness import NoiseSource
+from tacit.privacy.randomness import NoiseSource, norm_noise
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Releaser
 
 DRAWS = 4000

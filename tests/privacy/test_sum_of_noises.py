@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from tacit.privacy.aggregation import MaskingParty, unmask_sum
-from tacit.privacy.fixed_point import SHARE
+from tacit.privacy.aggregation import SHARE, MaskingParty, unmask_sum
 from tacit.privacy.randomness import NoiseSource, grid_step, rounded_gaussian
 from tacit.privacy.releases import Allowed, Releaser
 

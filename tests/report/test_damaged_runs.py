@@ -11,7 +11,7 @@ import pytest
 
 from tacit.errors import InputError
 from tacit.report.run import write_report
-from tacit.runtime.watching import FINISHED, Watcher
+from tacit.run.watching import FINISHED, Watcher
 from tests.fuzz.runs import trained
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tacit.plan import Plan, make_plan
-from tacit.runtime.result import Run
+from tacit.run.star import Run
 from tacit.types import Shard
 from tests.conftest import correlated
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.runtime.party import Party
+from tacit.run.party import Party
 from tacit.types import Message
 
 

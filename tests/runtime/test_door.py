@@ -15,9 +15,9 @@ from sklearn.preprocessing import scale
 import tacit
 from tacit import Privacy
 from tacit.plan import Plan, make_plan
-from tacit.runtime import door as door_module
-from tacit.runtime.masking import point_of
-from tacit.runtime.result import Run, Start
+from tacit.run import door as door_module
+from tacit.run.masking import point_of
+from tacit.run.star import Run, Start
 from tacit.types import Message, Shard
 from tests.runtime.recording import Carried, record, watch_door
 
@@ -171,21 +171,19 @@ PLAY = ("audit/",)
 
 
 def test_messages_are_made_at_the_door_only() -> None:
-    assert {file for file, tree in trees() if "Message" in calls(tree) and not file.startswith(PLAY)} == {
-        "runtime/door.py"
-    }
+    assert {file for file, tree in trees() if "Message" in calls(tree) and not file.startswith(PLAY)} == {"run/door.py"}
     leaving = {file for file, tree in trees() if ".leave" in calls(tree) and not file.startswith(PLAY)}
     assert leaving == {
-        "runtime/party.py",
-        "runtime/coordinator.py",
-        "runtime/graph/node.py",
+        "run/party.py",
+        "run/coordinator.py",
+        "run/node.py",
         "federation/score_handler.py",  # scores of rows, which the site was asked for and agreed to
     }
-    for own, door in (("runtime/party.py", "release"), ("runtime/graph/node.py", "_release")):
+    for own, door in (("run/party.py", "release"), ("run/node.py", "_release")):
         tree = next(tree for file, tree in trees() if file == own)
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
         assert [function.name for function in functions if ".leave" in calls(function)] == [door]
-    tree = next(tree for file, tree in trees() if file == "runtime/party.py")
+    tree = next(tree for file, tree in trees() if file == "run/party.py")
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     answer = next(function for function in functions if function.name == "answer")
     returned = [node.value for node in ast.walk(answer) if isinstance(node, ast.Return)]
@@ -201,7 +199,7 @@ OTHER_ANSWERS = (
     "federation/channel.py",
     "federation/flare.py",
     "federation/score_handler.py",
-    "federation/consent.py",
+    "federation/gate.py",
     "cli/accept.py",
     "cli/join.py",
     "service/",
@@ -210,19 +208,17 @@ OTHER_ANSWERS = (
 
 def test_only_a_party_makes_and_calls_its_side() -> None:
     for file, tree in trees():
-        if file.startswith(("algorithms/", *PLAY)):
+        if file.startswith(("solvers/", "mechanisms/", *PLAY)):
             continue
-        if file != "runtime/party.py":
+        if file != "run/party.py":
             assert ".party" not in set(calls(tree)), file
             used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
             sides = {text for text in used if text.endswith(".side")}
-            own = ("runtime/coordinator.py", "runtime/graph/node.py")
+            own = ("run/coordinator.py", "run/node.py")
             allowed = {"self.side"} if file in own else {"self.coordinator.side"}
-            allowed |= (
-                {"self.run.coordinator.side"} if file == "runtime/search.py" else set()
-            )  # it scores rows left out
+            allowed |= {"self.run.coordinator.side"} if file == "run/search.py" else set()  # it scores rows left out
             assert sides <= allowed, file
-        if not file.startswith(("runtime/engines/", *OTHER_ANSWERS)) and file not in SITES:
+        if not file.startswith(("run/star.py", "run/graph.py", *OTHER_ANSWERS)) and file not in SITES:
             assert ".answer" not in set(calls(tree)), file
 
 
@@ -230,12 +226,11 @@ def test_what_a_run_takes_from_its_parties_is_their_model_and_their_state() -> N
     """The model is the party's own result, the state goes to its checkpoint; blocks and masks are nobody's business."""
     plain = {"name", "columns", "coef", "offset", "clip", "bend", "is_linear", "linear_coef"}
     for file, tree in trees():
-        if not file.startswith("runtime/") or file in ("runtime/party.py", "runtime/masking.py"):
+        if not file.startswith("run/") or file in ("run/party.py", "run/masking.py"):
             continue
         taken = attributes(tree, "party") | attributes(tree, "p")
         allowed = {
-            "runtime/result.py": plain | {"linear_offset", "state", "restore", "start_from", "retune"},
-            "runtime/engines/in_process.py": {"answer"},
+            "run/star.py": plain | {"linear_offset", "state", "restore", "start_from", "retune", "answer"},
         }
         assert taken <= allowed.get(file, plain), file
 

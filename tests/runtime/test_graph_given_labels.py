@@ -9,10 +9,9 @@ import pytest
 
 from tacit.errors import InputError
 from tacit.plan.graph import GraphPlan, make_graph_plan
-from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.releases import AllowedResponse
-from tacit.privacy.request import Privacy
-from tacit.runtime.graph.run import GraphRun
+from tacit.privacy.request import PaperOptions, Privacy
+from tacit.run.graph import GraphRun
 from tacit.topologies import make_graph
 from tacit.types import Shard
 

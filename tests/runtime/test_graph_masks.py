@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.algorithms.consensus.base import TOGETHER
-from tacit.algorithms.consensus.tree import UP
 from tacit.errors import RunError
 from tacit.plan import make_graph_plan
 from tacit.privacy.request import Privacy
-from tacit.runtime.graph.masks import agree_on_masks
-from tacit.runtime.graph.run import GraphRun
+from tacit.run.graph import GraphRun
+from tacit.run.node import agree_on_masks
+from tacit.solvers.consensus.base import TOGETHER
+from tacit.solvers.consensus.everybody import UP
 from tacit.topologies import make_graph
 from tacit.types import Message, Shard
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tacit.plan.graph import GraphPlan
-from tacit.runtime.graph.run import GraphResult, GraphRun
-from tacit.runtime.loop import LoopState
+from tacit.run.drive import LoopState
+from tacit.run.graph import GraphResult, GraphRun
 from tacit.topologies import make_graph
 from tacit.types import Shard, Vector
 from tests.algorithms.paper_nodes import plan

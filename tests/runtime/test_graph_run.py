@@ -11,17 +11,17 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from tacit import InputError, Privacy, RunError
-from tacit.algorithms.consensus import PrivateConsensus, Sent
-from tacit.algorithms.consensus.base import private_progress
+from tacit.mechanisms.base import PrivateGraphPlan
 from tacit.plan import make_graph_plan
-from tacit.plan.private import PrivateGraphPlan
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.releases import Allowed
-from tacit.runtime import door
-from tacit.runtime.checkpoint import read_checkpoint, write_checkpoint
-from tacit.runtime.graph.run import GraphRun
+from tacit.run import door
+from tacit.run.checkpoint import read_checkpoint, write_checkpoint
+from tacit.run.graph import GraphRun
+from tacit.solvers.consensus import PrivateConsensus, Sent
+from tacit.solvers.consensus.base import private_progress
 from tacit.topologies import make_graph
 from tacit.types import Shard
 

@@ -11,8 +11,8 @@ from scipy import stats
 from tacit import Privacy
 from tacit.plan import make_plan
 from tacit.privacy.releases import Releaser
-from tacit.runtime.loop import LoopState
-from tacit.runtime.result import Run
+from tacit.run.drive import LoopState
+from tacit.run.star import Run
 from tacit.types import Shard
 
 ROWS, COLUMNS = 300, (4, 3, 3)

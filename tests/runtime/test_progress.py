@@ -9,7 +9,7 @@ import pytest
 
 from tacit.plan import Plan, make_plan
 from tacit.privacy.request import Privacy
-from tacit.runtime import progress
+from tacit.run import progress
 from tacit.types import TraceRow
 
 

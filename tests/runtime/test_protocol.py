@@ -11,7 +11,7 @@ from sklearn.preprocessing import scale
 
 from tacit.errors import RunError
 from tacit.plan import Plan, make_plan
-from tacit.runtime.result import Run
+from tacit.run.star import Run
 from tacit.types import Message, Shard
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.algorithms.block import Block
+from tacit.blocks.dense import Block
 from tacit.plan import Plan, make_plan
-from tacit.runtime.model import joint_scores
-from tacit.runtime.result import Run
+from tacit.run.model import joint_scores
+from tacit.run.star import Run
 from tacit.types import Shard
 
 ALPHAS = (1.0, 0.1, 0.01, 0.001)

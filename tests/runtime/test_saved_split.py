@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tacit.errors import InputError
-from tacit.runtime.predict import load_model
+from tacit.run.predict import load_model
 from tests.fuzz.runs import trained
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from tacit.errors import RunError
-from tacit.runtime.masking import OTHERS, SHARE, Masks, point_of
-from tacit.runtime.result import Run, Start
+from tacit.run.masking import OTHERS, SHARE, Masks, point_of
+from tacit.run.star import Run, Start
 from tacit.types import Shard
 from tests.runtime.masked_runs import NAMES, ROUNDS, problem, same_model
 from tests.runtime.recording import record, watch_door

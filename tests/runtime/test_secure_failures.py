@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.algorithms.base import PrivateAlgorithm
 from tacit.errors import InputError, RunError
+from tacit.mechanisms import base as private_plans
 from tacit.plan import PrivatePlan, make_plan
-from tacit.plan import private as private_plans
 from tacit.privacy.certificate import not_private
 from tacit.privacy.request import Privacy
-from tacit.runtime.masking import HEARD
-from tacit.runtime.result import Run
+from tacit.run.masking import HEARD
+from tacit.run.star import Run
+from tacit.solvers.base import PrivateAlgorithm
 from tacit.types import Message, Shard
 from tests.runtime.masked_runs import NAMES, copied, problem, same_model
 from tests.runtime.recording import record

@@ -13,15 +13,15 @@ import pytest
 from scipy import sparse
 
 from tacit.errors import InputError, RunError
+from tacit.files import plain_number, write_atomically
 from tacit.job import Job, Model, PartySpec
 from tacit.plan import make_plan
-from tacit.runtime import checkpoint
-from tacit.runtime.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
-from tacit.runtime.files import plain_number, write_atomically
-from tacit.runtime.labels import Labels
-from tacit.runtime.predict import load_model
-from tacit.runtime.result import Run
-from tacit.runtime.store import Begun, RunDirectory, fingerprint
+from tacit.run import checkpoint
+from tacit.run.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
+from tacit.run.folder import Begun, RunDirectory, fingerprint
+from tacit.run.labels import Labels
+from tacit.run.predict import load_model
+from tacit.run.star import Run
 from tacit.types import Shard
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from tacit.runtime.own_scores import OwnScores
+from tacit.run.own_scores import OwnScores
 from tacit.service.answering import Answerer, Rules
 from tacit.service.identity import Identity
 from tacit.service.state import State

@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from tacit.errors import InputError, RunError
-from tacit.privacy.aggregation import MaskingParty, unmask_sum
-from tacit.privacy.fixed_point import SHARE
+from tacit.privacy.aggregation import SHARE, MaskingParty, unmask_sum
 from tacit.service.answering import Answerer, Rules
 from tacit.service.identity import Identity, statement
-from tacit.service.refusals import RefusedError
 from tacit.service.state import DAY, State
-from tacit.service.wire import SessionKey, to_text, words_from_text
+from tacit.service.wire import RefusedError, SessionKey, to_text, words_from_text
 from tests.service.sides import IDS, NAMES, SESSION, meet, own_scores, parties
 
 

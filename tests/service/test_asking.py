@@ -12,12 +12,10 @@ from pydantic import BaseModel
 
 from tacit.cli.main import main
 from tacit.errors import InputError, RunError
-from tacit.runtime.own_scores import ABSENT, read_own_scores
+from tacit.run.own_scores import ABSENT, read_own_scores
 from tacit.service.answering import Answerer
-from tacit.service.asking import Asker
-from tacit.service.calling import AwayError, Line
-from tacit.service.refusals import RefusedError
-from tacit.service.wire import ModelCard, Scores
+from tacit.service.asking import Asker, AwayError, Line
+from tacit.service.wire import ModelCard, RefusedError, Scores
 from tests.service.company import train
 from tests.service.sides import IDS, NAMES, parties
 

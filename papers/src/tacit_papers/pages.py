@@ -11,7 +11,7 @@ from typing import Any
 from tacit import __version__
 from tacit.errors import InputError
 from tacit.report import pictures
-from tacit.report.page import fill
+from tacit.report.pictures import fill
 from tacit_papers.claims import FAILS, HOLDS, OPEN, Expected, Judged, count
 from tacit_papers.paper import Paper, Section
 from tacit_papers.work import Results

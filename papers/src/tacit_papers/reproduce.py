@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.data.terminal import raw
 from tacit.errors import InputError
+from tacit.text import raw
 
 if TYPE_CHECKING:
     from tacit_papers.pages import Rerun
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _names(paper: str) -> Sequence[str]:
-    from tacit.data.wording import nearest, show
+    from tacit.text import nearest, show
 
     if paper == "all":
         return NAMES

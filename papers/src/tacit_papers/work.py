@@ -62,7 +62,10 @@ def seeds(first: int, count: int) -> Sequence[int]:
 # --- outcomes that were computed before, by everything they depend on: settings, data, the code, the libraries ---
 
 # What computes: a change here may change any outcome. What draws, judges and prints does not.
-_COMPUTING = ("problem", "topologies", "data", "privacy", "algorithms", "plan", "runtime", "estimators", "audit")
+_COMPUTING = (
+    *("problem", "topologies", "columns", "data", "privacy", "blocks", "solvers", "mechanisms", "plan", "run"),
+    *("estimators", "audit"),
+)
 _NOT_COMPUTING = ("figures", "claims", "paper", "tables", "sections")
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "dp-accounting")
 

@@ -15,11 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tacit.columns.table import ArrowTable
 from tacit.data.align import text_ids
-from tacit.data.table import ArrowTable
-from tacit.data.wording import plural, show
 from tacit.errors import InputError
-from tacit.runtime.files import show_path, write_atomically
+from tacit.files import show_path, write_atomically
+from tacit.text import plural, show
 
 VERSION = 1
 

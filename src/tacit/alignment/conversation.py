@@ -16,18 +16,19 @@ from typing import Any
 import numpy as np
 
 from tacit.alignment.aligner import Aligner, check_names
-from tacit.alignment.elements import (
+from tacit.alignment.key import (
     Elements,
+    NotAPointError,
     Positions,
+    check_points,
     checked_elements,
     checked_positions,
     common_positions,
     refuse_repeated,
 )
-from tacit.alignment.key import NotAPointError, check_points
 from tacit.data.align import Counts
-from tacit.data.wording import show
 from tacit.errors import InputError, RunError
+from tacit.text import show
 
 CHUNK = 50_000  # elements in one message: 1.65 MB
 Ask = Callable[[str, str, dict[str, Any]], Mapping[str, Any]]

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.algorithms.base import Release
 from tacit.errors import RunError
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
+from tacit.solvers.base import Release
 from tacit.types import Vector
 
 Symbols = npt.NDArray[np.int64]

@@ -1,29 +1,39 @@
-"""A small run in which one party's data may be exchanged: what it hears is recorded once and can be said again.
+"""A small run on generated data in which one party's data may be exchanged, and the worst pair of neighbours for it.
+
+A small run in which one party's data may be exchanged: what it hears is recorded once and can be said again.
 
 The runtime's own party, coordinator and releaser are used, so that what is audited is what runs. What a party hears
 in a replay is what it heard in the recorded run: the claims are about every message that a party accepts, so a fixed
 script is one of the adversaries that they speak of.
+
+Generated data on which a plan is attacked: a few rows of the plan's parties, never the job's own data.
+
+The plan keeps its mechanism, its noise and its numbers; only the number of rows changes, and wide parties are narrowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast
 
 import numpy as np
 
-from tacit.algorithms.base import PrivateAlgorithm, Release
-from tacit.algorithms.block import Block
 from tacit.audit.replay import Cost, Replay
-from tacit.errors import RunError
+from tacit.blocks.dense import Block
+from tacit.errors import RunError, TacitError
+from tacit.mechanisms.base import COORDINATOR
 from tacit.plan import Plan
-from tacit.plan.private import COORDINATOR
 from tacit.privacy.releases import Planned
-from tacit.runtime.coordinator import Coordinator
-from tacit.runtime.party import Party
-from tacit.runtime.result import QUIET, Run
+from tacit.run.coordinator import Coordinator
+from tacit.run.party import Party
+from tacit.run.star import QUIET, Run, RunResult
+from tacit.solvers.base import PrivateAlgorithm, Release
 from tacit.types import Arrays, Message, Shard, Vector
+
+# --- A small run in which one party's data may be exchanged: what it hears is recorded once and can be said again
+
 
 Swap = Callable[[Release], Release]
 
@@ -239,3 +249,307 @@ def distance(first: Vector, second: Vector) -> float:
         return 0.0
     size = max(float(np.abs(first).max()), float(np.abs(second).max()), 1e-300)
     return float(np.abs(first - second).max()) / size
+
+
+# --- Generated data on which a plan is attacked: a few rows of the plan's parties, never the job's own data
+
+
+TRIES = 50  # for a few rows, randomized labels may all be equal, and other refusals of real runs
+SCENE_ROWS = (4, 12, 60)
+SCENE_COLUMNS = 2
+WATCHED_COLUMNS = 3  # few, so that shares span them before a run converges
+WATCHED_ROUNDS = 12
+
+
+def scenes(
+    plan: Plan, party: str, rows: tuple[int, ...] = SCENE_ROWS, used: tuple[Planned, ...] | None = None
+) -> Callable[[np.random.Generator], Scene]:
+    """A maker of small scenes around one party."""
+
+    def make(rng: np.random.Generator) -> Scene:
+        for _ in range(TRIES):
+            count = int(rng.choice(rows))
+            shards = tuple(
+                _shard(plan, name, count, SCENE_COLUMNS, rng, own=name == party) for name in plan.party_names
+            )
+            try:
+                seed = int(rng.integers(2**31))
+                return Scene(with_rows(plan, count), shards, _labels(plan, count, rng), party, used, seed)
+            except TacitError as error:
+                reason = str(error)
+        raise RunError(f"no small run of this plan could be made to audit: {reason}")
+
+    return make
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A run on generated rows with labels that are fair coins, and all that was said in it."""
+
+    result: RunResult
+    shards: tuple[Shard, ...]
+    labels: Vector
+    inboxes: tuple[Arrays, ...]
+    answers: dict[str, list[Arrays]]
+
+    def shares(self, party: str) -> Vector:
+        """The shares that a party sent, one column a round, or a word under masks; none where it sends no shares."""
+        sent = [np.atleast_2d(arrays["share"]) for arrays in self.answers.get(party, []) if "share" in arrays]
+        return np.vstack(sent).T if sent else np.zeros((self.labels.size, 0))
+
+
+def watch(plan: Plan, rows: int, rng: np.random.Generator, *, repeatable: bool = False) -> Watched:
+    """Run the plan on generated rows and write down what is said."""
+    reason = ""
+    for _ in range(TRIES):
+        shards = tuple(_shard(plan, name, rows, WATCHED_COLUMNS, rng, own=True) for name in plan.party_names)
+        labels = _labels(plan, rows, rng)
+        try:
+            seed = int(rng.integers(2**31)) if repeatable else None
+            run = Run(_watched(plan, rows, seed), shards, labels)
+            engine = Listening(run.engine)
+            run.engine = engine  # type: ignore[assignment]
+            result = run.go()
+        except TacitError as error:
+            reason = str(error)
+            continue
+        inboxes = tuple(plain(said) for said, _ in engine.exchanges if said.kind == "step")
+        answers: dict[str, list[Arrays]] = {}
+        for _, heard in engine.exchanges:
+            for answer in heard:
+                answers.setdefault(answer.sender, []).append(plain(answer))
+        return Watched(result, shards, labels, inboxes, answers)
+    raise RunError(f"no run of this plan on generated rows could be made to audit: {reason}")
+
+
+def _watched(plan: Plan, rows: int, seed: int | None) -> Plan:
+    """The plan for these rows, with few rounds where their number is free, and none of them left out."""
+    small = with_rows(plan, rows)
+    private = small.private
+    if private is not None:
+        few = min(private.rounds, WATCHED_ROUNDS) if private.algorithm is None else private.rounds
+        private = replace(private, rounds=few, privacy=replace(private.privacy, noise_seed=seed))
+    problem = replace(small.problem, tol=0.0)
+    return replace(small, problem=problem, private=private, max_rounds=min(plan.max_rounds, WATCHED_ROUNDS))
+
+
+def with_rows(plan: Plan, rows: int) -> Plan:
+    """The plan for another number of rows, its noise and numbers as they were."""
+    return replace(plan, problem=replace(plan.problem, rows=rows))
+
+
+def row_norm(plan: Plan, party: str) -> float:
+    """The public norm of a party's rows; 1 where there is none."""
+    return 1.0 if plan.private is None else plan.private.privacy.norm_of(party)
+
+
+def _shard(plan: Plan, name: str, rows: int, columns: int, rng: np.random.Generator, *, own: bool) -> Shard:
+    """Rows of about the public norm, often to one side; of a party that is not attacked, often zeros."""
+    features = rng.normal(size=(rows, columns)) * row_norm(plan, name)
+    aside = rng.random() < 0.5
+    if own and columns == SCENE_COLUMNS and aside:
+        features = 0.2 * features + row_norm(plan, name) * rng.normal(size=columns)
+    if not own and aside:
+        features[:] = 0.0
+    return Shard(name, features, tuple(f"{name}{number}" for number in range(columns)))
+
+
+def _labels(plan: Plan, rows: int, rng: np.random.Generator) -> Vector:
+    """Fair coins; one of each, so that there are two classes."""
+    if plan.problem.loss.task == "counts":
+        return rng.poisson(2.0, size=rows).astype(np.float64)
+    if plan.problem.loss.task != "classification":
+        return np.asarray(rng.normal(size=rows))
+    labels = np.where(rng.random(rows) < 0.5, 1.0, -1.0)
+    labels[:2] = (1.0, -1.0)
+    return labels
+
+
+# --- Looking for the worst pair of neighbours: directed ones first, then uphill from the best of them
+
+
+ROUNDING = 1e-9  # a ratio may exceed 1 by this: the planned noise allows for the rounding of the sums
+SAME = 1e-9  # messages of equal releases may differ by this: products are summed in another order
+HUGE = 1e6
+STARTS = 3  # the worst directed pairs, each from its own scene, from which the search goes uphill
+REPLACE, ZERO = "replace-one", "zero-out"
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What is claimed of one record: mu of the Gaussian releases, epsilon of the responses, and of other noise."""
+
+    mu: float
+    response: float
+    neighbours: str = REPLACE
+    row_norm: float = 1.0
+    pure: float = 0.0
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The worst pair that was found.
+
+    Attributes
+    ----------
+    pairs : int
+        How many were tried.
+    ratio : float
+        Largest part of what was claimed that a pair used; above 1 the claim is false.
+    leaks : float
+        Largest change of what left although all releases were the same.
+    first, second : Held
+        The pair with the largest ratio.
+    seed : int
+        The noise of its transcript.
+    kind : str
+        Where the pair came from.
+    scene : Stage
+        Where it was played.
+    """
+
+    pairs: int
+    ratio: float
+    leaks: float
+    first: Held
+    second: Held
+    seed: int
+    kind: str
+    scene: Stage
+
+    @property
+    def holds(self) -> bool:
+        """Whether every pair stayed within the claim, and nothing left but the releases."""
+        return self.ratio <= 1 + ROUNDING and self.leaks <= SAME
+
+
+def directed(held: Held, norm: float, rng: np.random.Generator, *, labels: bool) -> Iterator[tuple[str, Vector, float]]:
+    """Named replacements of row 0: (kind, row, label); the label changes where it belongs to the record."""
+    row, own = held.rows[0], float(held.labels[0])
+    other = -own if labels else own
+    unit = row / max(float(np.linalg.norm(row)), 1e-300)
+    turned = _unit(rng, row.size)
+    turned = turned - (turned @ unit) * unit if row.size > 1 else turned
+    size = max(float(np.linalg.norm(turned)), 1e-300)
+    yield "opposite sign", -row, own
+    yield "zero", np.zeros_like(row), own
+    yield "at the clip bound", norm * unit, own
+    yield "opposite, at the clip bound", -norm * unit, own
+    yield "at a right angle", norm * turned / size, own
+    yield "a copy of another row", held.rows[-1].copy(), float(held.labels[-1]) if labels else own
+    yield "huge", HUGE * norm * _unit(rng, row.size), own
+    yield "huge, opposite", -HUGE * norm * unit, own
+    yield "a hair aside", row + 1e-3 * norm * _unit(rng, row.size), own
+    yield "random", norm * rng.normal(size=row.size) * rng.exponential(), own
+    if labels:
+        yield "the other label", row.copy(), other
+        yield "the other label, opposite", -norm * unit, other
+        yield "the other label, zero", np.zeros_like(row), other
+        yield "the other label, at a right angle", norm * turned / size, other
+    if row.size > 1:
+        yield "a mirror image", np.append(row[:-1], -row[-1]), own
+
+
+def search(
+    scenes: Callable[[np.random.Generator], Stage],
+    claimed: Claimed,
+    pairs: int,
+    rng: np.random.Generator,
+    observe: Callable[[int], None] | None = None,
+    transcripts: int = 1,
+) -> Worst:
+    """Try at least so many pairs: half of them directed, in ever new scenes, half uphill from the worst.
+
+    A claim speaks of every transcript, so one is enough to break it: that is what a replay looks for. Who has to tell
+    neighbours apart by running the mechanism wants a pair that is bad in most transcripts: the mean over several.
+
+    Parameters
+    ----------
+    scenes : callable
+        Makes a scene from random numbers.
+    claimed : Claimed
+    pairs : int
+    rng : Generator
+    observe : callable, optional
+        Told how many pairs were tried.
+    transcripts : int
+        Over how many the cost of a pair is averaged.
+    """
+    tried, leaks = 0, 0.0
+    best: list[Worst] = []
+    while tried < max(1, pairs // 2):
+        scene, here = scenes(rng), None
+        for kind, first, second in _pairs(scene, claimed, rng):
+            seed = int(rng.integers(2**31))
+            ratio, leak = _try(scene, first, second, seed, claimed, transcripts)
+            tried, leaks = tried + 1, max(leaks, leak)
+            if here is None or ratio > here.ratio:
+                here = Worst(tried, ratio, leaks, first, second, seed, kind, scene)
+        best = sorted([*best, *([here] if here else [])], key=lambda worst: -worst.ratio)[:STARTS]
+        if observe:
+            observe(tried)
+    for number, start in enumerate(best):
+        share = (pairs - tried) // (len(best) - number)
+        best[number] = _climb(start, claimed, share, rng, transcripts)
+        if observe:
+            observe(tried + share)
+        tried, leaks = tried + share, max(leaks, best[number].leaks)
+    worst = max(best, key=lambda worst: worst.ratio)
+    return replace(worst, pairs=tried, leaks=leaks)
+
+
+def _pairs(scene: Stage, claimed: Claimed, rng: np.random.Generator) -> Iterator[tuple[str, Held, Held]]:
+    held = scene.held
+    if claimed.neighbours == ZERO:
+        gone = held.with_row(0, np.zeros_like(held.rows[0]))
+        for kind, row, label in directed(held, claimed.row_norm, rng, labels=scene.holder):
+            yield f"{kind}, set to zero", held.with_row(0, row, label), gone
+            yield f"zero, set to {kind}", gone, held.with_row(0, row, label)
+        return
+    for kind, row, label in directed(held, claimed.row_norm, rng, labels=scene.holder):
+        yield kind, held, held.with_row(0, row, label)
+
+
+def _try(scene: Stage, first: Held, second: Held, seed: int, claimed: Claimed, transcripts: int) -> tuple[float, float]:
+    """Ratio and leaks of one pair, its cost averaged over some transcripts."""
+    found = [scene.compare(first, second, seed + number) for number in range(transcripts)]
+    squares = float(np.mean([pair.cost.squares for pair in found]))
+    response = float(np.mean([pair.cost.response for pair in found]))
+    pure = float(np.mean([sum(pair.cost.densities.values()) for pair in found]))
+    cost = Cost(squares, response, densities={"": pure})
+    return cost.ratio(claimed.mu, claimed.response, claimed.pure), max(pair.leaks for pair in found)
+
+
+def _climb(start: Worst, claimed: Claimed, pairs: int, rng: np.random.Generator, transcripts: int) -> Worst:
+    """Small random changes of both rows, the other rows and the noise; kept where they make it worse."""
+    reach, found, leaks = 0.5, start, 0.0
+    for tried in range(1, pairs + 1):
+        first, second = _shaken(found, claimed, reach, rng)
+        seed = found.seed if rng.random() < 0.7 else int(rng.integers(2**31))
+        ratio, leak = _try(found.scene, first, second, seed, claimed, transcripts)
+        leaks = max(leaks, leak)
+        if ratio > found.ratio:
+            kind = found.kind if found.kind.endswith("uphill") else f"{found.kind}, then uphill"
+            found = Worst(tried, ratio, leaks, first, second, seed, kind, found.scene)
+            reach = min(1.0, 1.3 * reach)
+        else:
+            reach = max(1e-3, 0.97 * reach)
+    return replace(found, leaks=leaks)
+
+
+def _shaken(found: Worst, claimed: Claimed, reach: float, rng: np.random.Generator) -> tuple[Held, Held]:
+    step = reach * claimed.row_norm
+    rows = found.first.rows + step * rng.normal(size=found.first.rows.shape) * (rng.random() < 0.5)
+    first_row = found.first.rows[0] + step * rng.normal(size=rows.shape[1]) * (rng.random() < 0.7)
+    second_row = found.second.rows[0] + step * rng.normal(size=rows.shape[1]) * (rng.random() < 0.7)
+    if claimed.neighbours == ZERO:
+        zero_first = not found.first.rows[0].any()
+        first_row, second_row = (0 * first_row, second_row) if zero_first else (first_row, 0 * second_row)
+    first = Held(rows, found.first.labels).with_row(0, first_row)
+    second = Held(rows, found.second.labels).with_row(0, second_row)
+    return first, second
+
+
+def _unit(rng: np.random.Generator, size: int) -> Vector:
+    vector = rng.normal(size=size)
+    return np.asarray(vector / max(math.sqrt(float(vector @ vector)), 1e-300))

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from tacit.cli.wording import plain
 from tacit.errors import InputError
+from tacit.text import plain
 
 HELP = "answer a job that asks whether you take part"
 DESCRIPTION = """\
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the question and answer it."""
-    from tacit.data.wording import listing, show
-    from tacit.federation.consent import questions
+    from tacit.federation.gate import questions
+    from tacit.text import listing, show
 
     waiting = questions(home_of(options.kit))
     if options.job is not None:
@@ -76,8 +76,8 @@ def _asked(kit: str) -> bool:
 
 def home_of(path: str) -> Path:
     """The home of a kit's organisation; a directory without a kit is taken for a home itself."""
-    from tacit.data.wording import show
     from tacit.federation.kit import Kit
+    from tacit.text import show
 
     place = Path(path)
     if not place.is_dir():

@@ -75,7 +75,7 @@ def read_aligners(job: Job) -> list[Aligner]:
 
 def _check(job: Job) -> None:
     """Refuse jobs without rows to match."""
-    from tacit.data.wording import show
+    from tacit.text import show
 
     if job.split != "features":
         raise InputError(
@@ -89,8 +89,8 @@ def _check(job: Job) -> None:
 
 def _make(folder: Path) -> None:
     """Make the folder before the work begins, so that it is not in vain."""
-    from tacit.data.wording import one_line
-    from tacit.runtime.files import show_path
+    from tacit.files import show_path
+    from tacit.text import one_line
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -100,8 +100,8 @@ def _make(folder: Path) -> None:
 
 def _print(job: Job, counts: Counts, folder: Path) -> None:
     """How many rows each party has, how many are common, and where the files are."""
-    from tacit.data.wording import plural
-    from tacit.runtime.files import show_path
+    from tacit.files import show_path
+    from tacit.text import plural
 
     width = max(len("common"), *(len(name) for name in job.names))
     for name in job.names:

@@ -63,10 +63,9 @@ def run(options: argparse.Namespace) -> int:
     from tacit.service import require_packages
 
     require_packages()
-    from tacit.runtime.own_scores import part_file
-    from tacit.service.app import make_app
+    from tacit.run.own_scores import part_file
+    from tacit.service.app import make_app, serve
     from tacit.service.identity import open_identity
-    from tacit.service.serving import serve
 
     file = part_file(options.model, options.party)
     if options.show_identity:
@@ -93,7 +92,7 @@ def _door(options: argparse.Namespace) -> Door:
 
 
 def _answerer(options: argparse.Namespace, file: Path, identity: Identity) -> Answerer:
-    from tacit.runtime.own_scores import read_own_scores
+    from tacit.run.own_scores import read_own_scores
     from tacit.service.answering import ALONE, Answerer, Rules
     from tacit.service.identity import read_peers
     from tacit.service.state import State

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.runtime.predict import SavedModel
+    from tacit.run.predict import SavedModel
     from tacit.service.asking import Asker
 
 HELP = "predict with the parties' services"
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> int:
     require_packages()
     from tacit.cli.predict import write_predictions
     from tacit.data.load import load_prediction_data
-    from tacit.data.wording import listing
-    from tacit.runtime.predict import predictions_of
+    from tacit.run.predict import predictions_of
+    from tacit.text import listing
 
     sources = _sources(options.sources)
     model = _own_model(options.directory, sources)
@@ -91,8 +91,8 @@ def _sources(given: list[str]) -> dict[str, str]:
 
 def _own_model(directory: str, sources: Mapping[str, Any]) -> SavedModel:
     """The model with one's own part alone: that of the party which is not asked."""
-    from tacit.data.wording import listing
-    from tacit.runtime.predict import load_model
+    from tacit.run.predict import load_model
+    from tacit.text import listing
 
     joint = load_model(directory, own=())
     if joint.parties:
@@ -110,8 +110,7 @@ def _own_model(directory: str, sources: Mapping[str, Any]) -> SavedModel:
 
 def _asker(options: argparse.Namespace, sources: Mapping[str, str]) -> Asker:
     from tacit.service.access import client_tls, read_tokens
-    from tacit.service.asking import Asker
-    from tacit.service.calling import Line
+    from tacit.service.asking import Asker, Line
 
     if not 0 < options.seconds <= 3600:
         raise InputError(f"--seconds {options.seconds} is not allowed: it must be above 0, up to 3600")

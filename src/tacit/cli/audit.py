@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.cli.bar import progress_bar
-from tacit.cli.wording import tell
 from tacit.errors import InputError
+from tacit.text import tell
 
 if TYPE_CHECKING:
+    from tacit.audit.attacks import AttackResult
     from tacit.audit.auditor import Audit, Effort, Observer
-    from tacit.audit.result import AttackResult
     from tacit.job import Job
     from tacit.plan import GraphPlan, Plan
 
@@ -57,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Audit, and say what was found."""
     from tacit.audit.auditor import QUICK, Effort
-    from tacit.cli.samples import prepare_nodes
-    from tacit.cli.search import refuse_search
+    from tacit.cli.prepare import prepare_nodes
+    from tacit.cli.summary import refuse_search
     from tacit.cli.train import prepare
     from tacit.job import read_job
 
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 
 def play_neighbours(job: Job) -> AttackResult | None:
     """Play the whole job on small generated data that differ in one record; None where nothing is claimed."""
-    from tacit.audit.harness.own_job import test_job
+    from tacit.audit.harness.check import test_job
     from tacit.cli.main import main
 
     return test_job(job, main)
@@ -114,8 +114,7 @@ def _directory(name: str | None) -> Path | None:
 
 
 def _write(found: Audit, out: Path) -> None:
-    from tacit.audit.findings import to_json
-    from tacit.audit.picture import MISSING, draw, has_matplotlib
+    from tacit.audit.findings import MISSING, draw, has_matplotlib, to_json
 
     (out / JSON).write_text(to_json(found), encoding="utf-8")
     written = [JSON]
@@ -133,8 +132,8 @@ def _print(plan: Plan | GraphPlan, found: Audit) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from tacit.audit.attacks import NEIGHBOURS
     from tacit.audit.findings import TITLES, conclusion, lines
-    from tacit.audit.result import NEIGHBOURS
 
     console = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
     fancy = console.is_terminal

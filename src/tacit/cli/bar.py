@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tacit.data.terminal import raw
+from tacit.text import raw
 
 Observer = Callable[[str, float], None]
 

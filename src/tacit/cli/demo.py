@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli.wording import command, duration, traffic
 from tacit.errors import InputError
+from tacit.text import command, duration, traffic
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -157,7 +157,7 @@ def _measure(who: str, model: Any, columns: int, train: Patients | None, test: P
 
 def _check_folder(folder: Path) -> None:
     """Refuse a directory with other files; that of an earlier demo is written again."""
-    from tacit.runtime.files import show_path
+    from tacit.files import show_path
 
     where = show_path(folder)
     try:
@@ -171,7 +171,7 @@ def _check_folder(folder: Path) -> None:
 
 def write_files(folder: Path, names: Sequence[Sequence[str]], train: Patients, test: Patients) -> None:
     """Write each party's files, in an order of rows of its own, and the job."""
-    from tacit.runtime.files import write_text
+    from tacit.files import write_text
 
     for number, party in enumerate((CLINIC, LAB)):
         for end, patients in (("", train), ("-new", test)):

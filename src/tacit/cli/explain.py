@@ -7,16 +7,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli.wording import tell
 from tacit.errors import InputError
+from tacit.text import tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tacit.data.encode.raw import Cell
+    from tacit.columns.words import Cell
     from tacit.data.load import PredictionData
-    from tacit.runtime.explain import Share
-    from tacit.runtime.predict import Predictions, SavedModel
+    from tacit.run.explain import Share
+    from tacit.run.predict import Predictions, SavedModel
 
 HELP = "take a prediction apart, party by party"
 DESCRIPTION = """\
@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Predict one row and take its score apart."""
     from tacit.cli.predict import match_paths
-    from tacit.runtime.explain import explain
-    from tacit.runtime.predict import load_model, load_rows, predict
+    from tacit.run.explain import explain
+    from tacit.run.predict import load_model, load_rows, predict
 
     if options.top < 1:
         raise InputError(f"--top {options.top} is not allowed: it must be a whole number of at least 1")
@@ -78,14 +78,14 @@ def run(options: argparse.Namespace) -> int:
 
 def is_of_rows(run: str) -> bool:
     """Whether the model is one of whole rows."""
-    from tacit.runtime.files import read_json
-    from tacit.runtime.saved import JOINT, MODEL, SAMPLES
+    from tacit.files import read_json
+    from tacit.run.folder import JOINT, MODEL, SAMPLES
 
     return read_json(Path(run) / MODEL / f"{JOINT}.json").get("split") == SAMPLES
 
 
 def _check_party(party: str | None, names: list[str], whole: bool) -> None:
-    from tacit.data.wording import listing, nearest, show
+    from tacit.text import listing, nearest, show
 
     if party is None:
         return
@@ -97,7 +97,7 @@ def _check_party(party: str | None, names: list[str], whole: bool) -> None:
 
 def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
     """The number of the asked row, from 0."""
-    from tacit.data.wording import plural, show
+    from tacit.text import plural, show
 
     count = data.shards[0].features.shape[0]
     if id_ is not None:
@@ -119,7 +119,7 @@ def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
 
 def find_cells(model: SavedModel, data: PredictionData, party: int, row: int) -> tuple[Cell, ...] | None:
     """The asked row in the file of one party; None where its columns were not encoded."""
-    from tacit.data.encode.raw import raw_cells
+    from tacit.columns.words import raw_cells
 
     encoder = model.encoders[party] if model.encoders else None
     return None if encoder is None else raw_cells(encoder, data.tables[party], int(data.rows[party][row]))
@@ -127,9 +127,9 @@ def find_cells(model: SavedModel, data: PredictionData, party: int, row: int) ->
 
 def warnings(run: str, model: SavedModel) -> list[str]:
     """What a private run's certificate does not cover about predictions, a line each."""
+    from tacit.files import damaged
     from tacit.privacy.certificate import Certificate
-    from tacit.runtime.files import damaged
-    from tacit.runtime.store import CERTIFICATE
+    from tacit.run.folder import CERTIFICATE
 
     file = Path(run) / CERTIFICATE
     try:

@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from tacit.cli.wording import command, plain
 from tacit.errors import InputError
+from tacit.text import command, plain
 
 if TYPE_CHECKING:
     from tacit.federation.kit import Kit

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tacit.data.wording import show
 from tacit.errors import InputError, RunError
+from tacit.text import show
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli.wording import command, plain
 from tacit.errors import InputError
+from tacit.text import command, plain
 
 if TYPE_CHECKING:
     from tacit.federation.kit import Kit
@@ -82,7 +82,7 @@ def check_data(path: Path, party: str, column: str | None) -> None:
     import pyarrow.parquet
 
     from tacit.data.read import check_file, read_table
-    from tacit.data.wording import listing, nearest, one_line, show
+    from tacit.text import listing, nearest, one_line, show
 
     if path.name.lower().endswith(".parquet") and not path.is_dir():
         check_file(path, party)
@@ -120,9 +120,9 @@ def supervise(kit: Kit) -> int:
 
 def active(kit: Kit) -> list[str]:
     """Every setting that holds, with where it comes from; and the own fingerprint."""
-    from tacit.federation.consent import read_policy
+    from tacit.federation.gate import read_policy
     from tacit.federation.identity import Identity
-    from tacit.job.write import literal
+    from tacit.job.values import literal
 
     if kit.role != "party":
         return [f"own files: {kit.home}"]
@@ -144,7 +144,7 @@ def _tuples(value: Any) -> Any:
 
 def answer_questions(kit: Kit, say: Callable[[str], None]) -> None:
     """Show each key to compare, and each job that waits for a yes: ask at a terminal, else say once how to answer."""
-    from tacit.federation.consent import questions
+    from tacit.federation.gate import questions
     from tacit.federation.status import confirmation_lines
 
     told: set[str] = set()

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tacit import __version__
 from tacit.cli import (
     accept,
     align,
@@ -31,10 +30,9 @@ from tacit.cli import (
     watch,
 )
 from tacit.cli.further import Elsewhere, find_verb, further_names, need_verb
-from tacit.cli.wording import plain
-from tacit.data.terminal import plain_streams
-from tacit.data.wording import nearest, show
 from tacit.errors import InputError, TacitError
+from tacit.text import nearest, plain, plain_streams, show
+from tacit.version import __version__
 
 RAW = argparse.RawDescriptionHelpFormatter
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130

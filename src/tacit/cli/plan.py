@@ -1,21 +1,141 @@
-"""`tacit plan`: what a job will send, add as noise and claim, before any row is read."""
+"""`tacit plan` for split = "samples": from public sizes to the plan, printed."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.data.encode.fit import Encoding
+    from tacit.columns.constants import Encoding
     from tacit.data.load import PartySpec
     from tacit.data.sizes import PublicSize
     from tacit.job import Job
+    from tacit.types import Vector
+
+
+# --- `tacit plan` for split = "samples": from public sizes to the plan, printed
+
+
+@dataclass(frozen=True)
+class NodeSizes:
+    """Rows by node, columns of all, epsilons of labels that came randomized, and whether files were opened."""
+
+    rows: Mapping[str, int]
+    columns: int
+    epsilons: Mapping[str, Vector] = field(default_factory=dict)
+    opened: bool = False
+    encoding: Encoding | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        from tacit.cli.prepare import encoding_record
+
+        public = ["each party's number of rows", "the column names", *(["label epsilons"] if self.epsilons else [])]
+        return {
+            "rows": dict(self.rows),
+            "columns": self.columns,
+            "encoding": encoding_record({} if self.encoding is None else {"all parties": self.encoding}),
+            "public": public,
+            "opened": list(self.rows) if self.opened else [],
+        }
+
+
+def print_plan(job: Job, options: argparse.Namespace) -> None:
+    """Plan the job and print the plan."""
+    from tacit.data.holdout import held_count
+    from tacit.plan.from_job import plan_nodes
+
+    try:
+        sizes = find_node_sizes(job, options.rows, options.columns)
+        counts = [sizes.rows[name] for name in job.names]
+        rows = tuple(count - held_count(count, job.holdout) for count in counts)
+        plan = plan_nodes(job, rows, sizes.columns, _trained_epsilons(job, sizes, rows))
+    except InputError as error:
+        raise InputError(f"{Path(options.job).name}: {error}") from error
+    if options.json:
+        record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
+        print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        from tacit.cli.prepare import plan_lines
+
+        encoding = plan_lines({} if sizes.encoding is None else {"all parties": sizes.encoding}, shared=True)
+        lines = [f"{'job':<11} {job.name}", *_lines(job, sizes), *label_lines(job), *encoding, str(plan)]
+        print("\n".join(lines))
+
+
+def _trained_epsilons(job: Job, sizes: NodeSizes, rows: Sequence[int]) -> Mapping[str, Vector]:
+    """The largest epsilons of as many labels as are trained on: a plan claims no more than the run will."""
+    import numpy as np
+
+    return (
+        {
+            name: np.sort(sizes.epsilons[name])[-count:]
+            for name, count in zip(job.names, rows, strict=True)
+            if name in sizes.epsilons
+        }
+        if job.holdout
+        else sizes.epsilons
+    )
+
+
+def find_node_sizes(job: Job, rows: str | None, columns: str | None) -> NodeSizes:
+    """Sizes from the options, or else from the files."""
+    from tacit.data.sizes import node_sizes, public_nodes
+
+    if (rows is None) != (columns is None):
+        raise InputError('with split = "samples" give both --rows and --columns, or neither')
+    if rows is None or columns is None:
+        found, width, epsilons = public_nodes(job.parties, job.folder, protected=bool(job.protected))
+        encoding = node_sizes(job.parties, job.folder, job.encode, protected=bool(job.protected))
+        width = width if encoding is None else len(encoding.encoder.names)
+        return NodeSizes(found, width, epsilons, True, encoding)
+    names = list(job.names)
+    widths = set(_by_party(columns, names, "--columns").values())
+    if len(widths) > 1:
+        raise InputError(f"--columns {columns}: all parties need the same columns, so give one number")
+    return NodeSizes(_by_party(rows, names, "--rows"), widths.pop())
+
+
+def _by_party(text: str, names: list[str], option: str) -> dict[str, int]:
+    """'a=100,b=200', or one number for all."""
+    from tacit.text import listing
+
+    if "=" not in text:
+        return dict.fromkeys(names, whole(option, text))
+    found = parse_columns(text, names, option)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(f"{option} says nothing about party {listing(missing)}: add {missing[0]}=N")
+    return found
+
+
+def _lines(job: Job, sizes: NodeSizes) -> list[str]:
+    from tacit.data.holdout import held_count
+    from tacit.text import plural
+
+    parts = ", ".join(f"{name} {plural(count, 'row')}" for name, count in sizes.rows.items())
+    read = "nothing else was used of the files" if sizes.opened else "nothing was read, labels count as not randomized"
+    if sizes.encoding is not None and not sizes.encoding.protected:
+        read = "the files were read, as their rows are not protected"
+    also = " and the label epsilons" if sizes.epsilons else ""
+    aside = sum(held_count(count, job.holdout) for count in sizes.rows.values())
+    held = f"{'':<11} {plural(aside, 'row')} of them held out (holdout = {job.holdout:g}): not trained on"
+    return [
+        f"{'sizes':<11} {parts}; {plural(sizes.columns, 'column')}",
+        *([held] if aside else []),
+        f"{'':<11} numbers of rows, column names{also} count as public: {read}",
+    ]
+
+
+# --- `tacit plan`: what a job will send, add as noise and claim, before any row is read
+
 
 HELP = "see rounds, noise, privacy and traffic before training"
 DESCRIPTION = """\
@@ -50,7 +170,7 @@ class KnownSizes:
 
     def record(self) -> dict[str, Any]:
         """As plain values."""
-        from tacit.cli.encoding import encoding_record
+        from tacit.cli.prepare import encoding_record
 
         return {
             "rows": self.rows,
@@ -78,8 +198,6 @@ def run(options: argparse.Namespace) -> int:
 
     job = read_job(options.job)
     if job.split == "samples":
-        from tacit.cli.plan_samples import print_plan
-
         print_plan(job, options)
         return 0
     sizes = find_sizes(job, options.rows, options.columns)
@@ -97,7 +215,7 @@ def run(options: argparse.Namespace) -> int:
         }
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        from tacit.cli.encoding import plan_lines
+        from tacit.cli.prepare import plan_lines
         from tacit.plan.describe import many
 
         encoding = plan_lines(sizes.encodings, shared=False)
@@ -122,7 +240,7 @@ def run(options: argparse.Namespace) -> int:
 
 def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
     """Sizes from the options, and from the files where the options leave any open."""
-    from tacit.data.wording import show
+    from tacit.text import show
 
     known = {} if columns is None else parse_columns(columns, [spec.name for spec in job.parties])
     given = None if rows is None else whole("--rows", rows)
@@ -159,7 +277,7 @@ def _size(job: Job, spec: PartySpec) -> PublicSize:
         return public_size(spec, job.parties, job.folder, job.encode, protected=spec.name in job.protected)
     from tacit.data.streamed import open_file
     from tacit.job.values import bytes_of
-    from tacit.plan.budget import check_reading
+    from tacit.plan.memory import check_reading
 
     label = next(party.label for party in job.parties if party.name == job.holder)
     file = open_file(spec, job.folder, label or "")
@@ -169,7 +287,7 @@ def _size(job: Job, spec: PartySpec) -> PublicSize:
 
 def parse_columns(text: str, names: list[str], option: str = "--columns") -> dict[str, int]:
     """The numbers in 'bank=12,shop=30'."""
-    from tacit.data.wording import listing, nearest, show
+    from tacit.text import listing, nearest, show
 
     found: dict[str, int] = {}
     for part in text.split(","):
@@ -186,7 +304,7 @@ def parse_columns(text: str, names: list[str], option: str = "--columns") -> dic
 
 def whole(option: str, text: str) -> int:
     """A whole number of rows or columns."""
-    from tacit.data.wording import show
+    from tacit.text import show
 
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 13 else 0
     if not 1 <= number <= MOST:
@@ -196,7 +314,7 @@ def whole(option: str, text: str) -> int:
 
 def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
     from tacit.data.holdout import held_count
-    from tacit.data.wording import plural
+    from tacit.text import plural
 
     most = "at most " if sizes.at_most else ""
     parts = (
@@ -219,7 +337,7 @@ def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
 
 def label_lines(job: Job) -> list[str]:
     """Which of two labels is positive, as far as the job says: the labels are not looked at."""
-    from tacit.cli.samples import common_positive
+    from tacit.cli.prepare import common_positive
     from tacit.problem.losses import get_loss
 
     if get_loss(job.model.loss).task != "classification":

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.data.terminal import raw
 from tacit.errors import InputError
+from tacit.text import raw
 
 if TYPE_CHECKING:
-    from tacit.runtime.predict import Predictions
+    from tacit.run.predict import Predictions
 
 HELP = "predict new rows with a trained model"
 DESCRIPTION = """\
@@ -56,8 +56,8 @@ def run(options: argparse.Namespace) -> int:
         return predict_together(options.directory, options)
     if not options.data:
         raise InputError("DATA is missing: give one file per party; see tacit predict --help")
-    from tacit.data.wording import plural
-    from tacit.runtime.predict import load_model, load_rows, predict
+    from tacit.run.predict import load_model, load_rows, predict
+    from tacit.text import plural
 
     model = load_model(options.directory)
     paths = match_paths(options.data, [party.name for party in model.parties])
@@ -83,8 +83,8 @@ def run(options: argparse.Namespace) -> int:
 
 def write_predictions(out: str | None, predictions: Predictions) -> None:
     """Write the predictions to a file, or to the terminal where `out` is None."""
-    from tacit.data.wording import plural
-    from tacit.runtime.predictions_file import csv_text
+    from tacit.run.predict import csv_text
+    from tacit.text import plural
 
     if out is None:
         file = sys.stdout if sys.stdout.isatty() else raw(sys.stdout)  # ids in a file are as they were
@@ -97,7 +97,7 @@ def write_predictions(out: str | None, predictions: Predictions) -> None:
 
 def match_paths(arguments: Sequence[str], names: Sequence[str]) -> list[str]:
     """The parties' files in their order, from plain paths in that order or from PARTY=FILE in any."""
-    from tacit.data.wording import listing, nearest, plural, show
+    from tacit.text import listing, nearest, plural, show
 
     pairs = [argument.split("=", 1) for argument in arguments if _is_pair(argument, names)]
     for name, _ in pairs:
@@ -127,8 +127,8 @@ def _is_pair(argument: str, names: Sequence[str]) -> bool:
 
 
 def _write(path: Path, predictions: Predictions) -> None:
-    from tacit.runtime.files import show_path
-    from tacit.runtime.predictions_file import write_csv
+    from tacit.files import show_path
+    from tacit.run.predict import write_csv
 
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.data.relabel import LabelFile
+    from tacit.data.randomized import LabelFile
     from tacit.privacy.randomness import NoiseSource
     from tacit.types import Vector
 
@@ -49,10 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Randomize, write, and say what to do next."""
-    from tacit.data.relabel import read_label_file
-    from tacit.data.wording import plural
+    from tacit.data.randomized import read_label_file
+    from tacit.files import show_path, write_atomically
     from tacit.privacy.randomness import NoiseSource
-    from tacit.runtime.files import show_path, write_atomically
+    from tacit.text import plural
 
     path = Path(options.file)
     epsilon = None if options.epsilon is None else _number(options.epsilon)
@@ -90,7 +90,7 @@ def flip(file: LabelFile, source: NoiseSource) -> Vector:
 
 
 def _number(text: str) -> float:
-    from tacit.data.wording import show
+    from tacit.text import show
 
     try:
         value = float(text)
@@ -115,7 +115,7 @@ def _check_epsilons(file: LabelFile) -> None:
 
 
 def _kinds(text: str | None) -> tuple[str, str] | None:
-    from tacit.data.wording import show
+    from tacit.text import show
 
     if text is None:
         return None
@@ -127,7 +127,7 @@ def _kinds(text: str | None) -> tuple[str, str] | None:
 
 def _out(path: Path, asked: str | None) -> Path:
     """Where to write: a new file of the same kind."""
-    from tacit.runtime.files import show_path
+    from tacit.files import show_path
 
     ending = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".gz") else path.suffix
     out = Path(asked) if asked is not None else path.with_name(path.name.removesuffix(ending) + ".randomized" + ending)

@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from tacit.cli.wording import plain
 from tacit.errors import InputError
+from tacit.text import plain
 
 if TYPE_CHECKING:
     from tacit.federation.status import Status

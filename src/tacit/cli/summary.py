@@ -1,21 +1,157 @@
-"""What `tacit train` says at the end: how the run went, where everything is, and what to do next."""
+"""What `tacit train` does and says after training: the search, the evaluation, how the run went, what to do next."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli.evaluated import tried_on
-from tacit.cli.wording import command, duration, size, traffic, within
+from tacit.errors import InputError
+from tacit.text import command, duration, size, tell, traffic, within
 
 if TYPE_CHECKING:
     from tacit.data.load import JobData
-    from tacit.runtime.graph.run import GraphResult
-    from tacit.runtime.result import RunResult
-    from tacit.runtime.store import Begun
+    from tacit.job import Job
+    from tacit.run.folder import Begun, RunDirectory
+    from tacit.run.graph import GraphResult
+    from tacit.run.star import RunResult
+
+
+# --- The search for alpha of `tacit train`: made once, kept in search.json, and told as a table
+
+
+def with_alpha(begun: Begun, directory: RunDirectory, *, quiet: bool) -> tuple[Begun, dict[str, Any] | None]:
+    """What is to be trained with the alpha that the job's search takes, and the record of the search; None without one.
+
+    A run that goes on takes the alpha that its search took.
+    """
+    from tacit.plan import GraphPlan
+
+    plan = begun.plan
+    if begun.job.search is None or isinstance(plan, GraphPlan):
+        return begun, None
+    record = directory.read_search()
+    if record is None:
+        record = _search(begun)
+        if not quiet:
+            print("\n".join(table(record)))
+        if record["unfinished"]:
+            fits = len(record["alphas"]) * record["folds"]
+            tell(
+                f"tacit: {record['unfinished']} of the {fits} fits of the search did not converge: "
+                "raise rounds or tol, or scale the columns to similar size"
+            )
+        if record["remark"]:
+            tell(f"tacit: {record['remark']}")
+    return replace(begun, plan=replace(plan, problem=replace(plan.problem, alpha=record["alpha"]))), record
+
+
+def _search(begun: Begun) -> dict[str, Any]:
+    from tacit.plan import Plan
+    from tacit.run.search import search_job
+
+    assert begun.job.search is not None
+    assert isinstance(begun.plan, Plan)
+    return search_job(begun.plan, begun.shards, begun.labels, begun.job.search).record()
+
+
+def table(record: dict[str, Any]) -> list[str]:
+    """Every alpha with its loss and its rounds, the one taken marked."""
+    lines = [f"{'alpha':>12}  {'loss of rows left out':>21}  {'rounds, by fold'}"]
+    for alpha, loss, rounds in zip(record["alphas"], record["mean_losses"], record["rounds_by_fit"], strict=True):
+        shown = "not finite" if loss is None else f"{loss:.6g}"
+        taken = "  <- taken" if alpha == record["alpha"] else ""
+        lines.append(f"{alpha:>12.4g}  {shown:>21}  {' '.join(map(str, rounds))}{taken}")
+    return [*lines, ""]
+
+
+def search_line(record: dict[str, Any]) -> str:
+    """The search in a line of the summary."""
+    return (
+        f"{record['alpha']:.4g}, of {len(record['alphas'])} tried on {record['folds']} folds "
+        f"({record['rule']}): {record['traffic']['rounds']} rounds, {duration(record['seconds'])}, "
+        f"{traffic(record['traffic'])}"
+    )
+
+
+def refuse_search(job: Job, verb: str) -> None:
+    """Refuse a job with [search] where a verb needs one alpha."""
+    if job.search is not None:
+        raise InputError(f"{verb} takes one alpha: remove [search], and give the model.alpha that it took")
+
+
+# --- What `tacit train` does after training: try the model, save what came out, and say it in one sentence
+
+
+FIRST = ("auc", "r2", "deviance", "accuracy", "rmse")  # which measure is said, of those that there are
+
+
+def evaluate_and_finish(
+    directory: RunDirectory,
+    result: RunResult | GraphResult,
+    begun: Begun,
+    data: JobData | None,
+    *,
+    quiet: bool = True,
+) -> dict[str, Any]:
+    """Evaluate a run that came to its end, write evaluation.json and then the rest, and return the evaluation.
+
+    In this order, as a run that is killed before it is evaluated would else count as finished, and never be.
+    """
+    from tacit.cli.bar import progress_bar
+    from tacit.report import evaluation
+
+    try:
+        with progress_bar("comparing with", visible=not quiet) as watch:
+            record = evaluation.evaluate(result, begun, watch)
+    except Exception:
+        directory.finish(result, begun)  # the model is there, and going on would only fail again
+        raise
+    if data is not None:
+        record["matching"] = {"by": "position" if data.ids is None else "id", "dropped": dict(data.counts.dropped)}
+    directory.write_evaluation(record)
+    directory.finish(result, begun)
+    return record
+
+
+def report_if_possible(run: Path) -> Path | None:
+    """Write the page of a run and return its path, or say in one line why there is none."""
+    from tacit.report.pictures import NO_MATPLOTLIB, has_matplotlib
+    from tacit.report.run import write_report
+
+    if has_matplotlib():
+        return write_report(run)
+    tell(f"tacit: no report.html: {NO_MATPLOTLIB}")
+    return None
+
+
+def tried_on(record: Mapping[str, Any]) -> str:
+    """How good the model is, against others, in one sentence."""
+    from tacit.report.measures import TITLES
+
+    models: Sequence[Mapping[str, Any]] = record["models"]
+    if not models:
+        return str(record["notes"][0])
+    measures = models[0]["measures"]
+    key = next(name for name in FIRST if name in measures)
+    others = ", ".join(
+        f"{model['party'] + ' alone' if model['party'] else 'all data in one place'} {model['measures'][key]:.4g}"
+        for model in models[1:]
+        if key in model["measures"]
+    )
+    which = "held-out" if record["held_out"] else "trained"
+    said = f"{record['rows']['evaluated']:,} {which} rows: {TITLES[key]} {measures[key]:.4g}"
+    said += f" ({others})" if others else ""
+    if record["private"]:
+        return f"{said}; these figures are not for others: no certificate covers them"
+    return said if record["held_out"] else f"{said}; every model looks better on rows that it was trained on"
+
+
+# --- What `tacit train` says at the end: how the run went, where everything is, and what to do next
+
 
 WIDTH = 88  # of a long text
 CAUTION = "CAUTION: "  # how a line of a certificate begins that warns
@@ -37,10 +173,9 @@ def summary(
     page: Path | None = None,
 ) -> list[str]:
     """How the run went: `data` say how rows were matched, `searched` how alpha was chosen, `page` where its page is."""
-    from tacit.cli.search import search_line
-    from tacit.data.wording import plural
     from tacit.report.verdict import told, verdict
-    from tacit.runtime.store import result_record
+    from tacit.run.folder import result_record
+    from tacit.text import plural
 
     record = result_record(result, begun)
     rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
@@ -131,7 +266,7 @@ def _sent(record: dict[str, int]) -> str:
 
 def _columns(begun: Begun) -> list[tuple[str, str]]:
     """How the columns were encoded, by party, or once where all have the same."""
-    from tacit.cli.encoding import train_lines
+    from tacit.cli.prepare import train_lines
 
     lines = train_lines(begun.encodings, shared=begun.job.split == "samples")
     return [("" if number else "columns", line) for number, line in enumerate(lines)]

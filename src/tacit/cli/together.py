@@ -11,10 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tacit.cli.wording import tell
-from tacit.data.terminal import raw
-from tacit.data.wording import listing
 from tacit.errors import InputError, RunError
+from tacit.text import listing, raw, tell
 
 if TYPE_CHECKING:
     from tacit.federation.kit import Kit
@@ -24,10 +22,10 @@ if TYPE_CHECKING:
 def train_together(job: Job, options: argparse.Namespace) -> int:
     """Hand the job in, or go on with its last run, and say how it ended."""
     from tacit.federation.driver import Driver
-    from tacit.federation.outcome import read_outcome
+    from tacit.federation.flare import read_outcome
     from tacit.federation.site import lead_of, read_text
-    from tacit.runtime.files import write_text
-    from tacit.runtime.store import JOB
+    from tacit.files import write_text
+    from tacit.run.folder import JOB
 
     if options.kit is None:
         raise InputError('engine = "flare" needs the kit of the federation\'s server: give --kit KIT')
@@ -65,7 +63,7 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
     from tacit.federation.driver import Driver
     from tacit.federation.score_handler import Request
     from tacit.federation.site import lead_of, read_text
-    from tacit.runtime.store import JOB
+    from tacit.run.folder import JOB
 
     if options.data or options.out:
         raise InputError("with --kit every party has its own rows, and who led gets the file: leave out DATA and --out")
@@ -87,8 +85,8 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
 
 def named_run(kit: Kit, name: str) -> str:
     """The run of this name, or the last one of the job of this name."""
-    from tacit.federation.outcome import read_outcome
-    from tacit.runtime.store import JOB
+    from tacit.federation.flare import read_outcome
+    from tacit.run.folder import JOB
 
     runs = sorted(kit.jobs.glob(f"*/{JOB}"), key=lambda path: path.stat().st_mtime)
     ended = [path.parent.name for path in runs if "rounds" in (read_outcome(path.parent) or {})]
@@ -100,8 +98,8 @@ def named_run(kit: Kit, name: str) -> str:
 
 def server_kit(path: str) -> Kit:
     """The kit with which jobs are handed in."""
+    from tacit.federation.flare_policy import write_admin
     from tacit.federation.kit import SERVER, Kit
-    from tacit.federation.policy import write_admin
     from tacit.federation.project import require_flare
 
     require_flare()
@@ -139,8 +137,8 @@ def new_run(name: str) -> str:
 
 def last_run(kit: Kit, name: str, text: str) -> str:
     """The last run of this job that has not ended; where all have, the last, which may have ended unobserved."""
-    from tacit.federation.outcome import read_outcome
-    from tacit.runtime.store import JOB
+    from tacit.federation.flare import read_outcome
+    from tacit.run.folder import JOB
 
     found = [path.parent for path in kit.jobs.glob(f"*/{JOB}") if path.read_text(encoding="utf-8") == text]
     open_ = [folder for folder in found if "rounds" not in (read_outcome(folder) or {})]

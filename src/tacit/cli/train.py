@@ -13,17 +13,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.cli import cluster
-from tacit.cli.wording import command, tell
+from tacit.cli.prepare import add_arguments as add_dask_arguments
+from tacit.cli.prepare import cluster_for, prepare_on_cluster, words
 from tacit.errors import InputError, RunError
+from tacit.text import command, tell
 
 if TYPE_CHECKING:
     from tacit.data.cluster import Cluster
     from tacit.data.load import JobData
     from tacit.job import Job
-    from tacit.runtime.graph.run import GraphResult, GraphRun
-    from tacit.runtime.result import Run, RunResult
-    from tacit.runtime.store import Begun, RunDirectory
+    from tacit.run.folder import Begun, RunDirectory
+    from tacit.run.graph import GraphResult, GraphRun
+    from tacit.run.star import Run, RunResult
     from tacit.types import Shard, TraceRow
 
 HELP = "train what a job file describes"
@@ -85,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="keep the process below so much, such as 2GB: rows of Parquet and LIBSVM files are then left on disk",
     )
-    cluster.add_arguments(parser)
+    add_dask_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--report", action="store_true", help="also write report.html, as tacit report does")
     parser.add_argument(
@@ -99,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
-    from tacit.cli.streamed import with_memory
+    from tacit.cli.prepare import with_memory
     from tacit.job import read_job
     from tacit.job.file import check_engine
 
@@ -107,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
     job = read_job(options.job)
     check_engine(options.engine or job.engine)
     job = with_memory(replace(job, engine=options.engine or job.engine), options.memory)
-    with cluster.cluster_for(job, options) as found:
+    with cluster_for(job, options) as found:
         if job.engine == "flare":
             from tacit.cli.together import train_together
 
@@ -117,12 +118,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _train_here(job: Job, options: argparse.Namespace, found: Cluster | None) -> int:
     """Train in this process, the rows here or on a cluster."""
-    from tacit.cli.evaluated import evaluate_and_finish, report_if_possible
-    from tacit.cli.samples import prepare_nodes
-    from tacit.cli.search import with_alpha
-    from tacit.cli.summary import is_finished, summary
-    from tacit.runtime.encoded import with_encoding
-    from tacit.runtime.store import RunDirectory
+    from tacit.cli.prepare import prepare_nodes
+    from tacit.cli.summary import evaluate_and_finish, is_finished, report_if_possible, summary, with_alpha
+    from tacit.run.encoded import with_encoding
+    from tacit.run.folder import RunDirectory
 
     directory = RunDirectory(options.out or default_directory(job.name))
     with directory.locked(resume=options.resume):
@@ -168,17 +167,16 @@ def default_directory(name: str) -> Path:
 
 def prepare(job: Job, found: Cluster | None = None) -> tuple[JobData, Begun]:
     """Read the data of a job, or have a cluster read them, and plan its run."""
-    from tacit.cli.matching import matched_labels, warn_of_few
-    from tacit.cli.streamed import prepare_streamed
+    from tacit.cli.prepare import matched_labels, prepare_streamed, warn_of_few
     from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
     from tacit.plan.from_job import plan_job
     from tacit.problem.losses import get_loss
-    from tacit.runtime.store import Begun
+    from tacit.run.folder import Begun
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
     if found is not None:
-        return cluster.prepare_on_cluster(job, loss, found)
+        return prepare_on_cluster(job, loss, found)
     if job.memory is not None:
         return prepare_streamed(job, loss)
     data = load_job_data(job, warn_of_few)
@@ -215,14 +213,14 @@ def _stoppable(directory: RunDirectory, options: argparse.Namespace) -> Iterator
         yield
     except KeyboardInterrupt:
         memory = () if options.memory is None else ("--memory", options.memory)
-        same = (*memory, *cluster.words(options))
+        same = (*memory, *words(options))
         again = command("tacit", "train", options.job, "--out", directory.path, *same, "--resume")
         raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
 
 
 def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult | GraphResult:
-    from tacit.runtime.checkpoint import CHECKPOINT_SECONDS, LEAN_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
-    from tacit.runtime.progress import progress
+    from tacit.run.checkpoint import CHECKPOINT_SECONDS, LEAN_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
+    from tacit.run.progress import progress
 
     the_run = _make_run(begun)
     if directory.restore(the_run) and the_run.state.rounds and not options.quiet:
@@ -274,10 +272,10 @@ def noted_interrupts() -> Iterator[Callable[[], None]]:
 
 
 def _make_run(begun: Begun) -> Run | GraphRun:
-    from tacit.cli.samples import labels_by_node
+    from tacit.cli.prepare import labels_by_node
     from tacit.plan import GraphPlan
-    from tacit.runtime.graph.run import GraphRun
-    from tacit.runtime.result import Run
+    from tacit.run.graph import GraphRun
+    from tacit.run.star import Run
 
     if isinstance(begun.plan, GraphPlan):
         return GraphRun(begun.plan, begun.shards, labels_by_node(begun))

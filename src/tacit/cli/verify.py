@@ -88,7 +88,7 @@ def _print_table(verdict: Verdict) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from tacit.data.wording import plain
+    from tacit.text import plain
 
     console = Console(width=None if sys.stdout.isatty() else 80, highlight=False)
     fancy = console.is_terminal

@@ -8,13 +8,11 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tacit.cli.wording import command, duration, size
-from tacit.data.terminal import raw
-from tacit.data.wording import plain
 from tacit.errors import InputError
+from tacit.text import command, duration, plain, raw, size
 
 if TYPE_CHECKING:
-    from tacit.runtime.watching import Seen, Watcher
+    from tacit.run.watching import Seen, Watcher
 
 HELP = "watch a run in progress"
 DESCRIPTION = """\
@@ -43,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Watch, and say how it ended."""
-    from tacit.runtime.watching import FINISHED, Watcher
+    from tacit.run.watching import FINISHED, Watcher
 
     if options.every is not None and not 0.01 <= options.every < math.inf:
         raise InputError(f"--every {options.every} is not allowed: it must be a number of seconds from 0.01")
@@ -93,7 +91,7 @@ def _follow_plainly(watcher: Watcher, every: float) -> Seen:
 
 
 def _over(seen: Seen) -> bool:
-    from tacit.runtime.watching import FINISHED, STOPPED
+    from tacit.run.watching import FINISHED, STOPPED
 
     return seen.state in (FINISHED, STOPPED)
 

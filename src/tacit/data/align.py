@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tacit.data.table import Table
-from tacit.data.wording import listing, plural, show
+from tacit.columns.table import Table
 from tacit.errors import InputError
+from tacit.text import listing, plural, show
 
 Rows = npt.NDArray[np.int64]
 _EXAMPLES = 3

@@ -1,4 +1,6 @@
-"""Rows that are kept out of training, so that the model can be tried on rows it has not seen.
+"""Rows that are kept out of training, and folds: who is left out when.
+
+Rows that are kept out of training, so that the model can be tried on rows it has not seen.
 
 How many is fixed by the number of rows. Which ones follows from ids (or positions) and the job's seed alone: never from
 features or labels, nor from the order of rows. Where one record is replaced by any other, the trained rows therefore
@@ -17,6 +19,9 @@ import numpy.typing as npt
 
 from tacit.errors import InputError
 from tacit.types import Shard, Vector
+
+# --- Rows that are kept out of training, so that the model can be tried on rows it has not seen
+
 
 Mask = npt.NDArray[np.bool_]
 
@@ -109,3 +114,44 @@ def _rank(text: str) -> int:
 
 def _rows(shard: Shard, mask: Mask) -> Shard:
     return Shard(shard.name, shard.features[np.flatnonzero(mask)], shard.columns)
+
+
+# --- Folds of rows: who is left out when, dealt out by a seed
+
+
+Rows = npt.NDArray[np.intp]
+Splits = list[tuple[Rows, Rows]]
+
+
+def deal_folds(
+    count: Any, rows: int, seed: int, kinds: npt.NDArray[Any] | None = None, *, name: str = "folds"
+) -> Splits:
+    """Rows to train on and rows to test on, for each fold; every row is tested on once.
+
+    Parameters
+    ----------
+    count : int
+        How many folds.
+    rows : int
+    seed : int
+        Of the permutation in which the rows are dealt out.
+    kinds : array or None
+        The class of each row: every fold gets its share of each, to within one row.
+    name : str
+        What users call the count.
+
+    Raises
+    ------
+    InputError
+        For a count that is no whole number of at least 2, or more than there are rows.
+    """
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 2:
+        raise InputError(f"{name}={count!r} is not allowed: it must be a whole number of at least 2")
+    if count > rows:
+        raise InputError(f"{name}={count} needs at least {count} rows: there are n_samples={rows}")
+    order = np.random.RandomState(seed).permutation(rows)
+    if kinds is not None:
+        order = order[np.argsort(np.asarray(kinds)[order], kind="stable")]
+    fold = np.empty(rows, dtype=np.intp)
+    fold[order] = np.arange(rows) % int(count)
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(count))]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.wording import listing, plural, show
 from tacit.errors import InputError
+from tacit.text import listing, plural, show
 from tacit.types import Vector
 
 

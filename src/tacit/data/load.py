@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tacit.columns.constants import Encoding, Part, make_encoding
+from tacit.columns.encoder import Encoder
+from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules
+from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.data.align import Alignment, Counts, Rows, align
-from tacit.data.encode.encoder import Encoder
-from tacit.data.encode.fit import Encoding, Part, make_encoding
-from tacit.data.encode.spec import CATEGORY, ColumnSpec, EncodeRules
 from tacit.data.holdout import Holdout
 from tacit.data.labels import file_labels
 from tacit.data.randomized import refuse_randomized
 from tacit.data.read import is_libsvm, read_table
-from tacit.data.table import ArrowTable, Table, is_column_number
-from tacit.data.wording import listing, plural, show
 from tacit.errors import InputError
+from tacit.text import listing, plural, show
 from tacit.types import Matrix, Shard
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.data.wording import listing, show
 from tacit.errors import InputError
+from tacit.text import listing, show
 from tacit.types import Matrix
 
 Columns = npt.NDArray[np.int64]

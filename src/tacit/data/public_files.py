@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tacit.data.terminal import raw
-from tacit.data.wording import one_line, show
 from tacit.errors import InputError
+from tacit.text import one_line, raw, show
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/"
 _SECONDS = 30.0

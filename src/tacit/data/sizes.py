@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tacit.data.csv_file import BLOCK
-from tacit.data.encode.cells import BLANK, kind_of_type
-from tacit.data.encode.fit import Encoding
-from tacit.data.encode.spec import ColumnSpec, EncodeRules, common_specs
-from tacit.data.encode.stated import known_specs, public_encoder, refuse, unlearnable
+from tacit.columns.cells import BLANK, kind_of_type
+from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, unlearnable
+from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
+from tacit.columns.table import ArrowTable, Table
 from tacit.data.load import (
     PartySpec,
     feature_names,
@@ -27,10 +26,9 @@ from tacit.data.load import (
 )
 from tacit.data.nodes import known_epsilons, node_columns, node_encoding, read_nodes
 from tacit.data.randomized import epsilon_columns, label_epsilons
-from tacit.data.read import DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
-from tacit.data.table import ArrowTable, Table
-from tacit.data.wording import one_line, show
+from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.errors import InputError
+from tacit.text import one_line, show
 from tacit.types import Vector
 
 

@@ -14,18 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from tacit.columns.constants import Encoding, RunningMoments, encoding_of_moments
+from tacit.columns.encoder import NumberColumn
 from tacit.data.align import Counts
-from tacit.data.encode.columns import NumberColumn
-from tacit.data.encode.fit import Encoding, encoding_of_moments
-from tacit.data.encode.moments import RunningMoments
 from tacit.data.load import JobData, PartySpec
 from tacit.data.read import reader_of
 from tacit.data.rows_on_disk import BLOCK_BYTES, Numbers, RowsOnDisk, put, scratch_file, write_rows
-from tacit.data.streamed_ids import Ids, Places, match
-from tacit.data.streamed_libsvm import LibsvmParty
-from tacit.data.streamed_parquet import ParquetParty
-from tacit.data.wording import plural, show
+from tacit.data.streamed_files import Ids, LibsvmParty, ParquetParty, Places, match
 from tacit.errors import InputError
+from tacit.text import plural, show
 from tacit.types import Shard
 
 PartyFile = ParquetParty | LibsvmParty

@@ -13,19 +13,29 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from tacit.checks import check_finite, check_matrix
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
-from tacit.estimators.blocks import column_names, in_order, is_block_list, names_of, numbered
-from tacit.estimators.faces import BinaryFace, RegressionFace
-from tacit.estimators.groups import Groups, as_given, deal_out
-from tacit.estimators.inputs import checked_names, checked_weights, real_labels
+from tacit.estimators.inputs import (
+    Groups,
+    as_given,
+    checked_names,
+    checked_weights,
+    column_names,
+    deal_out,
+    in_order,
+    is_block_list,
+    names_of,
+    numbered,
+    real_labels,
+)
+from tacit.estimators.mixins import BinaryFace, RegressionFace
 from tacit.plan import GraphPlan, make_graph_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Regularizer
-from tacit.runtime.graph.run import GraphResult, GraphRun
-from tacit.runtime.model import PartyModel
-from tacit.runtime.progress import progress
+from tacit.records import check_finite, check_matrix
+from tacit.run.graph import GraphResult, GraphRun
+from tacit.run.model import PartyModel
+from tacit.run.progress import progress
 from tacit.topologies import make_graph
 from tacit.types import Vector
 

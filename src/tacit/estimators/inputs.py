@@ -1,17 +1,24 @@
-"""Checks of what users hand over that every estimator shares: names of columns, labels, weights."""
+"""What users may hand over: one table that is split between parties or nodes, or one each; names, labels, weights."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.validation import column_or_1d
 
-from tacit.checks import check_matrix
+from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
-from tacit.estimators.blocks import column_names
-from tacit.types import Vector
+from tacit.records import check_matrix
+from tacit.text import show
+from tacit.types import Matrix, Shard, Vector
+
+# --- Checks of what users hand over that every estimator shares: names of columns, labels, weights
 
 
 def checked_names(X: Any) -> tuple[str, ...] | None:
@@ -60,3 +67,271 @@ def checked_weights(sample_weight: Any, rows: int) -> Vector | None:
     if weights.sum() <= 0:
         raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
     return None if np.all(weights == 1.0) else weights
+
+
+# --- What users may hand over as X: one table that is split, or one table for each party, in a list or by name
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns belong to which party, in the order of the joint model."""
+
+    columns: tuple[npt.NDArray[np.int64], ...]
+    names: tuple[tuple[str, ...], ...]
+    named: bool = False  # the names are the users' own, and not x0, x1, ...
+    parties: tuple[str, ...] | None = None  # names of the parties, where they have any
+
+    @property
+    def party_names(self) -> tuple[str, ...]:
+        """The parties' names; without any they are numbered from 1."""
+        return self.parties or numbered(len(self.columns))
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of all parties."""
+        return sum(len(part) for part in self.columns)
+
+
+def numbered(count: int) -> tuple[str, ...]:
+    """Names of parties that were given none."""
+    return tuple(f"party {k}" for k in range(1, count + 1))
+
+
+def names_of(X: Any) -> tuple[str, ...] | None:
+    """Names of the parties where X is a mapping of name to table; None where it is not.
+
+    Raises
+    ------
+    InputError
+        For a mapping that is not one of names to tables.
+    """
+    if not isinstance(X, Mapping) or hasattr(X, "shape"):  # some of scipy's sparse matrices are mappings, too
+        return None
+    if not X:
+        raise InputError("X is an empty mapping: give the table of at least one party, such as {'bank': A, 'shop': B}")
+    for name, table in X.items():
+        if not isinstance(name, str) or not name:
+            raise InputError(f"X has the key {show(name)}: keys are names of parties, such as {{'bank': A, 'shop': B}}")
+        if len(getattr(table, "shape", ())) != 2:
+            raise InputError(f"X[{name!r}] is no table of rows and columns: give an array or a frame of two dimensions")
+    return tuple(X)
+
+
+def in_order(given: Any, names: Sequence[str], what: str = "X") -> Any:
+    """The values of a mapping in the order of the parties; anything else as it is.
+
+    Raises
+    ------
+    InputError
+        Where the mapping names somebody else, or lacks somebody.
+    """
+    if not isinstance(given, Mapping):
+        return given
+    known = ", ".join(repr(name) for name in names)
+    for name in given:
+        if name not in names:
+            raise InputError(f"{what} names {show(name)}, which is no party: the parties are {known}")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise InputError(f"{what} says nothing about party {missing[0]!r}: give an entry for each of {known}")
+    return [given[name] for name in names]
+
+
+def is_block_list(X: Any) -> bool:
+    """True for a list with one table per party (a list of rows is one table)."""
+    return isinstance(X, list | tuple) and len(X) > 0 and all(len(getattr(block, "shape", ())) == 2 for block in X)
+
+
+def column_names(table: Any, first: int = 0) -> tuple[str, ...]:
+    """Names of a table's columns: a frame's own, or x0, x1, ..."""
+    own = getattr(table, "columns", None)
+    if own is not None:
+        return tuple(str(name) for name in own)
+    return tuple(f"x{first + j}" for j in range(table.shape[1]))
+
+
+def layout_of_blocks(blocks: Sequence[Any], parties: tuple[str, ...] | None = None) -> Layout:
+    """Each table is a party, by name perhaps; the joint model has their columns one after the other."""
+    start, columns, names = 0, [], []
+    for block in blocks:
+        columns.append(np.arange(start, start + block.shape[1]))
+        names.append(column_names(block, start))
+        start += block.shape[1]
+    return Layout(tuple(columns), tuple(names), all(hasattr(block, "columns") for block in blocks), parties)
+
+
+def _check_order(blocks: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse frames that hold the same rows in another order: rows are matched by position."""
+    indexes = [getattr(block, "index", None) for block in blocks]
+    first = indexes[0]
+    for name, index in zip(names[1:], indexes[1:], strict=True):
+        if first is None or index is None or index.equals(first):
+            continue
+        if len(index) == len(first) and index.sort_values().equals(first.sort_values()):
+            raise InputError(
+                f"{name} has the rows of {names[0]} in another order, as their indexes say: sort them alike "
+                "(frame.loc[other.index]), or drop the indexes (reset_index(drop=True)) to match by position"
+            )
+
+
+def layout_of_table(names: tuple[str, ...], parties: Any, *, named: bool = False) -> Layout:
+    """One table, cut as `parties` says: a number, sizes, or lists of column numbers or names."""
+    columns = split_columns(len(names), _by_number(parties, names))
+    return Layout(tuple(columns), tuple(tuple(names[j] for j in part) for part in columns), named)
+
+
+def shards_of_blocks(blocks: Sequence[Any], layout: Layout) -> list[Shard]:
+    """Check each party's table; all must have the same number of rows."""
+    if len(blocks) != len(layout.columns):
+        raise InputError(f"X has tables of {len(blocks)} parties: the model has {len(layout.columns)}")
+    shards = []
+    for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
+        if block.shape[1] != len(columns) and columns:
+            raise InputError(f"{name} has {block.shape[1]} columns: it had {len(columns)} when the model was fitted")
+        if layout.named and hasattr(block, "columns"):
+            _check_names(name, column_names(block), columns)
+        shards.append(Shard(name, check_matrix(block, name, columns), columns))
+    _check_rows(shards)
+    _check_order(blocks, layout.party_names)
+    return shards
+
+
+def _check_names(party: str, found: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    """Refuse columns of other names, or in another order, than the model was fitted with."""
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise InputError(f"{party} has no column {missing[0]!r}: give the columns that the model was fitted with")
+    for at, (name, other) in enumerate(zip(wanted, found, strict=True)):
+        if name != other:
+            raise InputError(f"{party}: column {at} is {other!r}, it was {name!r} when fitted: keep the columns' order")
+
+
+def shards_of_table(X: Matrix, layout: Layout) -> list[Shard]:
+    """Cut one table; parties with contiguous columns of a dense table see views of it."""
+    parts = zip(layout.party_names, layout.columns, layout.names, strict=True)
+    return [Shard(name, check_matrix(take_columns(X, columns), name, names), names) for name, columns, names in parts]
+
+
+def _by_number(parties: Any, names: tuple[str, ...]) -> Any:
+    if not isinstance(parties, list | tuple) or not any(_has_text(part) for part in parties):
+        return parties
+    number = {name: j for j, name in enumerate(names)}
+    result = []
+    for k, part in enumerate(parties, start=1):
+        unknown = [name for name in part if name not in number]
+        if unknown:
+            raise InputError(f"party {k}: X has no column {unknown[0]!r}: choose from its {len(names)} columns")
+        result.append([number[name] for name in part])
+    return result
+
+
+def _has_text(part: Any) -> bool:
+    return isinstance(part, list | tuple) and any(isinstance(name, str) for name in part)
+
+
+def _check_rows(shards: Sequence[Shard]) -> None:
+    counts = {shard.name: shard.features.shape[0] for shard in shards}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise InputError(
+            f"the parties have different numbers of rows ({listed}): align them so that row i is the same sample "
+            "at every party"
+        )
+
+
+# --- Who holds which rows: one table that is dealt out to nodes, or one table for each node
+
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Each node's rows, their labels as given, and their weights; in the order of the nodes."""
+
+    tables: list[Matrix]
+    labels: list[npt.NDArray[Any]]
+    weights: list[Vector] | None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows of each node."""
+        return tuple(table.shape[0] for table in self.tables)
+
+    def shards(self, names: Sequence[str], columns: tuple[str, ...]) -> list[Shard]:
+        """The tables under the nodes' names."""
+        return [Shard(name, table, columns) for name, table in zip(names, self.tables, strict=True)]
+
+
+def deal_out(X: Matrix, y: npt.NDArray[Any], weights: Vector | None, parties: Any, rng: Any) -> Groups:
+    """Deal the rows of one table out at random: to a number of nodes, or in groups of given sizes."""
+    groups = split_rows(X.shape[0], parties, rng)
+    own = None if weights is None else [weights[rows] for rows in groups]
+    return Groups([X[rows] for rows in groups], [y[rows] for rows in groups], own)
+
+
+def split_rows(n_rows: int, parties: Any, rng: Any) -> list[Rows]:
+    """Which rows each node holds, at random.
+
+    A number of parties above the number of rows gives as many nodes as there are rows.
+
+    Raises
+    ------
+    InputError
+        Where sizes do not add up, or a node would hold no row.
+    """
+    order = rng.permutation(n_rows).astype(np.int64)
+    if _is_whole(parties):
+        if parties < 1:
+            raise InputError(f"parties={parties} is not allowed: it must be at least 1")
+        return [np.sort(part) for part in np.array_split(order, min(int(parties), n_rows))]
+    if isinstance(parties, str) or not hasattr(parties, "__len__") or not all(_is_whole(size) for size in parties):
+        raise InputError(f"parties={show(parties)} is not allowed: give a number of parties, or a list of their sizes")
+    sizes = [int(size) for size in parties]
+    for number, size in enumerate(sizes, start=1):
+        if size < 1:
+            raise InputError(f"party {number} would hold {size} rows: each party needs at least 1")
+    if sum(sizes) != n_rows:
+        raise InputError(
+            f"the sizes in parties={show(sizes)} sum to {sum(sizes)}: make them sum to {n_rows}, as X has {n_rows} rows"
+        )
+    return [np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1])]
+
+
+def as_given(
+    X: Sequence[Any], y: Any, weights: Any, names: tuple[str, ...] | None, parties: Sequence[str] | None = None
+) -> Groups:
+    """One table and one vector of labels for each node, checked; `names` are the columns where tables have them."""
+    parties = parties or numbered(len(X))
+    if not isinstance(y, list | tuple) or len(y) != len(X):
+        raise InputError(f"X has tables of {len(X)} parties: give y as a list with the labels of each of them")
+    if weights is not None and (not isinstance(weights, list | tuple) or len(weights) != len(X)):
+        raise InputError(f"X has tables of {len(X)} parties: give sample_weight as a list, with one array for each")
+    tables, labels = [], []
+    for party, table, own in zip(parties, X, y, strict=True):
+        _check_columns(party, table, parties[0], X[0])
+        tables.append(check_matrix(table, party, names))
+        labels.append(column_or_1d(own, warn=True))
+        if len(labels[-1]) != table.shape[0]:
+            raise InputError(f"{party} has {len(labels[-1])} labels for {table.shape[0]} rows: give one for each row")
+    return Groups(tables, labels, None)
+
+
+def _check_columns(party: str, table: Any, leader: str, first: Any) -> None:
+    """Refuse other columns than those of the first party."""
+    if table.shape[1] != first.shape[1]:
+        raise InputError(
+            f"{party} has {table.shape[1]} columns and {leader} has {first.shape[1]}: "
+            "all parties must have the same columns, in the same order"
+        )
+    if hasattr(table, "columns") and hasattr(first, "columns"):
+        for own, other in zip(column_names(table), column_names(first), strict=True):
+            if own != other:
+                raise InputError(
+                    f"{party} has column {own!r} where {leader} has {other!r}: "
+                    "all parties must have the same columns, in the same order"
+                )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)

@@ -16,25 +16,27 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
-from tacit.estimators.blocks import (
+from tacit.estimators.inputs import (
     Layout,
+    checked_names,
+    checked_weights,
     column_names,
     in_order,
     is_block_list,
     layout_of_blocks,
     layout_of_table,
     names_of,
+    real_labels,
     shards_of_blocks,
     shards_of_table,
 )
-from tacit.estimators.faces import BinaryFace, RegressionFace
-from tacit.estimators.inputs import checked_names, checked_weights, real_labels
+from tacit.estimators.mixins import BinaryFace, RegressionFace
 from tacit.plan import Plan, make_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Regularizer
-from tacit.runtime.model import joint_scores
-from tacit.runtime.progress import progress
-from tacit.runtime.result import Run, RunResult, Start
+from tacit.run.model import joint_scores
+from tacit.run.progress import progress
+from tacit.run.star import Run, RunResult, Start
 from tacit.types import Shard, Vector
 
 ENGINES = ("in-process",)

@@ -11,15 +11,15 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 
-from tacit.data.folds import Splits, deal_folds
-from tacit.data.wording import one_line
+from tacit.data.holdout import Splits, deal_folds
 from tacit.errors import InputError
 from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor, _Vertical
 from tacit.plan import Plan
 from tacit.problem.alphas import alpha_grid, check_rule
 from tacit.problem.regularizers import Regularizer
-from tacit.runtime.result import Run, RunResult
-from tacit.runtime.search import Found, check_not_private, search_alpha
+from tacit.run.search import Found, check_not_private, search_alpha
+from tacit.run.star import Run, RunResult
+from tacit.text import one_line
 from tacit.types import Vector
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import RunError
+from tacit.federation.flare import OUTCOME, read_outcome, read_progress, take_fault
 from tacit.federation.kit import Kit
-from tacit.federation.outcome import OUTCOME, read_outcome, read_progress, take_fault
 
 if TYPE_CHECKING:
     from tacit.federation.flare import Desk

@@ -1,4 +1,6 @@
-"""NVIDIA FLARE as the carrier: the objects of a job at the server and at each site, and how a job is handed in.
+"""What the server knows of a run: how far it is, and how it ended. No number of the run itself.
+
+NVIDIA FLARE as the carrier: the objects of a job at the server and at each site, and how a job is handed in.
 
 With its two neighbours `flare_policy.py` and `flare_roll_call.py` the only file that imports nvflare. FLARE is trusted
 with nothing but carrying: who sent a message is what its seal says (`channel.py`), never what FLARE says.
@@ -25,14 +27,12 @@ from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-from tacit.data.wording import one_line
 from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.channel import Channel, Line, Request, Sealed, SealError, UnconfirmedError
-from tacit.federation.child import end_with_parent
 from tacit.federation.identity import Identity, count_start
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.members import Members
-from tacit.federation.outcome import write_fault, write_outcome, write_progress
+from tacit.federation.processes import end_with_parent
 from tacit.federation.protocol import (
     Begin,
     Interrupted,
@@ -47,12 +47,67 @@ from tacit.federation.protocol import (
     decode_request,
     encode,
 )
-from tacit.federation.step_log import log_step
-from tacit.runtime.files import write_json
+from tacit.federation.releases import log_step
+from tacit.files import read_json, write_json
+from tacit.text import one_line
 
-if TYPE_CHECKING:  # the server and who hands jobs in need nothing of these, which take seconds to import
+if TYPE_CHECKING:
     from tacit.federation.site import Site
     from tacit.types import TraceRow
+
+
+# --- What the server knows of a run: how far it is, and how it ended. No number of the run itself
+
+
+OUTCOME, PROGRESS, FAULT = "outcome.json", "progress.json", "fault.json"
+
+
+def write_outcome(folder: Path, told: dict[str, Any]) -> None:
+    """Keep how the run ended: done, or refused with a line."""
+    done = told.get("done")
+    record = {"refused": str(told["refused"])} if "refused" in told else {"rounds": _whole(done, "rounds")}
+    write_json(folder / OUTCOME, {**record, "at": time.time()})
+
+
+def _whole(told: object, key: str) -> int | None:
+    value = told.get(key) if isinstance(told, dict) else None
+    return value if isinstance(value, int) else None
+
+
+def read_outcome(folder: Path) -> dict[str, Any] | None:
+    """How the run ended; None where it has not."""
+    return read_json(folder / OUTCOME) if (folder / OUTCOME).is_file() else None
+
+
+def write_fault(folder: Path, line: str) -> None:
+    """Keep why the run was interrupted, though nobody refused it."""
+    write_json(folder / FAULT, {"fault": line, "at": time.time()})
+
+
+def take_fault(folder: Path) -> str:
+    """Why the run was interrupted, once; empty where it was not."""
+    if not (folder / FAULT).is_file():
+        return ""
+    line = str(read_json(folder / FAULT).get("fault"))
+    (folder / FAULT).unlink(missing_ok=True)
+    return line
+
+
+def write_progress(
+    folder: Path, round_: int, seconds: float, waiting: Mapping[str, Sequence[float | bool]] | None = None
+) -> None:
+    """Keep how far the run is; for whom the lead has waited how long, and whether they answer at all."""
+    who = {name: list(value) for name, value in (waiting or {}).items()}
+    write_json(folder / PROGRESS, {"round": round_, "seconds": seconds, "waiting": who, "at": time.time()})
+
+
+def read_progress(folder: Path) -> dict[str, Any] | None:
+    """How far the run is; None before its first round."""
+    return read_json(folder / PROGRESS) if (folder / PROGRESS).is_file() else None
+
+
+# --- NVIDIA FLARE as the carrier: the objects of a job at the server and at each site, and how a job is handed in
+
 
 PATIENCE: dict[type[Step], float] = {Prepare: 86_400.0, Begin: 86_400.0}  # seconds for all tries: people decide
 USUAL_PATIENCE = 3_600.0
@@ -220,7 +275,7 @@ class Member:
         try:
             return self._lead(run, job, server)
         except Exception as error:  # whatever it says stays here: FLARE would send it in clear
-            from tacit.federation.lead import outcome_line
+            from tacit.federation.leads import outcome_line
 
             log.exception("leading failed")
             if self._site is not None:
@@ -230,7 +285,7 @@ class Member:
     def _lead(self, run: str, job: str, server: Any) -> dict[str, Any]:
         site = self._own()
         from tacit.federation.handlers import make_lead
-        from tacit.federation.lead import PartyRefusedError, outcome_line
+        from tacit.federation.leads import PartyRefusedError, outcome_line
 
         with _Beat(server, run, self._waits) as beat:
             try:

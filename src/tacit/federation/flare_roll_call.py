@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from nvflare.collab import collab
 
-from tacit import __version__
-from tacit.federation.child import end_with_parent
 from tacit.federation.kit import Kit
-from tacit.runtime.files import write_json
+from tacit.federation.processes import end_with_parent
+from tacit.files import write_json
+from tacit.version import __version__
 
 __all__ = ["Caller", "Echo", "Present", "Stopwatch"]
 

@@ -1,22 +1,311 @@
-"""A site's say in a job: its consent in stages, its budget over all jobs, and the list of its releases."""
+"""What a party is shown before it takes part in a job, and its answer.
+
+What a party is shown before it takes part in a job, and its answer.
+
+A job asks in stages: before ids are matched and sizes are told, before training, and before each prediction. Each
+answer is bound to all that the stage depends on (`digest_of`), so that nothing can be changed after a yes.
+
+The process of a job has no terminal: it leaves a question, jobs/NAME/pending.json, and waits for accepted.json or
+refused.json with the same digest, which somebody at the party writes with `tacit join` or `tacit accept`. An answer is
+remembered: a job that goes on does not ask again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tacit.errors import FaultError, InputError, RunError
-from tacit.federation.budget import BudgetBook, read_limits
-from tacit.federation.consent import Consent, describe, digest_of, read_policy
+from tacit.federation.budget import BudgetBook, Standing, events_of, read_limits
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import QUESTIONS, MatchingLimits, lead_of, mask_cautions, plan_print
-from tacit.federation.spending import events_of
+from tacit.files import read_json, show_path, write_json
 from tacit.job import Job
 from tacit.plan import GraphPlan, Plan
-from tacit.plan.describe import many
-from tacit.privacy.fields import as_list, as_record, as_text, as_whole
+from tacit.plan.describe import claim_words, headline, many, one
+from tacit.privacy.certificate import up
+from tacit.privacy.filters import PROMISE
+from tacit.records import as_choice, as_list, as_record, as_text, as_whole
+from tacit.text import plural, show, size
+
+# --- What a party is shown before it takes part in a job, and its answer
+
+
+POLICIES = ("ask", "within-budget", "always", "never")
+PENDING, ACCEPTED, REFUSED = "pending.json", "accepted.json", "refused.json"
+SECONDS = 24 * 3600.0  # that a job waits for an answer
+POLL = 0.5  # seconds between looks at the folder
+
+
+# --- what is shown -----------------------------------------------------------------------------------
+
+
+def describe(job: Job, plan: Plan | GraphPlan, party: str, book: BudgetBook, job_id: str | None = None) -> list[str]:
+    """A job as one party needs to know it: with whom, what leaves, to whom, what it costs, what is not covered.
+
+    Parameters
+    ----------
+    job : Job
+    plan : Plan or GraphPlan
+        Made by the party itself from the job and the sizes.
+    party : str
+    book : BudgetBook
+        The party's own.
+    job_id : str or None
+        Where it may be in the book already, so that it counts once.
+    """
+    found, certificate = plan.describe(), plan.certificate()
+    sizes = "the numbers of rows and columns of every party; every party makes the same plan from them"
+    model = f"{job.model.loss} loss, {job.model.penalty} penalty, alpha {job.model.alpha:g}"
+    lines = [
+        *one("job", one_line_of(job.name)),
+        *one("with", ", ".join(name for name in job.names if name != party) or "nobody"),
+    ]
+    lines += one("model", f"{model}; {found['in_words']}")
+    lines += one("all know", sizes)
+    lines += one("you send", certificate.per_party.get(party, "nothing"))
+    lines += one("to", ", ".join(_receivers(job, plan, party)) or "nobody")
+    lines += one("size", _size_words(found["traffic"], party))
+    rounds = found["rounds"]
+    lines += one("rounds", f"{rounds['most']}, fixed beforehand" if rounds["fixed"] else f"at most {rounds['most']}")
+    lines += one("claim", headline(found))
+    own = [claim for claim in found["claims"] if claim["party"] in ("", party) and claim["epsilon"] != "infinity"]
+    lines += many("caution", found["cautions"]) if found["cautions"] else []
+    lines += many("your data", [claim_words(claim) for claim in own] or ["nothing is proven for your data"])
+    standings = book.standings(events_of(plan, party), job_id)
+    lines += many("budget", budget_sentences(standings, book.allow_not_private))
+    lines += many("not covered", found["does_not_cover"])
+    return lines + many("assumed", found["assumptions"])
+
+
+def budget_sentences(standings: Sequence[Standing], allow_not_private: bool = False) -> list[str]:
+    """What a job would do to each budget."""
+    if not standings:
+        return ["you have set none: nothing limits what jobs learn together ([budget] in site.toml)"]
+    said = []
+    for one_ in standings:
+        limit, unit = one_.limit, one_.unit
+        said.append(
+            f"each {unit}: epsilon {limit.epsilon:g} at delta {limit.delta:g} over all jobs; spent before: epsilon "
+            f"{up(one_.before)}, {_part(one_.share_before)} of the budget"
+        )
+        if not one_.private:
+            verdict = "allowed by allow_not_private, and outside the budget" if allow_not_private else "it is refused"
+            said.append(f"this job proves nothing for each {unit} of yours, so its epsilon is infinite: {verdict}")
+        elif not one_.fits:
+            said.append(f"with this job: epsilon {up(one_.after)}, which does not fit: it is refused")
+        else:
+            left = _part(max(1 - one_.share_after, 0.0), up_=False)
+            said.append(f"with this job: epsilon {up(one_.after)}, {_part(one_.share_after)}; {left} would remain")
+    return [*said, PROMISE]
+
+
+def _part(value: float, up_: bool = True) -> str:
+    if not math.isfinite(value):
+        return "all"
+    return f"{up(100 * value, 3)} %" if up_ else f"{math.floor(1000 * value) / 10:g} %"
+
+
+def _receivers(job: Job, plan: Plan | GraphPlan, party: str) -> tuple[str, ...]:
+    """Who gets what a party sends."""
+    if isinstance(plan, GraphPlan):
+        return plan.graph.neighbours(party) if plan.graph.nodes > 1 else ()
+    return (job.holder,) if party != job.holder else tuple(name for name in job.names if name != party)
+
+
+def _size_words(traffic: Mapping[str, Any], party: str) -> str:
+    sent = traffic["parties"].get(party)
+    when = "in the whole job" if traffic["of"] == "run" else "in each round"
+    about = "" if traffic["exact"] else "about "
+    if sent is None:  # whoever holds the labels sends to all others
+        down = sum(other["bytes_down"] for other in traffic["parties"].values())
+        return f"{about}{size(down)} {when}, to all others together"
+    if isinstance(sent, int):
+        return f"{about}{size(sent)} {when}, to all of them together"
+    return f"{about}{size(sent['bytes_up'])} {when}; {size(sent['bytes_down'])} come back"
+
+
+# --- the answer --------------------------------------------------------------------------------------
+
+
+def one_line_of(text: str) -> str:
+    """A text from elsewhere as it may be shown at a terminal: printable, on one line."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def digest_of(job_text: str, sizes: Mapping[str, Any]) -> str:
+    """What an answer holds for: the text of the job, the stage, and everything else that the stage depends on."""
+    whole = json.dumps([job_text, sizes], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def read_policy(settings: Mapping[str, Any]) -> str:
+    """The key `accept` of site.toml: "ask" where it says nothing."""
+    return as_choice(settings.get("accept", POLICIES[0]), "accept", POLICIES)
+
+
+@dataclass(frozen=True)
+class Consent:
+    """A party's answers to one job.
+
+    Attributes
+    ----------
+    folder : Path
+        KIT/jobs/NAME; it is made where needed.
+    party : str
+    policy : {"ask", "within-budget", "always", "never"}
+    seconds : float
+        How long a job waits for an answer.
+    """
+
+    folder: Path
+    party: str
+    policy: str = "ask"
+    seconds: float = SECONDS
+
+    def obtain(self, digest: str, lines: Sequence[str], standings: Sequence[Standing]) -> None:
+        """Come back once the party takes part.
+
+        Raises
+        ------
+        RefusalError
+            Where it does not, or nobody answers in time: with the party's name and the reason.
+        """
+        as_choice(self.policy, "accept", POLICIES)
+        if self.policy == "never":
+            raise RefusalError(Reason.NEVER, f'{self.party} takes part in no job: accept = "never" in its site.toml')
+        if self.policy == "within-budget":
+            self._within(standings)
+            return
+        if self.policy == "always":  # what exceeds a budget is refused all the same
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self._answer(digest) is not True:
+            self._ask(digest, lines)
+
+    def _within(self, standings: Sequence[Standing]) -> None:
+        if not standings:
+            raise RefusalError(
+                Reason.BUDGET,
+                f'{self.party}: accept = "within-budget" needs [budget] in site.toml: add epsilon = 3, say',
+            )
+        for standing in standings:
+            if not (standing.fits and standing.private):
+                raise RefusalError(
+                    Reason.BUDGET,
+                    f"{self.party} refused: the job does not fit its budget of epsilon {standing.limit.epsilon:g} for "
+                    f'each {standing.unit}, and accept = "within-budget" takes no other',
+                )
+
+    def _ask(self, digest: str, lines: Sequence[str]) -> None:
+        """Leave the question and wait."""
+        (self.folder / REFUSED).unlink(missing_ok=True)  # of an earlier time: who asks again may be answered anew
+        record = {"digest": digest, "party": self.party, "lines": list(lines)}
+        write_json(self.folder / PENDING, record, secret=True)
+        until = time.monotonic() + self.seconds
+        try:
+            while (answer := self._answer(digest)) is None:
+                if time.monotonic() > until:
+                    raise RefusalError(
+                        Reason.UNANSWERED,
+                        f"{self.party} did not answer within {plural(round(self.seconds), 'second')}: run tacit accept "
+                        "there, and start the job again",
+                    )
+                time.sleep(POLL)
+        finally:
+            (self.folder / PENDING).unlink(missing_ok=True)
+        if not answer:
+            raise RefusalError(
+                Reason.REFUSED, f"{self.party} refused: it was asked, and does not take part in this job"
+            )
+
+    def _answer(self, digest: str) -> bool | None:
+        """True, False, or None where there is none for this digest."""
+        for name, meaning in ((REFUSED, False), (ACCEPTED, True)):
+            if digest in answered(self.folder / name):
+                return meaning
+        return None
+
+
+def answered(path: Path) -> list[str]:
+    """The digests that a file of answers holds, one for each stage that was answered so."""
+    if not path.exists():
+        return []
+    return [as_text(digest, "digests") for digest in as_list(read_json(path).get("digests"), "digests")]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A job that waits for an answer."""
+
+    folder: Path
+    digest: str
+    lines: tuple[str, ...]
+
+    def answer(self, accepted: bool) -> None:
+        """Answer what was shown; a job that was changed meanwhile asks again."""
+        for name, holds in ((ACCEPTED, accepted), (REFUSED, not accepted)):
+            others = [digest for digest in answered(self.folder / name) if digest != self.digest]
+            write_json(self.folder / name, {"digests": [*others, self.digest] if holds else others}, secret=True)
+
+
+def waits(folder: Path) -> bool:
+    """Whether a run waits for an answer that nobody has given."""
+    try:
+        digest = as_text(read_json(folder / PENDING).get("digest"), "digest") if (folder / PENDING).exists() else ""
+    except InputError:
+        return (folder / PENDING).exists()
+    return bool(digest) and Consent(folder, "")._answer(digest) is None
+
+
+def questions(kit_path: Path) -> list[Question]:
+    """The jobs of a kit that wait for an answer and have none yet."""
+    found = []
+    for path in sorted(Path(kit_path, "jobs").glob(f"*/{PENDING}")):
+        try:
+            record = read_json(path)
+            digest = as_text(record.get("digest"), "digest")
+            lines = tuple(one_line_of(as_text(line, "lines")) for line in as_list(record.get("lines"), "lines"))
+        except InputError as error:
+            if not path.exists():
+                continue  # the job has ended meanwhile
+            raise InputError(f"cannot read the question {show_path(path)}: {show(str(error))}") from error
+        consent = Consent(path.parent, "")
+        if consent._answer(digest) is None:
+            found.append(Question(path.parent, digest, lines))
+    return found
+
+
+def answer_pending(kit_path: Path, ask: Callable[[str, Sequence[str]], bool]) -> int:
+    """Ask about every job of a kit that waits, and write the answers.
+
+    Parameters
+    ----------
+    kit_path : Path
+    ask : callable
+        Takes the job's name and the lines to show, and returns whether the party takes part.
+
+    Returns
+    -------
+    int
+        How many were answered.
+    """
+    waiting = questions(kit_path)
+    for question in waiting:
+        question.answer(ask(question.folder.name, question.lines))
+    return len(waiting)
+
+
+# --- A site's say in a job: its consent in stages, its budget over all jobs, and the list of its releases
+
 
 MATCHING = ("most_ids", "least_common", "tries", "without_asking")
 

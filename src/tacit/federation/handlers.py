@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Protocol
 
 from tacit.errors import InputError
-from tacit.federation.graph_lead import GraphLead
-from tacit.federation.lead import StarLead
+from tacit.federation.leads import GraphLead, ScoreLead, StarLead
 from tacit.federation.node_handler import NodeHandler
 from tacit.federation.party_handler import PartyHandler
 from tacit.federation.protocol import Open, Reason, RefusalError
 from tacit.federation.score_handler import ScoreHandler, is_request, read_request
-from tacit.federation.score_lead import ScoreLead
 from tacit.federation.site import Handler, Site, Task, lead_of, read_text
-from tacit.runtime.loop import Observer
+from tacit.run.drive import Observer
 
 
 class Lead(Protocol):

@@ -20,11 +20,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.federation.kit import Kit, check_name, check_private
-from tacit.privacy.keystream import pack
-from tacit.runtime.files import read_json, write_json
+from tacit.files import read_json, write_json
+from tacit.privacy.randomness import pack
+from tacit.text import show
 
 __all__ = ["Card", "Identity", "as_fingerprint", "read_chain"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from tacit.federation.handlers import lead_name, make_handler, make_lead
 from tacit.federation.protocol import Step, decode_reply, decode_request, encode
 from tacit.federation.site import Ask, Gate, OpenGate, Site
-from tacit.runtime.masking import KeySigner
+from tacit.run.masking import KeySigner
 
 
 @dataclass(frozen=True)

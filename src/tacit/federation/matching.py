@@ -10,12 +10,12 @@ import numpy as np
 
 from tacit.alignment import Aligner, Alignment
 from tacit.alignment.alignment import fingerprint, ids_as_text
-from tacit.data.wording import plural
 from tacit.errors import RunError
 from tacit.federation.protocol import Match, Matched, Numbers, Reason, RefusalError
 from tacit.federation.site import MatchingLimits, own_data
+from tacit.files import read_json, write_json
 from tacit.privacy.releases import arrays_digest
-from tacit.runtime.files import read_json, write_json
+from tacit.text import plural
 
 ALIGNMENT, TRIES = "alignment.npz", "matching.json"
 _FIELDS = {  # of each step, as `tacit.alignment` asks it

@@ -10,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 
-from tacit.data.wording import show
 from tacit.federation.journal import Journal, Record
 from tacit.federation.own_data import OwnRows, UnchangedData, open_node
 from tacit.federation.parts import (
@@ -47,16 +46,15 @@ from tacit.federation.protocol import (
     Step,
 )
 from tacit.federation.site import Ask, Task, own_data, received, required
+from tacit.files import write_json
 from tacit.plan import GraphPlan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest, digest
-from tacit.runtime.files import write_json
-from tacit.runtime.graph.node import TO_ALL, TO_ONE, Node, Outbox
-from tacit.runtime.model import PartyModel
-from tacit.runtime.result import QUIET
-from tacit.runtime.saved import FORMAT
-from tacit.runtime.store import RESULT
-from tacit.runtime.threads import fitting_threads
+from tacit.run.folder import FORMAT, RESULT
+from tacit.run.model import PartyModel
+from tacit.run.node import TO_ALL, TO_ONE, Node, Outbox
+from tacit.run.star import QUIET, fitting_threads
+from tacit.text import show
 from tacit.types import Arrays, Message
 
 DONE, RESIDUAL = "done", "residual"  # what the journal keeps of a round's progress

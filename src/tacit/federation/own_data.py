@@ -11,22 +11,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tacit.columns.constants import Encoding
+from tacit.columns.table import Table
 from tacit.data.align import Rows, text_ids
-from tacit.data.cluster import Cluster, ClusterAddress, connect
-from tacit.data.cluster_rows import ClusterFile, ClusterRows
-from tacit.data.encode.fit import Encoding
+from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.labels import file_labels
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
 from tacit.data.nodes import load_nodes
-from tacit.data.table import Table
-from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.federation.protocol import Reason, RefusalError
+from tacit.files import read_json, write_json
 from tacit.job import Job
 from tacit.problem.losses import get_loss
-from tacit.runtime.files import read_json, write_json
-from tacit.runtime.labels import Labels, encode_labels
-from tacit.runtime.store import fingerprint
+from tacit.run.folder import fingerprint
+from tacit.run.labels import Labels, encode_labels
+from tacit.text import show
 from tacit.types import Shard
 
 SIGNS = ({0.0, 1.0}, {-1.0, 1.0})

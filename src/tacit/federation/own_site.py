@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from tacit.data.cluster import ClusterAddress
-from tacit.data.wording import show
 from tacit.errors import InputError
 from tacit.federation.gate import SiteGate
 from tacit.federation.handlers import make_handler
 from tacit.federation.kit import Kit
+from tacit.federation.members import MaskSigner
 from tacit.federation.site import Ask, Site
-from tacit.federation.vouching import MaskSigner
+from tacit.text import show
 
 
 def own_site(kit: Kit, ask: Ask) -> Site:

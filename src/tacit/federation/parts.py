@@ -7,20 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tacit.algorithms.rows import RowClip
-from tacit.data.encode.fit import Encoding
-from tacit.data.encode.saved import to_record
+from tacit.blocks.rows import RowClip
+from tacit.columns.constants import Encoding
+from tacit.columns.encoder import to_record
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import OVER
+from tacit.files import read_json, write_json, write_text
 from tacit.plan import GraphPlan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Modified
-from tacit.runtime.encoded import with_encoding
-from tacit.runtime.files import read_json, write_json, write_text
-from tacit.runtime.model import PartyModel
-from tacit.runtime.saved import ABOUT, FORMAT, JOINT, MODEL, party_record, whole_record
-from tacit.runtime.store import CERTIFICATE, CERTIFICATE_TEXT
-from tacit.runtime.versions import versions
+from tacit.run.drive import versions
+from tacit.run.encoded import with_encoding
+from tacit.run.folder import ABOUT, CERTIFICATE, CERTIFICATE_TEXT, FORMAT, JOINT, MODEL, party_record, whole_record
+from tacit.run.model import PartyModel
 
 MASKS = "masks.json"
 

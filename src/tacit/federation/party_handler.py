@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms.base import Algorithm
-from tacit.data.wording import show
 from tacit.federation.journal import Journal, Record
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
@@ -32,17 +30,18 @@ from tacit.federation.protocol import (
     Step,
 )
 from tacit.federation.site import Task, own_data, received, required
-from tacit.job.memory import check_as_they_are
+from tacit.files import read_json, write_json
+from tacit.job.file import check_as_they_are
 from tacit.plan import Plan
-from tacit.plan.budget import check_on_cluster
 from tacit.plan.from_job import plan_job
+from tacit.plan.memory import check_on_cluster
 from tacit.privacy.releases import arrays_digest, digest
-from tacit.runtime.coordinator import NAME as COORDINATOR
-from tacit.runtime.files import read_json, write_json
-from tacit.runtime.model import PartyModel
-from tacit.runtime.party import Party
-from tacit.runtime.result import QUIET
-from tacit.runtime.threads import fitting_threads
+from tacit.run.coordinator import NAME as COORDINATOR
+from tacit.run.model import PartyModel
+from tacit.run.party import Party
+from tacit.run.star import QUIET, fitting_threads
+from tacit.solvers.base import Algorithm
+from tacit.text import show
 from tacit.types import Arrays, Message
 
 UNASKED = ("keys", "agree")  # about masks, which are never saved

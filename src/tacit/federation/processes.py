@@ -1,13 +1,22 @@
-"""The process of a site: started from its kit, watched, started again when it dies, and ended without a trace."""
+"""A process that ends when the one that started it is gone, however that ended.
+
+A process that ends when the one that started it is gone, however that ended.
+
+python -m tacit.federation.processes MODULE ARGUMENTS
+
+runs a module so. A supervisor that is killed cannot end its children itself: without this they would go on unseen.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import json
 import os
 import re
+import runpy
 import secrets
 import shutil
 import signal
@@ -21,17 +30,53 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from tacit.data.wording import show
 from tacit.errors import InputError, RunError
+from tacit.federation.flare_policy import start_arguments, write_settings
 from tacit.federation.kit import ENVIRONMENT, HOME, SERVER, Kit
-from tacit.federation.policy import start_arguments, write_settings
 from tacit.federation.project import require_flare
-from tacit.runtime.files import write_json
+from tacit.files import write_json
+from tacit.text import show
 
 if TYPE_CHECKING:
     import psutil
 
-__all__ = ["Supervisor", "left_over", "running"]
+
+# --- A process that ends when the one that started it is gone, however that ended
+
+
+LOOK_FOR_PARENT_EVERY = 0.5
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """From now on end this process as soon as its parent is gone."""
+    parent = os.getppid()
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(LOOK_FOR_PARENT_EVERY)
+        os._exit(1)
+
+    threading.Thread(target=look, name="end with parent", daemon=True).start()
+
+
+def main() -> None:
+    """Run the module that the arguments name, as `python -m` would."""
+    if sys.platform == "linux":  # at once, also where this process is stopped; the thread below works everywhere
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(os.environ["TACIT_SUPERVISOR"]):  # it was gone before
+        sys.exit(1)
+    end_with_parent()
+    sys.argv = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
+
+
+# --- The process of a site: started from its kit, watched, started again when it dies, and ended without a trace
+
 
 TOKEN = "TACIT_SITE_RUN"  # marks every process of one start, also those whose parent died
 SUPERVISOR = "TACIT_SUPERVISOR"  # the process whose end is the end of all others
@@ -163,7 +208,7 @@ class Supervisor:
             "PYTHONSAFEPATH": "1",  # a file in the kit is never taken for a module
             "PYTHONUNBUFFERED": "1",
         }
-        command = [sys.executable, "-m", "tacit.federation.child", *start_arguments(self.kit)]
+        command = [sys.executable, "-m", "tacit.federation.processes", *start_arguments(self.kit)]
         with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             self._from = log.tell()
             process = subprocess.Popen(

@@ -17,13 +17,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tacit.data.wording import listing, one_line, show
 from tacit.errors import InputError, RunError
-from tacit.federation.kit import COORDINATOR, KEYS, PARTY, SERVER, Kit, check_host, check_name
-from tacit.federation.pages import write_page
-from tacit.federation.policy import ROLE
-from tacit.job.write import literal
-from tacit.runtime.files import write_json, write_text
+from tacit.federation.flare_policy import ROLE
+from tacit.federation.kit import COORDINATOR, KEYS, PARTY, SERVER, Kit, check_host, check_name, write_page
+from tacit.files import write_json, write_text
+from tacit.job.values import literal
+from tacit.text import listing, one_line, show
 
 __all__ = ["Federation", "add", "init", "renew", "require_flare"]
 

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from msgspec import Meta, Struct
 
 from tacit.errors import FaultError, RunError
-from tacit.runtime import door
+from tacit.run import door
 from tacit.types import Message
 
 

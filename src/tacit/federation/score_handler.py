@@ -47,15 +47,14 @@ from tacit.federation.protocol import (
     encode,
 )
 from tacit.federation.site import Gate, check_run, mask_cautions, own_data, required
-from tacit.job.toml import read_toml
-from tacit.job.write import literal
+from tacit.files import write_atomically
+from tacit.job.values import literal, read_toml
 from tacit.plan.describe import many
 from tacit.privacy.releases import arrays_digest
-from tacit.runtime import door
-from tacit.runtime.files import write_atomically
-from tacit.runtime.masking import KeySigner, Masks
-from tacit.runtime.own_scores import OwnScores, read_own_scores
-from tacit.runtime.saved import MODEL
+from tacit.run import door
+from tacit.run.folder import MODEL
+from tacit.run.masking import KeySigner, Masks
+from tacit.run.own_scores import OwnScores, read_own_scores
 from tacit.types import Vector, Words
 
 SHARE = "share"

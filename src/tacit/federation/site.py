@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-import tacit
 from tacit.data.cluster import ClusterAddress
-from tacit.data.wording import one_line
 from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.protocol import (
     Forget,
@@ -36,12 +34,14 @@ from tacit.federation.protocol import (
     Refused,
     Step,
 )
+from tacit.files import read_json, write_json, write_text
 from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import GraphPlan, Plan
-from tacit.runtime.files import read_json, write_json, write_text
-from tacit.runtime.masking import KeySigner
+from tacit.run.masking import KeySigner
+from tacit.text import one_line
 from tacit.types import Message
+from tacit.version import __version__
 
 PROBLEM = "problem.txt"
 OVER = "over.json"  # a run that ended: nothing of it is done again
@@ -353,7 +353,7 @@ class Site:
 
     def _open(self, request: Open, caller: str) -> Opened:
         """Read a job; in the middle of a run that the site has agreed to, nobody but its own lead opens anything."""
-        if request.version != tacit.__version__:
+        if request.version != __version__:
             raise RefusalError(Reason.VERSION)
         if self.handler is not None and self.agreed and caller != self.opened_by:
             raise RefusalError(Reason.BUSY)

@@ -9,21 +9,20 @@ from typing import Any
 
 from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, read_limits
-from tacit.federation.consent import waits
+from tacit.federation.flare import read_outcome, read_progress
+from tacit.federation.gate import waits
 from tacit.federation.identity import OWN, Identity
 from tacit.federation.journal import Journal
 from tacit.federation.kit import PARTY, Kit
+from tacit.federation.leads import PREDICTIONS
 from tacit.federation.members import Members
-from tacit.federation.outcome import read_outcome, read_progress
 from tacit.federation.processes import left_over, running
 from tacit.federation.score_handler import SENT
-from tacit.federation.score_lead import PREDICTIONS
 from tacit.federation.site import PROBLEM, is_worked_on
+from tacit.privacy.certificate import up
 from tacit.privacy.events import UNITS
-from tacit.privacy.wording import up
-from tacit.runtime.saved import MODEL
-from tacit.runtime.store import RESULT, TRACE
-from tacit.runtime.trace_file import read_trace
+from tacit.run.folder import MODEL, RESULT, TRACE
+from tacit.run.trace_file import read_trace
 
 WAITING, GOING, ENDED, FAILED, REFUSED = "waits for your yes", "going on", "ended", "failed", "refused"
 STOPPED = "stopped"  # no process of this organisation works on it

@@ -18,8 +18,7 @@ from __future__ import annotations
 from tacit.data.load import JobData, PartySpec, PredictionData, load_prediction_data
 from tacit.data.nodes import NodesData
 from tacit.job.file import Job, Model, load_job_data, load_job_nodes, read_job
-from tacit.job.graph import GraphSpec
-from tacit.job.search import SearchSpec
+from tacit.job.sections import GraphSpec, SearchSpec
 
 __all__ = [
     "GraphSpec",

@@ -1,5 +1,7 @@
 """The job file: its sections and keys, read and written.
 
+The job file: its sections and keys, read and written.
+
 [job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
@@ -21,34 +23,60 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tacit.columns.spec import EncodeRules
+from tacit.columns.table import MOST_COLUMNS
 from tacit.data.align import Counts
-from tacit.data.encode.spec import EncodeRules
 from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.nodes import NodesData, load_nodes
-from tacit.data.table import MOST_COLUMNS
-from tacit.data.wording import listing, nearest, one_line, show
 from tacit.errors import InputError
-from tacit.job.encode import COLUMNS, POSITIVE_LABEL, check_columns, columns_record, make_columns, protected_parties
-from tacit.job.encode import KEYS as ENCODE_KEYS
-from tacit.job.graph import KEYS as GRAPH_KEYS
-from tacit.job.graph import GraphSpec, make_spec
-from tacit.job.memory import check_memory
-from tacit.job.options import KEYS as OPTION_KEYS
-from tacit.job.options import SECTION as OPTIONS
-from tacit.job.options import make_options
-from tacit.job.options import values_of as values_of_options
-from tacit.job.parties import check_count, check_nodes, check_parties, check_party
-from tacit.job.privacy import KEYS as PRIVACY_KEYS
-from tacit.job.privacy import make_privacy, values_of
-from tacit.job.search import KEYS as SEARCH_KEYS
-from tacit.job.search import SearchSpec, check_search
-from tacit.job.toml import MOST_BYTES, read_toml
-from tacit.job.values import AMOUNT, NAMES, NUMBER, PART, POSITIVE_OR_AUTO, TEXT, TRUTH, Kind, parse_keys, whole_number
-from tacit.job.write import assignment
-from tacit.privacy.paper_options import PaperOptions
-from tacit.privacy.request import Privacy
+from tacit.job.sections import (
+    COLUMNS,
+    ENCODE_KEYS,
+    GRAPH_KEYS,
+    OPTION_KEYS,
+    POSITIVE_LABEL,
+    PRIVACY_KEYS,
+    SEARCH_KEYS,
+    GraphSpec,
+    SearchSpec,
+    check_columns,
+    check_count,
+    check_nodes,
+    check_parties,
+    check_party,
+    check_search,
+    columns_record,
+    make_columns,
+    make_options,
+    make_privacy,
+    make_spec,
+    protected_parties,
+    values_of_options,
+    values_of_privacy,
+)
+from tacit.job.sections import SECTION as OPTIONS
+from tacit.job.values import (
+    AMOUNT,
+    MOST_BYTES,
+    NAMES,
+    NUMBER,
+    PART,
+    POSITIVE_OR_AUTO,
+    TEXT,
+    TRUTH,
+    Kind,
+    assignment,
+    parse_keys,
+    read_toml,
+    whole_number,
+)
+from tacit.privacy.request import PaperOptions, Privacy
+from tacit.text import listing, nearest, one_line, show
 from tacit.topologies import Graph
+
+# --- The job file: its sections and keys, read and written
+
 
 ENGINES = ("in-process", "flare")
 
@@ -178,7 +206,7 @@ class Job:
         lines += ["", "[encode]", *(assignment(key, getattr(self.encode, key)) for key in ENCODE_KEYS)]
         if self.privacy is not None:
             lines += ["", "[privacy]"]
-            lines += [assignment(key, value) for key, value in values_of(self.privacy).items()]
+            lines += [assignment(key, value) for key, value in values_of_privacy(self.privacy).items()]
         if self.options is not None:
             lines += ["", f"[{OPTIONS}]"]
             lines += [assignment(key, value) for key, value in values_of_options(self.options).items()]
@@ -432,3 +460,56 @@ def _party(values: Any, number: int, apart: bool) -> PartySpec:
     check_party(spec, number)
     check_columns(spec)
     return spec
+
+
+# --- What a job may say beside `memory`: rows that stay on disk are numbers, and all are trained on
+
+
+def check_memory(job: Job) -> None:
+    """Refuse what does not go with `memory`, where the job has it.
+
+    Raises
+    ------
+    InputError
+        As `check_all_rows`.
+    """
+    if job.memory is not None:
+        check_all_rows(job, "memory")
+
+
+def check_as_they_are(job: Job, key: str) -> None:
+    """Refuse what does not go with numbers that are used as they are; `key` names who wants that.
+
+    Raises
+    ------
+    InputError
+        As `check_all_rows`, and for any scale but "none".
+    """
+    check_all_rows(job, key)
+    if job.encode.scale != "none":
+        raise InputError(
+            f'{key} uses numbers as they are, and jobs scale them by default: write scale = "none" under [encode] '
+            f"(scale them in the files where their sizes differ much), or leave {key} out"
+        )
+
+
+def check_all_rows(job: Job, key: str) -> None:
+    """Refuse what does not go with rows that are elsewhere, and all trained on; `key` names who wants that.
+
+    Raises
+    ------
+    InputError
+        For a sample split, [search], holdout, and statements about columns.
+    """
+    if job.split == "samples":
+        raise InputError(f'{key} is not used with split = "samples": leave {key} out')
+    if job.search is not None:
+        raise InputError(f"{key} does not go with [search]: give model.alpha instead, or leave {key} out")
+    if job.holdout:
+        raise InputError(f"{key} does not go with holdout = {job.holdout:g}: leave one of them out")
+    for party in job.parties:
+        if party.columns:
+            raise InputError(
+                f"party {show(party.name)}: {key} takes columns as the files have them, and columns says otherwise of "
+                f"{show(party.columns[0].name)}: remove it, or leave {key} out"
+            )

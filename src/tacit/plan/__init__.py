@@ -15,8 +15,8 @@ fills in what the user left open, and states what will travel and what will be c
 
 from __future__ import annotations
 
+from tacit.mechanisms.base import PrivatePlan
 from tacit.plan.graph import GraphPlan, make_graph_plan
 from tacit.plan.make import Plan, make_plan
-from tacit.plan.private import PrivatePlan
 
 __all__ = ["GraphPlan", "Plan", "PrivatePlan", "make_graph_plan", "make_plan"]

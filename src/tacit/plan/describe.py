@@ -11,13 +11,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tacit.data.wording import duration, size
+from tacit.privacy.certificate import cautions, up
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
-from tacit.privacy.wording import cautions, up
+from tacit.text import duration, size
 
 if TYPE_CHECKING:
+    from tacit.mechanisms.base import PrivatePlan
     from tacit.plan.make import Plan
-    from tacit.plan.private import PrivatePlan
     from tacit.privacy.certificate import Certificate
     from tacit.privacy.request import Privacy
 

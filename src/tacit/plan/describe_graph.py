@@ -10,9 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tacit.algorithms.consensus.admm import MOST_SUMS
-from tacit.algorithms.consensus.tree import TreeSum
-from tacit.data.wording import plural, size
 from tacit.plan.describe import (
     FORMAT,
     INFINITE,
@@ -25,10 +22,13 @@ from tacit.plan.describe import (
     proven,
     release,
 )
+from tacit.solvers.consensus.admm import MOST_SUMS
+from tacit.solvers.consensus.everybody import TreeSum
+from tacit.text import plural, size
 
 if TYPE_CHECKING:
+    from tacit.mechanisms.base import PrivateGraphPlan
     from tacit.plan.graph import GraphPlan
-    from tacit.plan.private import PrivateGraphPlan
 
 MASKED = 3  # words in which a number of such a sum travels under masks
 METHODS = {

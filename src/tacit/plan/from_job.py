@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from tacit.data.wording import nearest, show
 from tacit.errors import InputError
 from tacit.job import Job
 from tacit.job.values import bytes_of
+from tacit.mechanisms.base import MEASURES
 from tacit.plan.graph import METHODS as NODE_METHODS
 from tacit.plan.graph import GraphPlan, make_graph_plan
 from tacit.plan.make import Plan, make_plan
-from tacit.plan.private import MEASURES
+from tacit.text import nearest, show
 from tacit.types import Vector
 
 METHODS = ("auto", *NODE_METHODS)

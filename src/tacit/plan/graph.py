@@ -10,20 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms.base import Problem
-from tacit.algorithms.consensus import Consensus, Place, PrivateConsensus
-from tacit.algorithms.consensus.admm import ADMM
 from tacit.errors import InputError
+from tacit.mechanisms import plan_graph_privacy
+from tacit.mechanisms.base import GraphSizes, PrivateGraphPlan
+from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
 from tacit.plan import describe_graph
-from tacit.plan.graph_labels import check_given, given_certificate, options_for_given
 from tacit.plan.make import check_number
-from tacit.plan.mechanisms import plan_graph_privacy
-from tacit.plan.private import GraphSizes, PrivateGraphPlan
-from tacit.privacy.certificate import Certificate
-from tacit.privacy.scope import in_scope
+from tacit.privacy.certificate import Certificate, in_scope
 from tacit.problem.losses import Loss, get_loss, unbounded_reason
-from tacit.problem.losses.modified_rows import modified_rows
+from tacit.problem.losses.modified import modified_rows
 from tacit.problem.regularizers import Regularizer, get_regularizer
+from tacit.solvers.base import Problem
+from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
+from tacit.solvers.consensus.admm import ADMM
 from tacit.topologies import Graph
 
 METHODS = ("none", "gaussian", "dual", "primal", "pdml")  # without privacy all of them are the same: no noise

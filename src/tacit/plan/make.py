@@ -9,19 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms import ALGORITHMS, Algorithm
-from tacit.algorithms.base import PrivateAlgorithm, Problem
-from tacit.data.wording import plural
 from tacit.errors import InputError
+from tacit.mechanisms import plan_privacy, seen_loss
+from tacit.mechanisms.base import PrivatePlan, Sizes
 from tacit.plan import describe
-from tacit.plan.budget import check_lean, fitting_window
-from tacit.plan.mechanisms import plan_privacy, seen_loss
-from tacit.plan.private import PrivatePlan, Sizes
-from tacit.privacy.certificate import Certificate, not_private
-from tacit.privacy.scope import in_scope
-from tacit.privacy.secured import secured
+from tacit.plan.memory import check_lean, fitting_window
+from tacit.privacy.certificate import Certificate, in_scope, not_private, secured
 from tacit.problem.losses import Loss, get_loss, unbounded_reason
 from tacit.problem.regularizers import Regularizer, get_regularizer
+from tacit.solvers import ALGORITHMS, Algorithm
+from tacit.solvers.base import PrivateAlgorithm, Problem
+from tacit.text import plural
 from tacit.types import Vector
 
 WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...

@@ -14,7 +14,7 @@ from typing import TypeVar
 from tacit.errors import InputError, RunError
 from tacit.privacy import accountant, curves
 from tacit.privacy.events import UNITS, Event, GaussianRelease, PureRelease, RandomizedResponse
-from tacit.privacy.fields import as_choice, as_whole, positive, probability
+from tacit.records import as_choice, as_whole, positive, probability
 
 _Key = TypeVar("_Key")
 _NUDGE = 1e-12

@@ -1,14 +1,31 @@
-"""The certificate of a run: who is protected, from whom, how strongly, and what is not covered."""
+"""The certificate in words, for a reader who knows law and not statistics; every sentence is a theorem's.
+
+What a claim is about, and how far it reaches: which rows, several rows of one person, several runs.
+
+A mechanism's own file says what its messages tell. The sentences here are the same for every mechanism, and every
+number in them is computed from the events of the certificate.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tacit.errors import InputError
-from tacit.privacy.claim import Claim, Target, at_least_or_infinite, claim_from_record, target_from_record
-from tacit.privacy.fields import (
+from tacit.privacy import accountant
+from tacit.privacy.aggregation import explain_collusion
+from tacit.privacy.claim import (
+    Claim,
+    Target,
+    at_least_or_infinite,
+    claim_from_record,
+    group_epsilon,
+    target_from_record,
+)
+from tacit.privacy.events import Event, NotPrivate, leaves
+from tacit.records import (
     Record,
     as_list,
     as_text,
@@ -22,7 +39,194 @@ from tacit.privacy.fields import (
     text_map,
     texts,
 )
-from tacit.privacy.wording import not_private_lines, private_lines
+
+if TYPE_CHECKING:
+    from tacit.privacy.claim import Claim
+
+
+# --- The certificate in words, for a reader who knows law and not statistics; every sentence is a theorem's
+
+
+TITLE = "Privacy certificate"
+WHO = {
+    "record": "each record: one row of one party's data that the run trained on",
+    "person": "each person: the rows about them at all parties named below as covered, at most one at each",
+    "label": "each label: the outcome recorded for one row that the run trained on",
+    "column": "each column: one feature of all rows at once",
+}
+WEAK = 0.9  # from this chance on of telling two versions apart, a certificate says that its claim says little
+CHANGE = {"replace-one": "replacing one {unit} by any other", "zero-out": "setting one {unit} to zero"}
+
+
+def private_lines(certificate: Certificate) -> list[str]:
+    """A certificate that proves something."""
+    assert certificate.target is not None
+    at = certificate.target.delta
+    stated = certificate.epsilon(at)
+    lines = [
+        TITLE,
+        f"{headline(certificate)}.",
+        *_seeded(certificate),
+        *(f"CAUTION: {said}." for said in cautions(certificate)),
+        "",
+    ]
+    lines += [f"Who is protected: {WHO[certificate.unit]}{_of_whom(certificate)}."]
+    lines += [f"From whom: {certificate.adversary}."]
+    lines += ["How strongly:"] + [f"  - {sentence}" for sentence in _strength(certificate, stated, at)]
+    lines += _listed("Proven", _claims(certificate.claims, at))
+    lines += _listed("Covered", certificate.covers)
+    lines += _listed("Not covered", certificate.does_not_cover)
+    lines += _listed("Assumed", certificate.assumptions or ("nothing beyond the theorems",))
+    return lines + _rest(certificate)
+
+
+def headline(certificate: Certificate) -> str:
+    """What is proven, in one sentence: the unit that was asked for, and every other with its own epsilon."""
+    assert certificate.target is not None
+    at = certificate.target.delta
+    others: dict[str, float] = {}
+    for claim in certificate.claims:
+        if claim.unit != certificate.unit:
+            others[claim.unit] = max(others.get(claim.unit, 0.0), claim.epsilon(at))
+    said = f"This run is differentially private: epsilon = {up(certificate.epsilon(at))} at delta = {at:g}"
+    beside = ", ".join(f"{up(epsilon)} for each {unit}" for unit, epsilon in others.items())
+    return f"{said} for each {certificate.unit}, and {beside}" if beside else said
+
+
+def cautions(certificate: Certificate) -> list[str]:
+    """Where a claim is true but says little: an observer may be right almost always. One sentence for each unit."""
+    if certificate.target is None:
+        return []
+    at, worst = certificate.target.delta, dict[str, tuple[float, float]]()
+    for claim in certificate.claims:
+        epsilon = claim.epsilon(at)
+        if math.isfinite(epsilon):
+            worst[claim.unit] = max(worst.get(claim.unit, (0.0, 0.0)), (_right(claim.delta(0.0)), epsilon))
+    return [
+        f"epsilon = {up(epsilon)} is so large that it says little about each {unit}: an observer who must tell two "
+        f"equally likely versions of it apart may be right in up to {up(100 * right)} % of cases, where a guess is "
+        "right in 50 %"
+        for unit, (right, epsilon) in worst.items()
+        if right >= WEAK
+    ]
+
+
+def _right(distance: float) -> float:
+    """How often a test of two equally likely laws is right at most, from their total variation distance."""
+    return (1 + distance) / 2
+
+
+def _of_whom(certificate: Certificate) -> str:
+    names = list(dict.fromkeys(claim.party for claim in certificate.main_claims if claim.party))
+    return f", held by {_names(names)}" if names else ""
+
+
+def _seeded(certificate: Certificate) -> list[str]:
+    """A warning beside the headline where the noise can be repeated."""
+    if not any("noise_seed" in sentence for sentence in certificate.assumptions):
+        return []
+    return ["BUT its noise was made from a seed: against anyone who knows the seed, nobody is protected."]
+
+
+def not_private_lines(certificate: Certificate) -> list[str]:
+    """A certificate that proves nothing."""
+    lines = [TITLE, "This run is NOT differentially private: epsilon is infinite.", ""]
+    lines += [f"Seen by: {certificate.adversary}."]
+    reasons = [leaf.reason for leaf in _leaves(certificate) if isinstance(leaf, NotPrivate)]
+    lines += _listed("Because", reasons) if reasons else []
+    if certificate.target is not None:
+        lines += _listed("Proven", _claims(certificate.claims, certificate.target.delta))
+    lines += _listed("Covered", certificate.covers)
+    lines += _listed("Not covered", certificate.does_not_cover)
+    lines += _listed("Assumed", certificate.assumptions) if certificate.assumptions else []
+    return lines + _rest(certificate)
+
+
+def up(value: float, digits: int = 4) -> str:
+    """A number with a few digits, rounded up, so that what is read is never too private."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exponent = digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{value:.{digits}g}"
+    return text if float(text) >= value * (1 - 1e-12) else f"{float(text) + 10.0**-exponent:.{digits}g}"
+
+
+def _strength(certificate: Certificate, epsilon: float, delta: float) -> list[str]:
+    """The definition of (epsilon, delta), and the best guess that the whole curve allows."""
+    change = " or ".join(
+        CHANGE[how].format(unit=certificate.unit)
+        for how in sorted({claim.neighbours for claim in certificate.main_claims})
+    )
+    rest = f", plus delta = {delta:g}{_one_in(delta)}" if delta else ""
+    guess = _right(certificate.delta(0.0))
+    return [
+        f"whatever an observer may conclude, {change} changes the probability of that conclusion "
+        f"by at most a factor {_factor(epsilon)}{rest}",
+        _odds(epsilon, delta),
+        f"an observer who must tell two equally likely versions of the {certificate.unit} apart "
+        f"is right in at most {up(100 * guess)} % of cases, also with all other data at hand",
+    ]
+
+
+def _odds(epsilon: float, delta: float) -> str:
+    """How far odds can move: always where delta is 0, else with a probability (composition.md, 1)."""
+    if not delta:
+        return f"an observer's odds change by at most a factor {_factor(epsilon)}"
+    farther, seldom = epsilon + math.log(2), min(1.0, 3 * delta)
+    # that the odds pass e^epsilon itself is more likely than delta, so nothing is said about it
+    return (
+        f"an observer's odds change by at most a factor {_factor(farther)}, except with a probability of at most "
+        f"3 delta = {seldom:g}{_one_in(seldom)}"
+    )
+
+
+def _factor(epsilon: float) -> str:
+    return f"e^{up(epsilon)} = {up(math.exp(epsilon))}" if epsilon < 700 else f"e^{up(epsilon)}"
+
+
+def _one_in(delta: float) -> str:
+    return f" (1 in {math.floor((1 + 1e-9) / delta):,})" if delta > 1e-15 else ""
+
+
+def _claims(claims: tuple[Claim, ...], delta: float) -> list[str]:
+    """What is proven, in one sentence for all parties of which the same is."""
+    parties: dict[tuple[str, str], list[str]] = {}
+    for claim in claims:
+        strength = f"{claim.neighbours}: epsilon {up(claim.epsilon(delta))} at delta {delta:g}"
+        same = (claim.unit, f"{strength}, against {claim.adversary} ({claim.theorem})")
+        parties.setdefault(same, []).extend([claim.party] if claim.party else [])
+    return [f"{unit}{' of ' if names else ''}{_names(names)}, {said}" for (unit, said), names in parties.items()]
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1] if names else ""
+
+
+def _rest(certificate: Certificate) -> list[str]:
+    lines = ["What leaves each party:"]
+    leaves_of: dict[str, list[str]] = {}
+    for name, what in certificate.per_party.items():
+        leaves_of.setdefault(what, []).append(name)
+    lines += [f"  - {_names(names)}: {what}" for what, names in leaves_of.items()]
+    if certificate.theorem:
+        lines += [f"Theorem: {certificate.theorem}"]
+    if certificate.published_claim:
+        lines += [f"The paper behind the method would have said: {certificate.published_claim}"]
+    if certificate.versions:
+        lines += ["Software: " + ", ".join(f"{name} {version}" for name, version in certificate.versions.items())]
+    return lines
+
+
+def _listed(title: str, sentences: tuple[str, ...] | list[str]) -> list[str]:
+    return [f"{title}:"] + [f"  - {sentence}" for sentence in sentences or ("nothing",)]
+
+
+def _leaves(certificate: Certificate) -> list[object]:
+    return [leaf for claim in certificate.claims for event in claim.events for leaf in leaves(event)]
+
+
+# --- The certificate of a run: who is protected, from whom, how strongly, and what is not covered
+
 
 FORMAT = 1
 SCHEMA = "certificate.schema.json"
@@ -190,4 +394,156 @@ def not_private(parties: tuple[str, ...], rows: int) -> Certificate:
             "predictions: each asked row discloses one score per party",
         ),
         per_party=dict.fromkeys(parties, f"in each round one number for each of {rows} rows, and a few sums"),
+    )
+
+
+# --- What a claim is about, and how far it reaches: which rows, several rows of one person, several runs
+
+
+OTHER_RUNS = (
+    "other runs on the same data: each spends its own epsilon and delta, and all runs together are bounded by the sum "
+    "of the epsilons at the sum of the deltas"
+)
+OTHER_LABELS = (
+    "other randomizations of the same labels: each spends its own epsilon, and all together are bounded by the sum"
+)
+UNUSABLE = (
+    "whether the data could be used: the others see when a run stops before its first release because of text in a "
+    "column of numbers, a blank that the job does not allow, or labels of one class alone"
+)
+NO_ROWS = ", where they hold none of the person's rows themselves"
+GROUPS = (2, 10)  # for how many rows of one person the bound is computed
+NAMES = {"record": "rows", "label": "labels", "person": "rows at every covered party", "column": "columns"}
+
+
+def in_scope(
+    certificate: Certificate, holdout: float = 0.0, *, evaluated: bool = True, randomized: bool = False
+) -> Certificate:
+    """The certificate, with what is true of several rows of one person and of rows that were held out.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Of a planned run; one that proves nothing is returned as it is.
+    holdout : float, default 0
+        The part of the rows that is kept out of training.
+    evaluated : bool, default True
+        Whether the model may be evaluated on the rows that were held out.
+    randomized : bool, default False
+        Whether every label was randomized before the data came to any party.
+    """
+    if not certificate.private:
+        return certificate
+    added = (UNUSABLE, *held_out(holdout, evaluated=evaluated, randomized=randomized), *several_rows(certificate))
+    return replace(certificate, does_not_cover=(*certificate.does_not_cover, *added))
+
+
+def held_out(part: float, *, evaluated: bool, randomized: bool) -> tuple[str, ...]:
+    """What is true of rows that were not trained on, where there are some."""
+    if not part:
+        return ()
+    rows = f"the rows held out (holdout = {part:g}): every claim is about the rows trained on"
+    if not evaluated:
+        return (f"{rows}; nothing is computed from those held out",)
+    if randomized:
+        return (
+            f"{rows}. The figures on held-out rows (evaluation.json, report.html) are exact functions of their "
+            "features and of their randomized labels; no true label is used",
+        )
+    return (
+        f"{rows}. The figures on held-out rows (evaluation.json, report.html) are exact functions of their features "
+        "and true labels, without noise",
+        "the figures of a model trained on one party's rows alone, in the same files: they are exact functions of the "
+        "rows and true labels that this party trained on, without noise. Keep both files with the party they are about",
+    )
+
+
+def several_rows(certificate: Certificate) -> tuple[str, ...]:
+    """Epsilon where several units of one person, at one party, change together; none where nothing is finite."""
+    assert certificate.target is not None
+    at = certificate.target.delta
+    what = NAMES[certificate.unit]
+    sizes = [f"{up(epsilon)} for {rows}" for rows, epsilon in groups(certificate.main_claims, at)]
+    if not sizes:
+        return ()
+    where = "" if certificate.unit == "person" else " at the same party"
+    return (
+        f"a person with several {what}{where}: epsilon is for one. Where several change together it is "
+        f"{' and '.join(sizes)}, at delta {at:g} (docs/proofs/composition.md, theorem 8)",
+    )
+
+
+def groups(claims: Sequence[Claim], delta: float) -> list[tuple[int, float]]:
+    """(number of rows, epsilon at `delta` where so many of one party change together, the largest of all parties)."""
+    different = {claim.party: claim.events for claim in claims}.values()
+    found = [(rows, max(group_epsilon(events, delta, rows) for events in different)) for rows in GROUPS]
+    return [(rows, epsilon) for rows, epsilon in found if math.isfinite(epsilon)]
+
+
+def at_several_parties(claims: Sequence[Claim], delta: float) -> tuple[str, ...]:
+    """Epsilon where one row at each of several parties changes; nothing where one party alone is covered."""
+    own = {claim.party: claim.events for claim in claims if claim.unit == "record" and claim.party}
+    if len(own) < 2:
+        return ()
+    total = accountant.epsilon([event for events in own.values() for event in events], delta)
+    return (at_parties(len(own), total, delta),) if math.isfinite(total) else ()
+
+
+def at_parties(count: int, epsilon: float, delta: float) -> str:
+    """The sentence about a person with one row at each of so many parties."""
+    return (
+        f"a person with a row at each of the {count} covered parties: epsilon is for the row of one party. Where all "
+        f"of them change together it is {up(epsilon)} at delta {delta:g}, against anyone who holds none of these rows"
+    )
+
+
+def row_and_label(rows: Sequence[Event], label: Sequence[Event], delta: float) -> tuple[str, ...]:
+    """Epsilon where a row at one party and its label at another change together."""
+    total = accountant.epsilon([*rows, *label], delta)
+    if not math.isfinite(total):
+        return ()
+    return (f"a row and its label together: where both change, epsilon is {up(total)} at delta {delta:g}",)
+
+
+# --- What secure aggregation adds to a certificate: who can still see one party's numbers, and what is assumed
+
+
+HIDDEN = (
+    "each party's own numbers in training: they travel under masks that cancel in the sum over all parties, so that "
+    "only the sums can be read (this is not differential privacy)"
+)
+SUMS = "the sums over the parties, in every round: masks hide whose numbers they are, not what the sums tell"
+BROADCASTS = (
+    "what the broadcasts give away: they are made from the sums, so every party may learn what the coordinator learns"
+)
+ASSUMED = (
+    "masks: at least two parties follow the protocol and do not pool what they know; the coordinator need not, "
+    "as what it sends to each party is bound into the masks",
+    "masks: the public keys that the coordinator passes on are genuine (the parties have confirmed each other's keys, "
+    "or people compared the fingerprints of the run's masks)",
+    "masks: each party runs where only it can look; the person who runs several in one process sees what they hold",
+    "masks: X25519, HKDF-SHA256 and ChaCha20 are secure",
+)
+UNDER_MASKS = "under masks: only the sum over all parties can be read"
+
+
+def secured(certificate: Certificate, parties: Sequence[str]) -> Certificate:
+    """The certificate of the same run with every party's answers under masks.
+
+    No claim changes: masks add no noise and take none away. Where a mechanism counts the noise of several parties
+    together, because masks hide all but the sum, its own claims say so and from whom.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Of the run without masks.
+    parties : sequence of str
+        Everybody who answers; one of them belongs to the coordinator, who holds the labels.
+    """
+    return replace(
+        certificate,
+        covers=(*certificate.covers, HIDDEN, explain_collusion(parties, coordinator_is_party=True)),
+        does_not_cover=(*certificate.does_not_cover, SUMS, BROADCASTS),
+        per_party={name: f"{what} ({UNDER_MASKS})" for name, what in certificate.per_party.items()},
+        assumptions=(*certificate.assumptions, *ASSUMED),
     )

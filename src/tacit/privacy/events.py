@@ -22,7 +22,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from tacit.errors import InputError
-from tacit.privacy.fields import (
+from tacit.records import (
     Record,
     as_choice,
     as_list,

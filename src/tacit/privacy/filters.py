@@ -30,9 +30,9 @@ import numpy as np
 from scipy import special
 
 from tacit.privacy import accountant, curves, direction
+from tacit.privacy.accountant import Sums, add_up
 from tacit.privacy.events import Event
-from tacit.privacy.fields import Record, as_choice, as_number, as_record, at_least, check_names, probability
-from tacit.privacy.sums import Sums, add_up
+from tacit.records import Record, as_choice, as_number, as_record, at_least, check_names, probability
 
 KINDS = ("gaussian", "renyi", "once")
 ORDERS = tuple(1 + 2 ** (step / 4) for step in range(-8, 41))  # of a Renyi divergence: 1.25 to 1025

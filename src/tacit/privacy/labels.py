@@ -15,8 +15,8 @@ from decimal import Context, Decimal
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.privacy.fields import positive
 from tacit.privacy.randomness import NoiseSource
+from tacit.records import positive
 from tacit.types import Vector
 
 _DIGITS = Context(prec=60)

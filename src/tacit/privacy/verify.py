@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate, from_record
 from tacit.privacy.claim import Claim, at_least_or_infinite
-from tacit.privacy.fields import load
+from tacit.records import load
 
 SAME = 1e-6
 CLOSE = 0.01

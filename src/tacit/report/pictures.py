@@ -1,4 +1,4 @@
-"""Draw pictures with matplotlib, as files and as parts of a page."""
+"""Pictures with matplotlib, as files and as parts of a page; and the page templates, which escape what is put in."""
 
 from __future__ import annotations
 
@@ -6,12 +6,40 @@ import base64
 import io
 import re
 from collections.abc import Callable
+from functools import cache
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from tacit.errors import InputError
+
+# --- Fill the page templates; what is put in is always escaped
+
+
+HOME = "tacit.report"
+
+
+def fill(template: str, /, home: str = HOME, **values: Any) -> str:
+    """The page of a template as text: of this package, or of another that builds on its shell."""
+    return str(_environment(home).get_template(template).render(**values))
+
+
+@cache
+def _environment(home: str) -> Any:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys([home, HOME])]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+# --- Draw pictures with matplotlib, as files and as parts of a page
+
 
 NO_MATPLOTLIB = 'pictures need matplotlib, which is not installed: pip install "tacit[plot]"'
 _DPI = 150

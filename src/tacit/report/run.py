@@ -7,18 +7,18 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from tacit import __version__
-from tacit.data.wording import one_line
 from tacit.errors import InputError
+from tacit.files import damaged, show_path, write_text
 from tacit.report import pictures, run_pictures
 from tacit.report import run_words as words
 from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.measures import BETTER, TITLES
-from tacit.report.page import fill
+from tacit.report.pictures import fill
 from tacit.report.saved_run import SavedRun, read_run
 from tacit.report.verdict import WORSE, told
-from tacit.runtime.files import damaged, show_path, write_text
-from tacit.runtime.store import EVALUATION, REPORT
+from tacit.run.folder import EVALUATION, REPORT
+from tacit.text import one_line
+from tacit.version import __version__
 
 Figure = dict[str, str]
 

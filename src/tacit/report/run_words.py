@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tacit.data.wording import duration, plural, size
 from tacit.report.evaluation import ALONE, JOINT
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.run_pictures import SAME, TOGETHER
 from tacit.report.saved_run import SavedRun
 from tacit.report.verdict import WORSE, verdict
+from tacit.text import duration, plural, size
 
 DASH = "–"
 ARROWS = {"higher": "↑", "lower": "↓"}

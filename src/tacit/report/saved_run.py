@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from tacit.errors import InputError
+from tacit.files import damaged, read_json
 from tacit.job import Job, read_job
 from tacit.privacy.certificate import Certificate
-from tacit.runtime.files import damaged, read_json
-from tacit.runtime.predict import SavedModel, load_model
-from tacit.runtime.saved import MODEL
-from tacit.runtime.store import CERTIFICATE, EVALUATION, JOB, PLAN, RESULT, TRACE
-from tacit.runtime.trace_file import read_trace
+from tacit.run.folder import CERTIFICATE, EVALUATION, JOB, MODEL, PLAN, RESULT, TRACE
+from tacit.run.predict import SavedModel, load_model
+from tacit.run.trace_file import read_trace
 from tacit.types import Trace
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.algorithms.gram.check import ESTIMATED
-from tacit.plan.private import UNMEASURED
+from tacit.mechanisms.base import UNMEASURED
+from tacit.mechanisms.gram.fit import ESTIMATED
 from tacit.report.measures import TITLES, loss_title
 
 WORSE, BETTER, SAME, NOT_COMPARED, NOTHING = "worse", "better", "same", "not compared", ""

@@ -15,9 +15,9 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from tacit.data.wording import one_line, show
 from tacit.errors import InputError
-from tacit.runtime.files import show_path
+from tacit.files import show_path
+from tacit.text import one_line, show
 
 LEAST_LENGTH = 32  # characters of a token: 128 bits even in hexadecimal
 BY_CERTIFICATE, UNKNOWN = "certificate", "local"

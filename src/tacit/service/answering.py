@@ -8,17 +8,24 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from tacit.data.wording import listing, show
 from tacit.errors import InputError, RunError
-from tacit.privacy.aggregation import MaskingParty, fingerprint
-from tacit.privacy.fixed_point import SHARE
-from tacit.privacy.keystream import pack
-from tacit.runtime.own_scores import OwnScores
+from tacit.privacy.aggregation import SHARE, MaskingParty, fingerprint
+from tacit.privacy.randomness import pack
+from tacit.run.own_scores import OwnScores
 from tacit.service.identity import Identity, same, statement, vouched
-from tacit.service.refusals import RefusedError
-from tacit.service.sessions import Session, Sessions
-from tacit.service.state import State
-from tacit.service.wire import MOST_IDS, VERSION, ModelCard, Scores, SessionKey, to_bytes, to_text, words_to_text
+from tacit.service.state import Session, Sessions, State
+from tacit.service.wire import (
+    MOST_IDS,
+    VERSION,
+    ModelCard,
+    RefusedError,
+    Scores,
+    SessionKey,
+    to_bytes,
+    to_text,
+    words_to_text,
+)
+from tacit.text import listing, show
 
 ALONE = 1
 

@@ -1,4 +1,6 @@
-"""Open connections: how many there may be, and who goes when there are too many.
+"""Open connections: how many there may be, who goes when there are too many, and whose connection a request came by.
+
+Open connections: how many there may be, and who goes when there are too many.
 
 A connection costs its owner nothing and the service a file descriptor. So a new one is never refused because of others
 that say nothing: the one that has been silent longest makes room, of the same address first. A connection is busy from
@@ -8,6 +10,7 @@ where connections are accepted, so it covers those that have not finished, or no
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import time
@@ -15,6 +18,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+from cryptography import x509
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tacit.service.access import caller_of
+
+# --- Open connections: how many there may be, and who goes when there are too many
+
 
 MOST, MOST_OF_ONE, SILENT_SECONDS = 512, 128, 30.0
 
@@ -143,3 +154,39 @@ class Link(socket.socket):
             self.connections.remove(self.peer, self)
             self.connections = None
         super().close()
+
+
+# --- HTTP over one connection: uvicorn's own protocol, which also tells the service whose connection it is
+
+
+CONNECTION, CERTIFICATE = "connection", "certificate"  # in the state of every request
+
+
+class Protocol(H11Protocol):
+    """Puts the connection, and the name in the caller's certificate, into the state of every request.
+
+    Parameters
+    ----------
+    connections : Connections
+        All that are open.
+    """
+
+    def __init__(self, *arguments: Any, connections: Connections, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._all = connections
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A connection is open, and its TLS handshake is done."""
+        super().connection_made(transport)
+        self.app_state = {
+            **self.app_state,
+            CONNECTION: self._all.find(transport.get_extra_info("peername")),
+            CERTIFICATE: _certificate(transport),
+        }
+
+
+def _certificate(transport: asyncio.Transport) -> str | None:
+    """The name of the caller, from a certificate that was checked; None without one."""
+    tls = transport.get_extra_info("ssl_object")
+    raw = None if tls is None else tls.getpeercert(binary_form=True)  # None unless the context asked for one
+    return None if raw is None else caller_of(x509.load_der_x509_certificate(raw))

@@ -17,10 +17,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from tacit.data.wording import one_line, show
 from tacit.errors import InputError
-from tacit.privacy.keystream import pack
-from tacit.runtime.files import show_path, write_atomically
+from tacit.files import show_path, write_atomically
+from tacit.privacy.randomness import pack
+from tacit.text import one_line, show
 
 PEERS = "peers"
 

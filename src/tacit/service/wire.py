@@ -1,4 +1,4 @@
-"""What travels: the requests and answers of the service, version 1."""
+"""A request that a party refuses: the HTTP status, and one line for whoever asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,32 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from tacit.errors import TacitError
 from tacit.types import Words
+
+# --- A request that a party refuses: the HTTP status, and one line for whoever asked
+
+
+class RefusedError(TacitError):
+    """A request is refused.
+
+    Parameters
+    ----------
+    status : int
+        HTTP status.
+    text : str
+        Why, and the way out; never an id or a score.
+    retry_after : int, optional
+        Seconds after which the same request may be answered.
+    """
+
+    def __init__(self, status: int, text: str, retry_after: int | None = None) -> None:
+        super().__init__(text)
+        self.status, self.retry_after = status, retry_after
+
+
+# --- What travels: the requests and answers of the service, version 1
+
 
 VERSION = 1
 MOST_IDS, MOST_PARTIES, MOST_NUMBER = 10_000, 64, 2**53 - 1

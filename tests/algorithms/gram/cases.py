@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.algorithms.gram.fit import GRADIENT, GRAM, MEAN, TRACE
+from tacit.mechanisms.gram.fit import GRADIENT, GRAM, MEAN, TRACE
 from tests.algorithms.gram.replay import Case, plan_of
 
 ROWS, COLUMNS = 5, 3

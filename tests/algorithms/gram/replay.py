@@ -16,14 +16,13 @@ import numpy as np
 from scipy import sparse
 
 from tacit import Privacy
-from tacit.algorithms.block import Block
-from tacit.algorithms.gram.fit import CHECK, GRADIENT, GRAM, MEAN, TRACE
-from tacit.algorithms.gram.holder import GramHolder
-from tacit.algorithms.gram.party import GramParty
-from tacit.algorithms.memory import MEMORY
+from tacit.blocks.dense import Block
+from tacit.mechanisms.gram.fit import CHECK, GRADIENT, GRAM, MEAN, TRACE
+from tacit.mechanisms.gram.sides import GramHolder, GramParty
 from tacit.plan import Plan, make_plan
 from tacit.privacy.events import BucketedResponse, GaussianRelease
 from tacit.privacy.releases import Allowed
+from tacit.solvers.memory import MEMORY
 
 GROUPS = {"centre": (MEAN, TRACE), "fit": (GRAM, GRADIENT), "check": (CHECK,)}
 Script = Mapping[str, Callable[[np.ndarray, int], np.ndarray]]

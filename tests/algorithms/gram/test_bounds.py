@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from tacit.algorithms.gram import check, targets
-from tacit.algorithms.gram.fit import side_columns
-from tacit.algorithms.gram.party import flip_of
-from tacit.algorithms.gram.settings import CONSTANT, Response, bounds
+from tacit.mechanisms.gram import fit, settings
+from tacit.mechanisms.gram.fit import side_columns
+from tacit.mechanisms.gram.settings import CONSTANT, Response, bounds
+from tacit.mechanisms.gram.sides import flip_of
 from tacit.problem.losses import get_loss
 from tacit.problem.losses.modified import modified
 
@@ -77,35 +77,35 @@ def test_the_noise_of_the_trace_has_room():
 
 
 OFFSETS = np.concatenate([np.linspace(-40, 40, 801), [-1e6, 1e6, -700.0, 700.0]])
-LEVELS4 = targets.Levels(np.array([-1.0, 0.0, 1.0]), np.array([-2.0, -0.5, 0.5, 2.0]))
+LEVELS4 = settings.Levels(np.array([-1.0, 0.0, 1.0]), np.array([-2.0, -0.5, 0.5, 2.0]))
 
 
 def every_target():
     """(name, target of one label, sign of its derivative or 0, L1, L2)."""
     for label in (-1.0, 1.0):
         labels = np.full(OFFSETS.size, label)
-        yield f"half {label}", targets.Half(OFFSETS, labels), -label, 1.0, 0.5
+        yield f"half {label}", settings.Half(OFFSETS, labels), -label, 1.0, 0.5
         for epsilon in (0.1, 1.0, 5.0, 900.0):
             most = modified(get_loss("logistic"), epsilon).lipschitz
-            made = targets.Randomized(OFFSETS, labels, flip_of(epsilon))
+            made = settings.Randomized(OFFSETS, labels, flip_of(epsilon))
             yield f"logistic {label} {epsilon}", made, -label, most, 0.25
         for loss in (get_loss("hinge"), get_loss("sigmoid"), modified(get_loss("sigmoid"), 1.0)):
             yield (
                 f"{loss.name} {label}",
-                targets.Margin(OFFSETS, labels, loss),
+                settings.Margin(OFFSETS, labels, loss),
                 -label,
                 loss.lipschitz,
                 loss.lipschitz / 2,
             )
-        for clip in (targets.RESIDUAL_CLIP, targets.ABSOLUTE_CLIP):
-            yield f"residual {clip}", targets.Residual(OFFSETS, 3 * labels, clip), 0.0, clip, 1.0
+        for clip in (settings.RESIDUAL_CLIP, settings.ABSOLUTE_CLIP):
+            yield f"residual {clip}", settings.Residual(OFFSETS, 3 * labels, clip), 0.0, clip, 1.0
         response = Response(0.7, 1, 0.5)
-        made = targets.Bits(labels, response, targets.Levels(np.zeros(0), np.array([0.0, 1.0])))
-        yield f"bits {label}", made, label, targets.symbol_slope(response), 0.25
+        made = settings.Bits(labels, response, settings.Levels(np.zeros(0), np.array([0.0, 1.0])))
+        yield f"bits {label}", made, label, settings.symbol_slope(response), 0.25
     for symbol in range(8):
         response = Response(2.8, 4, 0.75)
-        made = targets.Symbols(np.full(OFFSETS.size, float(symbol)), response, LEVELS4)
-        yield f"symbol {symbol}", made, 1.0 if symbol % 2 == 0 else -1.0, targets.symbol_slope(response), 0.25
+        made = settings.Symbols(np.full(OFFSETS.size, float(symbol)), response, LEVELS4)
+        yield f"symbol {symbol}", made, 1.0 if symbol % 2 == 0 else -1.0, settings.symbol_slope(response), 0.25
 
 
 @pytest.mark.parametrize(
@@ -125,11 +125,11 @@ def test_the_constants_of_every_target(target, sign, most, heaviest):
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0, 900.0])
 def test_label_weights_are_at_most_one(epsilon):
-    weight = targets.label_weight(OFFSETS, flip_of(epsilon))
+    weight = settings.label_weight(OFFSETS, flip_of(epsilon))
     assert np.all((weight >= 0) & (weight <= 1 + 1e-15))
     p, q = expit(0.7), flip_of(epsilon)
     seen = q + (1 - 2 * q) * p
-    assert targets.label_weight(np.array([0.7]), q)[0] == pytest.approx(p * (1 - p) / (seen * (1 - seen)))
+    assert settings.label_weight(np.array([0.7]), q)[0] == pytest.approx(p * (1 - p) / (seen * (1 - seen)))
 
 
 def test_side_columns_have_squared_norm_of_at_most_two():
@@ -140,7 +140,7 @@ def test_side_columns_have_squared_norm_of_at_most_two():
 
 def test_the_derivative_of_half_is_that_of_its_loss():
     t = np.linspace(-3, 3, 601)
-    target = targets.Half(np.zeros(t.size), np.ones(t.size))
+    target = settings.Half(np.zeros(t.size), np.ones(t.size))
     loss = np.where(t > 0, np.exp(-t) - 0.5, 0.5 - t)
     assert np.allclose(target.slope(t)[1:-1], np.gradient(loss, t)[1:-1], atol=1e-2)
 
@@ -151,8 +151,8 @@ def test_a_change_of_loss_is_clipped_and_unbiased(flip):
     base, score = rng.normal(0, 10, (2, 20_000))
     labels = rng.choice([-1.0, 1.0], base.size)
     clip = 0.5
-    changes = {sign: check.row_changes(base, score, sign * labels, clip, flip) for sign in (1, -1)}
+    changes = {sign: fit.row_changes(base, score, sign * labels, clip, flip) for sign in (1, -1)}
     assert np.abs(changes[1]).max() <= clip / (1 - 2 * flip) * (1 + 1e-12)
-    truth = check.row_changes(base, score, labels, clip, 0.0)
+    truth = fit.row_changes(base, score, labels, clip, 0.0)
     assert np.allclose((1 - flip) * changes[1] + flip * changes[-1], truth)
     assert math.isclose(np.abs(truth).max(), clip)

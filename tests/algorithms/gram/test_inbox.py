@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.gram.party import GramParty
+from tacit.blocks.dense import Block
 from tacit.errors import RunError
+from tacit.mechanisms.gram.sides import GramParty
 from tacit.privacy.releases import Releaser
 from tacit.types import Message
 from tests.algorithms.gram.cases import COLUMNS, ROWS, TARGETS, case

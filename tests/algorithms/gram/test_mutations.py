@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tacit.algorithms import rows as rows_module
-from tacit.algorithms.block import Block
-from tacit.algorithms.gram import targets
-from tacit.algorithms.gram.fit import CHECK, GRADIENT, GRAM, MEAN, TRACE, private_fit
-from tacit.algorithms.gram.settings import CONSTANT
+from tacit.blocks import rows as rows_module
+from tacit.blocks.dense import Block
+from tacit.mechanisms.gram import settings as targets
+from tacit.mechanisms.gram.fit import CHECK, GRADIENT, GRAM, MEAN, TRACE, private_fit
+from tacit.mechanisms.gram.settings import CONSTANT
 from tests.algorithms.gram.cases import ROWS, case, still, turned
 from tests.algorithms.gram.replay import Recorder, Replayer, certified, deviations
 

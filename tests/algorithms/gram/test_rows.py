@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tacit.algorithms.block import ROWS_AT_ONCE, Block
-from tacit.algorithms.gram.fit import LEAST_SPREAD, _sums, private_fit
-from tacit.algorithms.gram.settings import RADIUS, rounding
-from tacit.algorithms.gram.targets import Half
-from tacit.algorithms.rows import LONGEST, RowClip
+from tacit.blocks.dense import ROWS_AT_ONCE, Block
+from tacit.blocks.rows import LONGEST, RowClip
+from tacit.mechanisms.gram.fit import LEAST_SPREAD, _sums, private_fit
+from tacit.mechanisms.gram.settings import RADIUS, Half, rounding
 from tests.algorithms.gram.cases import COLUMNS, ROWS, case
 from tests.algorithms.gram.replay import Recorder, deviations
 

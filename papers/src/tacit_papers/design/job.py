@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.cli.bar import progress_bar
-from tacit.cli.samples import labels_by_node, prepare_nodes
-from tacit.cli.wording import tell
+from tacit.cli.prepare import labels_by_node, prepare_nodes
 from tacit.errors import InputError
 from tacit.plan.from_job import plan_nodes
+from tacit.text import tell
 from tacit_papers.design.points import PICTURE, POINTS, Done, LossNoise, Measured, held, read_done, write_done
 
 if TYPE_CHECKING:
     from tacit.job import Job
     from tacit.plan import GraphPlan
-    from tacit.runtime.store import Begun
+    from tacit.run.folder import Begun
     from tacit_papers.design.tuning_cost import TuningCost
 
 METHODS = ("dual", "primal")
@@ -53,7 +53,7 @@ def points_of_job(options: argparse.Namespace) -> Measured:
 
 def parse_alphas(text: str) -> list[float]:
     """The different numbers in '0.01,0.1,1'."""
-    from tacit.data.wording import show
+    from tacit.text import show
 
     try:
         found = [float(part) for part in text.split(",")]
@@ -71,7 +71,7 @@ def _repeats(given: int | None) -> int:
 
 
 def _loss_noise(options: argparse.Namespace) -> LossNoise:
-    from tacit.privacy.fields import positive
+    from tacit.records import positive
 
     mu, bound = options.loss_mu, options.loss_bound
     if mu is not None and bound is None:
@@ -84,8 +84,8 @@ def _loss_noise(options: argparse.Namespace) -> LossNoise:
 
 def _checked(options: argparse.Namespace) -> Job:
     """The job, if it has an alpha that can be chosen."""
-    from tacit.data.wording import show
     from tacit.job import read_job
+    from tacit.text import show
 
     job, name = read_job(options.source), Path(options.source).name
     for option, value, where in (("--rounds", options.rounds, "rounds in [privacy.options]"),
@@ -114,7 +114,7 @@ def _default_directory(name: str) -> Path:
 
 def _at(job: Job, alpha: float | None, rounds: int | None = None, noise_seed: int | None = None) -> Job:
     """The job at one alpha, with an epsilon that it stays within; None leaves the alpha open, at epsilon 1."""
-    from tacit.privacy.paper_options import PaperOptions
+    from tacit.privacy.request import PaperOptions
     from tacit_papers.design.sweep import asked_epsilon
 
     assert job.privacy is not None

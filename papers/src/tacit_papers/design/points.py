@@ -16,7 +16,7 @@ from tacit.errors import InputError
 if TYPE_CHECKING:
     from tacit.job import Job
     from tacit.privacy.events import Event
-    from tacit.runtime.store import Begun
+    from tacit.run.folder import Begun
     from tacit_papers.design.tuning_cost import TuningCost
 
 
@@ -90,7 +90,7 @@ def points_of_file(options: argparse.Namespace) -> Measured:
 
 def read_points(name: str | Path, columns: Sequence[str] = ("alpha", "loss")) -> list[list[float]]:
     """Columns of a CSV file, line by line."""
-    from tacit.data.wording import show
+    from tacit.text import show
 
     path = Path(name)
     try:
@@ -111,7 +111,7 @@ def read_points(name: str | Path, columns: Sequence[str] = ("alpha", "loss")) ->
 
 
 def _number(text: str | None, column: str, line: int, name: str) -> float:
-    from tacit.data.wording import show
+    from tacit.text import show
 
     try:
         return float(text or "")
@@ -150,9 +150,9 @@ class LossNoise:
 @contextmanager
 def held(out: Path, job: Job, begun: Begun, noise: LossNoise) -> Iterator[None]:
     """Hold the directory, which is begun or checked, for one process."""
-    from tacit.data.wording import one_line
-    from tacit.runtime.files import read_json, show_path, write_json, write_text
-    from tacit.runtime.store import JOB, LOCK, RunDirectory, fingerprint, take
+    from tacit.files import read_json, show_path, write_json, write_text
+    from tacit.run.folder import JOB, LOCK, RunDirectory, fingerprint, take
+    from tacit.text import one_line
 
     record = {
         "format": FORMAT,
@@ -181,7 +181,7 @@ def held(out: Path, job: Job, begun: Begun, noise: LossNoise) -> Iterator[None]:
 
 
 def _check_same(saved: dict[str, Any], record: dict[str, Any], out: Path) -> None:
-    from tacit.runtime.files import show_path
+    from tacit.files import show_path
 
     said = {
         "format": "the version of the format",
@@ -205,7 +205,7 @@ def read_done(out: Path) -> Done:
 
 def write_done(out: Path, done: Done, *, secret: bool) -> None:
     """Write all points; what is `secret` can be read by its owner alone."""
-    from tacit.runtime.files import write_text
+    from tacit.files import write_text
 
     lines = [f"{alpha!r},{repeat},{loss!r}" for (alpha, repeat), loss in done.items()]
     write_text(out / POINTS, "\n".join([",".join(COLUMNS), *lines]) + "\n", secret=secret)

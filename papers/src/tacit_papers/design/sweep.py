@@ -15,20 +15,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from tacit.checks import check_matrix
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
-from tacit.estimators.blocks import column_names
-from tacit.estimators.groups import Groups, deal_out
+from tacit.estimators.inputs import Groups, column_names, deal_out
 from tacit.plan import GraphPlan, make_graph_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import Event, GaussianRelease
-from tacit.privacy.fields import positive
-from tacit.privacy.paper_options import PaperOptions
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed, Releaser
-from tacit.privacy.request import Privacy
-from tacit.runtime.graph.run import GraphRun
+from tacit.privacy.request import PaperOptions, Privacy
+from tacit.records import check_matrix, positive
+from tacit.run.graph import GraphRun
 from tacit.topologies import make_graph
 from tacit.types import Shard, Vector
 from tacit_papers.design.tuning_cost import run_epsilon

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import optimize
 
 from tacit.errors import InputError
-from tacit.privacy.fields import positive
+from tacit.records import positive
 from tacit.types import Vector
 
 # --- the trade-off between privacy and accuracy of one round, and the alpha that balances it ---------

@@ -17,7 +17,7 @@ from typing import Any
 from tacit.errors import InputError
 from tacit.privacy import accountant
 from tacit.privacy.events import Event, GaussianRelease, NormRelease, PureRelease
-from tacit.privacy.fields import as_whole, plain, positive, show
+from tacit.records import as_whole, plain, positive, show
 
 TUNED_ON = ("private", "public")
 

@@ -11,16 +11,15 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from tacit.audit.graph.rounds import density_ratios, drawn_rounds, inside_last, paper_alpha
-from tacit.estimators.groups import Groups, deal_out
 from tacit.estimators.horizontal import HorizontalClassifier
+from tacit.estimators.inputs import Groups, deal_out
+from tacit.mechanisms.perturbed.dual import dual_round, published_round
+from tacit.mechanisms.perturbed.plan import NodeBounds
 from tacit.plan import GraphPlan, make_graph_plan
-from tacit.plan.graph_dual import dual_round, published_round
-from tacit.plan.graph_papers import NodeBounds
 from tacit.privacy import accountant
 from tacit.privacy.events import NormRelease
-from tacit.privacy.paper_options import PaperOptions
-from tacit.privacy.request import Privacy
-from tacit.runtime.graph.run import GraphRun
+from tacit.privacy.request import PaperOptions, Privacy
+from tacit.run.graph import GraphRun
 from tacit.topologies import make_graph
 from tacit.types import Vector
 from tacit_papers.design.tuning_cost import run_epsilon

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from scipy import stats
 
 from tacit.errors import InputError
-from tacit.privacy.fields import as_whole, at_least, positive, probability
+from tacit.records import as_whole, at_least, positive, probability
 
 
 @dataclass(frozen=True)

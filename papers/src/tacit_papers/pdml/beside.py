@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms.consensus.pdml import PdmlNode
 from tacit.errors import InputError
 from tacit.estimators.horizontal import HorizontalClassifier
+from tacit.mechanisms.perturbed.pdml import PdmlNode
 from tacit.privacy.request import Privacy
-from tacit.runtime.graph.run import GraphRun
+from tacit.run.graph import GraphRun
 from tacit.types import Shard, Vector
 from tacit_papers.pdml.bounds import LearningTask, contraction, optimum_bound, run_bound
 from tacit_papers.pdml.rows import (

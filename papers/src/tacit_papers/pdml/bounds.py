@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tacit.errors import InputError
-from tacit.privacy.fields import as_whole, at_least, positive, probability
+from tacit.records import as_whole, at_least, positive, probability
 from tacit.topologies import Graph
 
 # --- learning guarantees of pdml, with the constants that can be proven; equation numbers are the paper's ---

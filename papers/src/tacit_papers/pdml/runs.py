@@ -11,17 +11,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse import csr_array
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.consensus.base import NodeData
-from tacit.algorithms.consensus.local import LocalProblem
-from tacit.algorithms.consensus.pdml import PdmlNode
+from tacit.blocks.dense import Block
+from tacit.mechanisms.perturbed.pdml import PdmlNode
 from tacit.plan import GraphPlan, make_graph_plan
 from tacit.privacy import accountant
-from tacit.privacy.paper_options import PaperOptions
-from tacit.privacy.request import Privacy
+from tacit.privacy.request import PaperOptions, Privacy
 from tacit.problem.losses import get_loss
 from tacit.problem.losses.modified import modified
-from tacit.runtime.graph.run import GraphRun
+from tacit.run.graph import GraphRun
+from tacit.solvers.consensus.base import NodeData
+from tacit.solvers.consensus.local import LocalProblem
 from tacit.topologies import Graph, make_graph
 from tacit.types import Shard, Vector
 from tacit_papers.pdml.rows import DELTA, NODES, Array, Setup, Split

@@ -17,14 +17,14 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from tacit import Privacy, VerticalClassifier
-from tacit.algorithms.published import NOISY
-from tacit.algorithms.shares.settings import sensitivity
 from tacit.errors import RunError
+from tacit.mechanisms.published import NOISY
+from tacit.mechanisms.shares.settings import sensitivity
 from tacit.plan import Plan, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.releases import Allowed
-from tacit.runtime.result import Run
+from tacit.run.star import Run
 from tacit.types import Matrix, Vector
 from tacit_papers.sharing.tasks import Task, load_task
 from tacit_papers.work import Outcome, Settings

@@ -20,20 +20,19 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms.base import Problem
-from tacit.algorithms.block import Block
-from tacit.algorithms.published import NOISY, PublishedParty, PublishedSettings
-from tacit.audit.column_space import ROUNDING, check_lemma1, column_space_attack, towards_residual
-from tacit.audit.label_recovery import labels_from_dual, largest
+from tacit.audit.attacks import ROUNDING, check_lemma1, column_space_attack, labels_from_dual, largest, towards_residual
+from tacit.blocks.dense import Block
 from tacit.errors import RunError
+from tacit.mechanisms.published import NOISY, PublishedParty, PublishedSettings
+from tacit.mechanisms.published.plan import corollary1_epsilon, corollary1_round_epsilon, lemma1_bound, theorem3_sigma
 from tacit.plan import make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import GaussianRelease
-from tacit.privacy.published import corollary1_epsilon, corollary1_round_epsilon, lemma1_bound, theorem3_sigma
 from tacit.privacy.releases import Allowed, Releaser
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import get_regularizer
-from tacit.runtime.result import Run
+from tacit.run.star import Run
+from tacit.solvers.base import Problem
 from tacit.types import Message, Shard, Vector
 from tacit_papers.sharing.runs import noisy_plan
 from tacit_papers.sharing.tasks import Task, load_task

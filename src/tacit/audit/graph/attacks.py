@@ -7,22 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from tacit.algorithms.block import Block
-from tacit.algorithms.consensus.base import NodeData
-from tacit.algorithms.consensus.papers import MODEL, PaperSettings
-from tacit.algorithms.consensus.pdml import PdmlSettings, labels_at
+from tacit.audit.attacks import SAME_COEFFICIENT, AttackResult, judged
 from tacit.audit.auditor import MOST_GAMES, judge_game, refutes
-from tacit.audit.extraction import SAME
-from tacit.audit.graph.probes import labels, node_scenes, small
+from tacit.audit.game import CONFIDENCE, SURE, Guesses, lower_bound
 from tacit.audit.graph.replay import Objective
 from tacit.audit.graph.rounds import RoundFound, inside_last, paper_alpha
-from tacit.audit.lower_bound import CONFIDENCE, SURE, Guesses, lower_bound
-from tacit.audit.result import AttackResult, judged
+from tacit.audit.graph.scene import labels, node_scenes, small
 from tacit.audit.scene import Held
+from tacit.blocks.dense import Block
+from tacit.mechanisms.perturbed import MODEL, PaperSettings
+from tacit.mechanisms.perturbed.pdml import PdmlSettings, labels_at
 from tacit.plan.graph import GraphPlan
+from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
 from tacit.privacy.releases import Planned, Releaser
-from tacit.privacy.sums import add_up
+from tacit.solvers.consensus.base import NodeData
 
 CANCELLED = 1e-6  # left over where the noise of an objective cancels, relative to what one round shows of it
 PAIRS = 8
@@ -88,7 +87,7 @@ def judge_model(plan: GraphPlan, claim: Claim, rng: np.random.Generator) -> Atta
         moves = max(moves, scene.compare(scene.held, other, int(rng.integers(2**31))).model_moves)
     covered = "model" in claim.adversary
     # published forms take their solves for exact, so that a model may differ by what a solve leaves
-    most = 1e-6 if getattr(plan.private and plan.private.settings, "published", False) else SAME
+    most = 1e-6 if getattr(plan.private and plan.private.settings, "published", False) else SAME_COEFFICIENT
     moved = moves > most
     return AttackResult(
         f"rows of {claim.party}: its model",

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tacit.audit.attacks import AttackResult
 from tacit.audit.auditor import Attacked, Audit, Effort, Measured, Observer, attack_rows, between, delta_of
 from tacit.audit.graph import attacks
-from tacit.audit.graph.probes import is_paper, node_scenes, row_norm
 from tacit.audit.graph.rounds import density_ratios, drawn_rounds
-from tacit.audit.result import AttackResult
+from tacit.audit.graph.scene import is_paper, node_scenes, row_norm
 from tacit.plan.graph import GraphPlan
+from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
-from tacit.privacy.sums import add_up
 
 GAME_ROWS = (1, 12)
 MOST_NODES = 4

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.algorithms.base import Problem, Release
-from tacit.algorithms.consensus.base import NodeProgress, NodeSide, Sent
-from tacit.algorithms.consensus.papers import NOISE, NodeNumbers, PaperNode, at_round
 from tacit.audit.replay import Replay, Symbols
 from tacit.audit.scene import Held
 from tacit.errors import RunError
+from tacit.mechanisms.perturbed import NOISE, NodeNumbers, PaperNode, at_round
 from tacit.privacy.releases import AllowedNormNoise, Planned
+from tacit.solvers.base import Problem, Release
+from tacit.solvers.consensus.base import NodeProgress, NodeSide, Sent
 from tacit.types import Arrays, Vector
 
 

@@ -19,13 +19,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.algorithms.consensus.papers import NOISE, PaperSettings, at_round
-from tacit.algorithms.consensus.primal import PrimalSettings
-from tacit.audit.graph.probes import Transcript, lone_row, node_scenes, row_norm, scripted, size_of, small, still
-from tacit.audit.graph.scene import NodeScene
-from tacit.audit.neighbours import directed
-from tacit.audit.scene import Held
+from tacit.audit.graph.scene import (
+    NodeScene,
+    Transcript,
+    lone_row,
+    node_scenes,
+    row_norm,
+    scripted,
+    size_of,
+    small,
+    still,
+)
+from tacit.audit.scene import Held, directed
 from tacit.errors import RunError
+from tacit.mechanisms.perturbed import NOISE, PaperSettings, at_round
+from tacit.mechanisms.perturbed.primal import PrimalSettings
 from tacit.plan.graph import GraphPlan
 from tacit.privacy.claim import Claim
 from tacit.privacy.events import NormRelease, NotPrivate, PureRelease, leaves

@@ -7,23 +7,102 @@ import io
 import logging
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
 
-from tacit.audit.harness.carrier import Carrier
-from tacit.audit.harness.coins import fixed_coins
-from tacit.audit.harness.pace import steady_pace
 from tacit.audit.harness.recording import MESSAGES, Recording, add_files
-from tacit.audit.harness.tape import Tape, on_tape
+from tacit.audit.harness.tape import Tape, fixed_coins, on_tape, steady_pace
 from tacit.audit.harness.world import World
+from tacit.errors import FaultError
+from tacit.federation.kit import Kit
+from tacit.federation.loopback import Loopback
+from tacit.federation.protocol import Answered, Scores, Step, encode
+from tacit.federation.releases import log_step
 from tacit.federation.score_handler import Request
-from tacit.runtime import door
+from tacit.run import door
 from tacit.types import Message
+
+# --- Sites in one process: what they ask of each other is taken down, and they die when they are told to
+
+
+MOST_LIVES = 400
+
+
+class KilledError(BaseException):
+    """A process died; nobody in it can catch that."""
+
+
+class Carrier(Loopback):
+    """Carries what sites ask of each other, and takes it down.
+
+    Parameters
+    ----------
+    files : mapping of str to Path
+        Each site's own file.
+    folder : Path
+    record : Recording
+    victim : str or None
+        All processes are killed whenever this site has done a step for the first time, before its reply arrives, and
+        whenever another site has done one for it.
+    """
+
+    def __init__(self, files: Mapping[str, Path], folder: Path, record: Recording, victim: str | None = None) -> None:
+        super().__init__(files, folder)
+        self.record, self.victim = record, victim
+        self.seen: set[tuple[str, ...]] = set()
+
+    def _carry(self, caller: str, name: str, request: Step) -> Step:
+        step, size = type(request).__name__, len(encode(request))
+        self.record.add(f"request {caller} -> {name}", step, {"": request, "bytes": size})
+        reply = super()._carry(caller, name, request)
+        answered = len(self.carried[-1].reply)
+        self.record.add(f"reply {name} -> {caller}", step, {"": _covered(reply, request), "bytes": answered})
+        own = cast("Kit", SimpleNamespace(logs=self.folder / f"{name}-logs"))
+        log_step(own, request, reply, caller, size, answered, 0.0)
+        self._perhaps_kill(caller, name, request)
+        return reply
+
+    def _perhaps_kill(self, caller: str, name: str, request: Step) -> None:
+        if self.victim not in (caller, name):
+            return
+        message: Any = getattr(request, "message", request)
+        key = (
+            caller,
+            name,
+            type(request).__name__,
+            str(getattr(message, "round", "")),
+        )  # matching: once, it has few tries
+        if key not in self.seen:
+            self.seen.add(key)
+            raise KilledError
+
+    def live(self, text: str, run: str) -> int:
+        """Lead the job where it is led, from the start again as often as processes are killed; the number of rounds."""
+        for _ in range(MOST_LIVES):
+            try:
+                return self.run(text, run)
+            except KilledError:
+                self.record.life += 1
+                self.restart()
+        raise FaultError(f"the run did not end in {MOST_LIVES} lives")
+
+
+def _covered(reply: Step, request: Step) -> Any:
+    """A reply, without scores: these are exact functions of rows, and no claim covers them."""
+    if not isinstance(request, Scores) or not isinstance(reply, Answered):
+        return reply
+    arrays = reply.message.arrays
+    return {"kind": reply.message.kind, "arrays": {name: (one.kind, one.shape) for name, one in arrays.items()}}
+
+
+# --- One whole run with everything that leaves it taken down: by the command line, or between sites
+
 
 Command = Callable[[Sequence[str]], int]
 RUN, PREDICTION = "run-00000001", "predict-00000001"

@@ -1,4 +1,10 @@
-"""What the protected party releases: taken down in a run on the first data set, handed out again in one on the second.
+"""Coins that are the same in two runs: keys of noise, masks and private matching follow from a number and a name.
+
+Coins that are the same in two runs: keys of noise, masks and private matching follow from a number and a name.
+
+Nothing of this is reachable from a run: it replaces makers of keys for as long as an audit needs, in its own process.
+
+What the protected party releases: taken down in a run on the first data set, handed out again in one on the second.
 
 A release is known by its owner, its planned name and how often that name was released before; this is what survives a
 restart, too. On the second data set the code computes its own value and draws its own noise, so that whatever goes
@@ -7,9 +13,14 @@ wrong there is seen; then the release of the first data set takes its place.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
+import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +28,148 @@ from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from tacit.alignment.aligner import Aligner
 from tacit.audit.replay import Cost
+from tacit.plan import from_job
+from tacit.privacy.aggregation import MaskingParty
+from tacit.privacy.randomness import NoiseSource
 from tacit.privacy.releases import Allowed, AllowedNormNoise, AllowedResponse, Planned, Releaser
+
+# --- Coins that are the same in two runs: keys of noise, masks and private matching follow from a number and a name
+
+
+@contextmanager
+def fixed_coins(seed: int) -> Iterator[None]:
+    """Inside, every key follows from the seed, its owner's name, and how many the owner has made before."""
+    made: Counter[str] = Counter()
+
+    def secret(*words: str) -> bytes:
+        what = "/".join(words)
+        made[what] += 1
+        return hashlib.sha256(f"{seed}/{what}/{made[what]}".encode()).digest()
+
+    with ExitStack() as stack:
+        for change in (_noise(secret), _masks(secret), _matching(secret)):
+            for one in change:
+                stack.enter_context(one)
+        yield
+
+
+def _noise(secret: Any) -> list[Any]:
+    make = Releaser.__init__
+
+    def init(self: Releaser, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        self._key = secret("noise", self.owner)
+        self._source = NoiseSource(key=self._key, stream="start")
+
+    return [patch.object(Releaser, "__init__", init)]
+
+
+def _masks(secret: Any) -> list[Any]:
+    make = MaskingParty.__init__
+
+    def init(self: MaskingParty, name: str, run: str, private_key: X25519PrivateKey | None = None) -> None:
+        make(self, name, run, private_key or X25519PrivateKey.from_private_bytes(secret("masks", name, run)))
+
+    return [patch.object(MaskingParty, "__init__", init)]
+
+
+def _matching(secret: Any) -> list[Any]:
+    make = Aligner.__init__
+
+    def init(self: Aligner, name: str, *args: Any, **kwargs: Any) -> None:
+        make(self, name, *args, **kwargs)
+        assert self._key is not None
+        self._key._key = secret("matching", name)
+
+    def order(count: int) -> Any:
+        return np.random.default_rng([seed_of(b"order"), count]).permutation(count).astype(np.int64)
+
+    return [
+        patch.object(Aligner, "__init__", init),
+        patch("tacit.alignment.aligner.secret_order", order),
+        patch("tacit.alignment.aligner.secret_order", order),
+        patch("tacit.alignment.conversation.secrets.token_hex", lambda count: "0" * 2 * count),
+    ]
+
+
+def seed_of(content: bytes) -> int:
+    """A number that follows from some bytes."""
+    return int.from_bytes(hashlib.sha256(content).digest()[:8], "big")
+
+
+# --- Many small runs in little time, in an order that no scheduler decides
+
+
+THREADED, POOL = ("tacit.federation", "tacit.alignment"), "ThreadPoolExecutor"
+PLANNERS = ("plan_job", "plan_nodes")
+
+
+@contextmanager
+def steady_pace(plans: dict[str, Any]) -> Iterator[None]:
+    """Inside, sites ask each other one after the other, plans are made once, and no disk is waited for.
+
+    Parameters
+    ----------
+    plans : dict
+        Plans by what they are made from, which are a job and public sizes; kept from run to run.
+    """
+    with ExitStack() as stack:
+        for name, module in list(sys.modules.items()):
+            if name.startswith(THREADED) and hasattr(module, POOL):
+                stack.enter_context(patch.object(module, POOL, OneByOne))
+        for planner in PLANNERS:
+            plain = getattr(from_job, planner)
+            kept = _remembering(plain, plans)
+            for name, module in list(sys.modules.items()):
+                if name.startswith("tacit.") and getattr(module, planner, None) is plain:
+                    stack.enter_context(patch.object(module, planner, kept))
+        stack.enter_context(patch.object(os, "fsync", lambda descriptor: None))  # the folder does not outlive the audit
+        yield
+
+
+def _remembering(plain: Callable[..., Any], plans: dict[str, Any]) -> Callable[..., Any]:
+    def plan(job: Any, *sizes: Any, **more: Any) -> Any:
+        key = f"{plain.__name__} {job.to_toml('.')} {sizes!r} {sorted(more.items())!r}"
+        if key not in plans:
+            plans[key] = plain(job, *sizes, **more)
+        return plans[key]
+
+    return plan
+
+
+class OneByOne:
+    """A pool of no threads: what is submitted is done at once."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __enter__(self) -> OneByOne:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def submit(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+        """Do it, and keep what came of it."""
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*args, **kwargs))
+        except BaseException as error:  # a process that dies dies where the result is taken
+            done.set_exception(error)
+        return done
+
+    def map(self, work: Callable[..., Any], *parts: Iterable[Any]) -> Iterator[Any]:
+        """Do it for each, and yield what came of it."""
+        waiting = [self.submit(work, *args) for args in zip(*parts, strict=False)]
+        return (done.result() for done in waiting)
+
+
+# --- What the protected party releases: taken down in a run on the first data set
+
 
 Key = tuple[str, int]
 

@@ -2,21 +2,218 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import datetime
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tacit.audit.harness.tables import CATEGORY, DATE, NUMBER, Column, Table, changes, draw_table, other_labels
 from tacit.data.load import PartySpec
+from tacit.errors import InputError
 from tacit.job import Job
+from tacit.mechanisms.base import COORDINATOR
 from tacit.plan import GraphPlan, Plan
 from tacit.plan.from_job import plan_job, plan_nodes
-from tacit.plan.private import COORDINATOR
+from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
-from tacit.privacy.sums import add_up
 from tacit.problem.losses import get_loss
+
+# --- Records as cells, the files that hold them, and changes of one record that are hard on code
+
+
+NUMBER, CATEGORY, DATE = "number", "category", "date"
+Cell = float | str | datetime.date | None
+Record = tuple[Cell, ...]
+HUGE, BEYOND, TINY = 1e6, 1e300, 5e-324  # beyond: its square is no finite number
+FORMATS = (".csv", ".parquet", ".svm")
+NEW = "a category that nobody knows"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a generated table.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "category", "date"}
+    low, high : float
+        Where numbers are drawn, and dates, in days since 1970-01-01.
+    values : tuple of str
+        Categories; the last one is left to a changed record.
+    blanks : bool
+        Whether the job says what becomes of a blank cell.
+    """
+
+    name: str
+    kind: str = NUMBER
+    low: float = -2.0
+    high: float = 2.0
+    values: tuple[str, ...] = ()
+    blanks: bool = False
+
+    def draw(self, rng: np.random.Generator) -> Cell:
+        """A usual cell."""
+        if self.blanks and rng.random() < 0.1:
+            return None
+        if self.kind == CATEGORY:
+            return str(rng.choice(self.values[:-1] or self.values))
+        number = float(rng.uniform(self.low, self.high))
+        return day(number) if self.kind == DATE else round(number, 4)
+
+
+def day(number: float) -> datetime.date:
+    """The day so many days after 1970-01-01."""
+    return datetime.date(1970, 1, 1) + datetime.timedelta(days=int(number))
+
+
+@dataclass(frozen=True)
+class Table:
+    """The records of one party: ids or None, features, and labels or None."""
+
+    columns: tuple[Column, ...]
+    records: tuple[Record, ...]
+    labels: tuple[float, ...] | None = None
+    label: str = ""
+    ids: tuple[str, ...] | None = None
+    id: str = ""
+
+    def with_record(self, at: int, record: Record | None = None, label: float | None = None) -> Table:
+        """The neighbour whose record at this place is another one."""
+        changed = self
+        if record is not None:
+            changed = replace(changed, records=(*self.records[:at], record, *self.records[at + 1 :]))
+        if label is not None and self.labels is not None:
+            changed = replace(changed, labels=(*self.labels[:at], label, *self.labels[at + 1 :]))
+        return changed
+
+    def write(self, path: Path) -> None:
+        """Write the file, in the format that its name says."""
+        name = path.name.removesuffix(".gz")
+        writers: dict[str, Callable[[Path], None]] = {
+            ".csv": self._write_csv,
+            ".parquet": self._write_parquet,
+            ".svm": self._write_svm,
+            ".libsvm": self._write_svm,
+        }
+        writers[Path(name).suffix](path)
+
+    def cells(self) -> dict[str, list[Any]]:
+        """All columns by name, in the order of a file."""
+        table: dict[str, list[Any]] = {} if self.ids is None else {self.id: list(self.ids)}
+        table |= {column.name: [row[j] for row in self.records] for j, column in enumerate(self.columns)}
+        return table if self.labels is None else {**table, self.label: [_whole(value) for value in self.labels]}
+
+    def _write_csv(self, path: Path) -> None:
+        table = self.cells()
+        lines = [",".join(table), *(",".join(map(_text, row)) for row in zip(*table.values(), strict=True))]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def _write_parquet(self, path: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        types = {NUMBER: pa.float64(), CATEGORY: pa.string(), DATE: pa.date32()}
+        kinds = {column.name: types[column.kind] for column in self.columns}
+        table = self.cells()
+        arrays = [pa.array(cells, type=kinds.get(name)) for name, cells in table.items()]
+        pyarrow.parquet.write_table(pa.table(dict(zip(table, arrays, strict=True))), path)
+
+    def _write_svm(self, path: Path) -> None:
+        labels = self.labels or (0.0,) * len(self.records)
+        lines = []
+        for label, row in zip(labels, self.records, strict=True):
+            held = [f"{j}:{value!r}" for j, value in enumerate(row, start=1) if value]
+            lines.append(" ".join([repr(_whole(label)), *held]))
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _text(cell: Cell) -> str:
+    return "" if cell is None else cell.isoformat() if isinstance(cell, datetime.date) else str(cell)
+
+
+def _whole(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+def draw_table(columns: tuple[Column, ...], rows: int, rng: np.random.Generator, *, sparse: bool = False) -> Table:
+    """Usual records; most cells of a sparse table are zero, and its last column is used in the first row alone."""
+    records: list[Record] = []
+    for number in range(rows):
+        record = [column.draw(rng) for column in columns]
+        if sparse:
+            kept = rng.random(len(record)) < 0.4
+            kept[-1] = number == 0
+            record = [cell if keep else 0.0 for cell, keep in zip(record, kept, strict=True)]
+        records.append(tuple(record))
+    return Table(columns, tuple(records))
+
+
+def changes(table: Table, rng: np.random.Generator, at: int = 0) -> Iterator[tuple[str, Record]]:
+    """Named replacements of the first record."""
+    columns, record = table.columns, table.records[at]
+    yield "another record", tuple(column.draw(rng) for column in columns)
+    yield "all zero", tuple(_cell(column, 0.0) for column in columns)
+    yield "opposite", tuple(_negative(column, cell) for column, cell in zip(columns, record, strict=True))
+    yield "huge", tuple(_cell(column, HUGE) for column in columns)
+    yield "beyond every sum", tuple(_cell(column, BEYOND) for column in columns)
+    yield "tiny", tuple(_cell(column, TINY) for column in columns)
+    last = max((j for j, column in enumerate(columns) if column.kind == NUMBER), default=-1)
+    yield "the last column alone", tuple(_cell(column, 1.5 * (j == last)) for j, column in enumerate(columns))
+    if any(column.blanks for column in columns):
+        yield (
+            "blank cells",
+            tuple(None if column.blanks else cell for column, cell in zip(columns, record, strict=True)),
+        )
+    if any(column.kind == CATEGORY for column in columns):
+        yield (
+            "a category of its own",
+            tuple(_category(column, cell, last=True) for column, cell in zip(columns, record, strict=True)),
+        )
+        yield (
+            "an unknown category",
+            tuple(_category(c, cell, last=False) for c, cell in zip(columns, record, strict=True)),
+        )
+    if any(column.kind == DATE for column in columns):
+        yield (
+            "a date out of range",
+            tuple(datetime.date(1890, 1, 1) if c.kind == DATE else x for c, x in zip(columns, record, strict=True)),
+        )
+
+
+def _cell(column: Column, number: float) -> Cell:
+    if column.kind == CATEGORY:
+        return column.values[0]
+    return day(column.low) if column.kind == DATE else number
+
+
+def _negative(column: Column, cell: Cell) -> Cell:
+    return -cell if column.kind == NUMBER and isinstance(cell, float) else cell
+
+
+def _category(column: Column, cell: Cell, *, last: bool) -> Cell:
+    if column.kind != CATEGORY:
+        return cell
+    return column.values[-1] if last else NEW
+
+
+def other_labels(table: Table, at: int = 0, *, classes: bool) -> Iterator[tuple[str, float]]:
+    """Named replacements of the first label."""
+    assert table.labels is not None
+    if classes:
+        values = sorted(set(table.labels))
+        if len(values) != 2:
+            raise InputError("a generated table has one class of labels alone")
+        yield "the other label", values[0] if table.labels[at] == values[1] else values[1]
+        return
+    yield "the opposite label", -table.labels[at]
+    yield "a huge label", HUGE
+
+
+# --- A job with generated files for all its parties, and its neighbours: the same with one record changed
+
 
 SPARSE = (".svm", ".libsvm")
 JOB = "job.toml"

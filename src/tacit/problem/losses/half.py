@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import xlogy
 
-from tacit.problem.losses.base import Loss
-from tacit.problem.losses.domain import SLACK, indicate, slack_of
+from tacit.problem.losses.base import SLACK, Loss, indicate, slack_of
 from tacit.types import Vector
 
 MOST_STEPS = 200

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.problem.losses.base import Loss
-from tacit.problem.losses.domain import SLACK, indicate
+from tacit.problem.losses.base import SLACK, Loss, indicate
 from tacit.types import Vector
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import wrightomega, xlog1py, xlogy
 
-from tacit.problem.losses.base import Loss
-from tacit.problem.losses.domain import SLACK, indicate, slack_of
+from tacit.problem.losses.base import SLACK, Loss, indicate, slack_of
 from tacit.types import Vector
 
 _LARGEST_EXPONENT = 700.0  # exp of it is still finite

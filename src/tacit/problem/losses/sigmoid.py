@@ -12,8 +12,7 @@ import numpy as np
 from numba import njit
 from scipy.special import expit
 
-from tacit.problem.losses.base import Loss
-from tacit.problem.losses.domain import indicate, slack_of
+from tacit.problem.losses.base import Loss, indicate, slack_of
 from tacit.types import Vector
 
 _CURVATURE = 1.0 / (6.0 * math.sqrt(3.0))

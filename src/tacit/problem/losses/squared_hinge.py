@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.problem.losses.base import Loss
-from tacit.problem.losses.domain import indicate, slack_of
+from tacit.problem.losses.base import Loss, indicate, slack_of
 from tacit.types import Vector
 
 

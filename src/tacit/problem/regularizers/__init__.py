@@ -1,14 +1,9 @@
 """Regularizers by name. A new one is one file with a subclass of `Regularizer` and one line below."""
 
 from tacit.problem.registry import find
-from tacit.problem.regularizers.ball import Ball
 from tacit.problem.regularizers.base import Form, Regularizer
-from tacit.problem.regularizers.box import Box
-from tacit.problem.regularizers.elastic_net import ElasticNet
-from tacit.problem.regularizers.l1 import L1
-from tacit.problem.regularizers.l2 import L2
-from tacit.problem.regularizers.none import NoPenalty
-from tacit.problem.regularizers.nonnegative import NonNegative
+from tacit.problem.regularizers.constraints import Ball, Box, NonNegative
+from tacit.problem.regularizers.norms import L1, L2, ElasticNet, NoPenalty
 
 REGULARIZERS: dict[str, type[Regularizer]] = {
     "ball": Ball,

@@ -1,5 +1,0 @@
-"""Consensus ADMM: the algorithm of the sample split, where nodes of a graph hold different rows."""
-
-from tacit.algorithms.consensus.base import Consensus, NodeData, NodeProgress, NodeSide, Place, PrivateConsensus, Sent
-
-__all__ = ["Consensus", "NodeData", "NodeProgress", "NodeSide", "Place", "PrivateConsensus", "Sent"]

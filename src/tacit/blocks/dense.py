@@ -1,0 +1,354 @@
+"""One party's columns as a linear map: the only operations the algorithms need of the data.
+
+One party's columns as a linear map: the only operations the algorithms need of the data.
+
+| symbol | meaning |
+|---|---|
+| D | the party's n x d matrix, dense or CSR, never copied |
+| m | the centre: None, or a row subtracted from every row of D without forming D - 1 m' |
+| s | row weights, n numbers >= 0 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+from scipy import linalg, sparse
+
+from tacit.types import Matrix, Vector
+
+# --- One party's columns as a linear map: the only operations the algorithms need of the data
+
+
+ROWS_AT_ONCE = 8192  # a chunk of dense rows that stays in cache while its Gram matrix is formed
+CONSTANT = 1e-13  # a centred column whose squares are this small beside those of its mean was constant
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What `Block.sweep` returns, all of it about the block's centre, the Gram matrix as `Block.gram` has it.
+
+    Attributes
+    ----------
+    gradient : array
+        (D - 1 m')' residual.
+    cross : array
+        (D - 1 m')' diag(weights) steps.
+    pull, gram : array or None
+        (D - 1 m')' weights (with `project`), and the Gram matrix, where it was asked for.
+    """
+
+    gradient: Vector
+    cross: Vector
+    pull: Vector | None = None
+    gram: Vector | None = None
+
+
+class Block:
+    """D - 1 m' for one party, with its two products and its Gram matrices."""
+
+    def __init__(self, features: Matrix) -> None:
+        self.matrix = _canonical_csr(features) if sparse.issparse(features) else features
+        self.n, self.d = self.matrix.shape
+        self.centre: Vector | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """True where D is kept in CSR form."""
+        return bool(sparse.issparse(self.matrix))
+
+    def set_centre(self, weights: Vector | None) -> Vector:
+        """Take the weighted mean row as the centre (plain mean where weights is None), and return it."""
+        self.centre = centre = self._mean_row(np.ones(self.n) if weights is None else weights)
+        return centre
+
+    def _mean_row(self, weights: Vector) -> Vector:
+        return np.asarray(self._sum_rows(weights) / weights.sum())
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Block:
+        """The same columns of some rows, with the same centre."""
+        part = Block(self.matrix[rows])
+        part.centre = self.centre
+        return part
+
+    def mean_square(self) -> float:
+        """Mean squared norm of a row of D (without centring)."""
+        values = self.matrix.data if self.is_sparse else self.matrix
+        return float(np.vdot(values, values)) / int(self.n)
+
+    def predict(self, x: Vector) -> Vector:
+        """(D - 1 m') x; float32 data are multiplied in float64, so that sums over many rounds do not drift."""
+        if self._is_narrow:
+            product = np.concatenate([rows.astype(np.float64) @ x for rows in self._chunks()])
+        else:
+            product = np.asarray(self.matrix @ x, dtype=np.float64)
+        if self.centre is not None:
+            product -= self.centre @ x
+        return product
+
+    def correlate(self, r: Vector) -> Vector:
+        """(D - 1 m')' r for one vector or the columns of a matrix, in float64."""
+        product = self._sum_rows(r)
+        if self.centre is not None:
+            product -= np.multiply.outer(self.centre, r.sum(axis=0))
+        return product
+
+    @property
+    def _is_narrow(self) -> bool:
+        return self.matrix.dtype != np.float64 and not self.is_sparse
+
+    def _chunks(self) -> Iterator[Matrix]:
+        return (self.matrix[start : start + ROWS_AT_ONCE] for start in range(0, self.n, ROWS_AT_ONCE))
+
+    def _sum_rows(self, r: Vector) -> Vector:
+        """D' r."""
+        if not self._is_narrow:
+            return np.asarray(self.matrix.T @ r, dtype=np.float64)
+        total = np.zeros((self.d, *r.shape[1:]))
+        for i, rows in enumerate(self._chunks()):
+            total += rows.T.astype(np.float64) @ r[i * ROWS_AT_ONCE : (i + 1) * ROWS_AT_ONCE]
+        return total
+
+    def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
+        """(D - 1 m')' diag(weights) columns, in one pass over dense data."""
+        product = np.zeros((self.d, columns.shape[1]))
+        if self.is_sparse:
+            for j, column in enumerate(columns.T):
+                product[:, j] = self.matrix.T @ (weights * column)
+        else:
+            for start in range(0, self.n, ROWS_AT_ONCE):
+                rows = slice(start, start + ROWS_AT_ONCE)
+                product += self.matrix[rows].T.astype(np.float64, copy=False) @ (weights[rows, None] * columns[rows])
+        if self.centre is not None:
+            product -= np.outer(self.centre, columns.T @ weights)
+        return product
+
+    def gram(self, weights: Vector | None = None, *, project: bool = False) -> Vector:
+        """(D - 1 m')' diag(weights) (D - 1 m'), d x d; with `project`, m is the weighted mean row instead."""
+        weights = np.ones(self.n) if weights is None else weights
+        centre = self._mean_row(weights) if project else self.centre
+        gram = self._gram_sparse(weights, centre) if self.is_sparse else self._gram_dense(weights, centre)
+        return gram if centre is None else without_constants(gram, weights.sum() * centre**2)
+
+    def sweep(
+        self, residual: Vector | None, weights: Vector, steps: Vector, *, gram: bool, project: bool = False
+    ) -> Sweep:
+        """All products of a round that come before its direction; rows on disk are read once for them."""
+        gradient = np.zeros(self.d) if residual is None else self.correlate(residual)
+        cross = self.correlate_columns(weights, steps)
+        if not gram:
+            return Sweep(gradient, cross)
+        pull = self.correlate(weights) if project else None
+        return Sweep(gradient, cross, pull, self.gram(weights, project=project))
+
+    def _gram_dense(self, weights: Vector, centre: Vector | None) -> Vector:
+        gram = np.zeros((self.d, self.d))
+        for start in range(0, self.n, ROWS_AT_ONCE):
+            rows = self.matrix[start : start + ROWS_AT_ONCE].astype(np.float64)
+            if centre is not None:
+                rows -= centre
+            rows *= np.sqrt(weights[start : start + ROWS_AT_ONCE, None])
+            gram += rows.T @ rows
+        return gram
+
+    def _gram_sparse(self, weights: Vector, centre: Vector | None) -> Vector:
+        matrix = self.matrix
+        if matrix.nnz * matrix.nnz / max(self.n, 1) < 4e9:
+            gram = np.zeros((self.d, self.d))
+            add_sparse_gram(matrix.indptr, matrix.indices, matrix.data, weights, gram)
+            gram = gram + np.tril(gram, -1).T
+        else:  # nearly dense rows: the library's sparse product is no slower
+            gram = (matrix.T @ sparse.diags_array(weights) @ matrix).toarray()
+        if centre is not None:
+            cross = np.outer(centre, np.asarray(matrix.T @ weights, dtype=np.float64))
+            gram += weights.sum() * np.outer(centre, centre) - cross - cross.T
+        return gram
+
+    def outer(self) -> Vector:
+        """(D - 1 m')(D - 1 m')', n x n: the smaller Gram matrix where d > n."""
+        product = self.matrix @ self.matrix.T
+        outer = product.toarray() if sparse.issparse(product) else np.asarray(product)
+        outer = outer.astype(np.float64)
+        if self.centre is not None:
+            shift = np.asarray(self.matrix @ self.centre, dtype=np.float64)
+            outer += float(self.centre @ self.centre) - np.add.outer(shift, shift)
+        return outer
+
+
+def without_constants(gram: Vector, removed: Vector) -> Vector:
+    """Zero the rows of columns that were constant: what centring left of them is rounding."""
+    constant = np.diag(gram) <= CONSTANT * removed
+    gram[constant, :] = 0.0
+    gram[:, constant] = 0.0
+    return gram
+
+
+def _canonical_csr(features: Matrix) -> Matrix:
+    """CSR with entries in order and stored once, as the Gram kernel needs it; the caller's matrix stays as it is."""
+    matrix = features.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def add_sparse_gram(indptr, indices, data, weights, gram):  # type: ignore[no-untyped-def]
+    """Add the lower triangle of D' diag(weights) D; indices rise within a row."""
+    for row in range(indptr.size - 1):
+        weight = weights[row]
+        if weight == 0.0:
+            continue
+        for a in range(indptr[row], indptr[row + 1]):
+            line = gram[indices[a]]
+            scaled = weight * data[a]
+            for b in range(indptr[row], a + 1):
+                line[indices[b]] += scaled * data[b]
+
+
+# --- Solving (A + ridge I) x = b for the Gram matrix A of one party, through whichever of D'D and D D' is smaller
+
+
+class CurvatureSolver:
+    """D' W D and (D' W D + ridge I)^-1 by one Cholesky factorisation, for a metric W that stays for several rounds.
+
+    W = diag(weights), or with `project` diag(weights) after removing the weighted mean, which is the curvature
+    that is left once an intercept has been minimised out. What a sweep found is not computed again.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        weights: Vector,
+        ridge: float,
+        *,
+        project: bool,
+        outer: Vector | None = None,
+        swept: Sweep | None = None,
+    ) -> None:
+        self.block, self.weights, self.ridge, self.project = block, weights, ridge, project
+        self.is_dual = outer is not None
+        self.swept = swept
+        if outer is not None:
+            self.root = np.sqrt(weights)
+            self.gram = self.root[:, None] * self._project_outer(outer) * self.root
+        else:
+            found = None if swept is None else swept.gram
+            self.gram = block.gram(weights, project=project) if found is None else found
+
+    @cached_property
+    def mean_weights(self) -> Vector:
+        """The weights, summing to 1; made when they are first needed."""
+        return np.asarray(self.weights / self.weights.sum())
+
+    @cached_property
+    def factor(self) -> tuple[Vector, bool]:
+        """Of the smaller Gram matrix plus the ridge; made when it is first needed."""
+        return cholesky(self.gram, self.ridge)
+
+    def set_ridge(self, ridge: float) -> None:
+        """Take another ridge; the Gram matrix stays."""
+        self.ridge = ridge
+        self.__dict__.pop("factor", None)
+
+    def _project_outer(self, outer: Vector) -> Vector:
+        if not self.project:
+            return outer
+        row = outer @ self.mean_weights
+        return np.asarray(outer - np.add.outer(row, row) + float(row @ self.mean_weights))
+
+    def _predict(self, x: Vector) -> Vector:
+        y = self.block.predict(x)
+        return y - self.mean_weights @ y if self.project else y
+
+    def _correlate(self, r: Vector) -> Vector:
+        return self.block.correlate(r - self.mean_weights * float(r.sum()) if self.project else r)
+
+    def cross(self, step: Vector) -> Vector:
+        """D' W step."""
+        return self._correlate(self.weights * step)
+
+    def cross_columns(self, steps: Vector) -> Vector:
+        """D' W steps, for all columns of a window at once."""
+        product = self.block.correlate_columns(self.weights, steps)
+        if self.project:
+            product -= np.outer(self.block.correlate(self.weights), self.mean_weights @ steps)
+        return product
+
+    def projected_cross(self, cross: Vector, steps: Vector) -> Vector:
+        """D' W steps from what a sweep found for them."""
+        if not self.project:
+            return cross
+        assert self.swept is not None
+        assert self.swept.pull is not None
+        return np.asarray(cross - np.outer(self.swept.pull, self.weights @ steps / self.weights.sum()))
+
+    def times(self, x: Vector) -> Vector:
+        """D' W D x for one vector or for columns."""
+        if not self.is_dual:
+            return self.gram @ x
+        if x.ndim == 2:
+            return _by_column(self.times, x)
+        return self._correlate(self.weights * self._predict(x))
+
+    def solve(self, b: Vector) -> Vector:
+        """(D' W D + ridge I)^-1 b for one vector or for columns."""
+        if not self.is_dual:
+            return np.asarray(linalg.cho_solve(self.factor, b, check_finite=False))
+        if b.ndim == 2:
+            return _by_column(self.solve, b)
+        inner = linalg.cho_solve(self.factor, self.root * self._predict(b), check_finite=False)
+        return (b - self._correlate(self.root * inner)) / self.ridge
+
+
+def _by_column(function: Callable[[Vector], Vector], columns: Vector) -> Vector:
+    """Apply to each column that is not zero (an unused slot of a window costs nothing)."""
+    result = np.zeros_like(columns)
+    for j, column in enumerate(columns.T):
+        if column.any():
+            result[:, j] = function(column)
+    return result
+
+
+def cholesky(gram: Vector, ridge: float) -> tuple[Vector, bool]:
+    """Cholesky factor of gram + ridge I, with just enough more ridge where rounding makes it singular."""
+    diagonal = np.arange(len(gram))
+    jitter = 0.0
+    scale = float(np.trace(gram)) / max(len(gram), 1) or 1.0
+    for _ in range(40):
+        shifted = gram.copy()
+        shifted[diagonal, diagonal] += ridge + jitter
+        try:
+            factor, lower = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+            return np.asarray(factor), bool(lower)
+        except linalg.LinAlgError:
+            jitter = max(10 * jitter, 1e-13 * scale)
+    return np.full_like(
+        gram, np.nan
+    ), True  # values beyond all bounds: what is solved with it is refused on its way out
+
+
+def eigen(matrix: Vector, *, relatively_robust: bool = False) -> tuple[Vector, Vector]:
+    """Eigenvalues and eigenvectors of a symmetric matrix; its diagonal and the axes where the library finds none.
+
+    A private round must not stop there: what is made of the values is judged by other means, or private already.
+    """
+    try:
+        values, vectors = linalg.eigh(matrix, check_finite=False) if relatively_robust else np.linalg.eigh(matrix)
+    except (linalg.LinAlgError, ValueError):
+        return np.array(np.diag(matrix)), np.eye(len(matrix))
+    return np.asarray(values), np.asarray(vectors)
+
+
+def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:
+    """Pseudo-inverse solve of a small symmetric system after scaling its diagonal; tiny eigenvalues dropped."""
+    unit = 1.0 / np.sqrt(np.where(scale > 0, scale, 1.0))
+    values, vectors = linalg.eigh(unit[:, None] * matrix * unit, check_finite=False)
+    keep = values > cutoff
+    part = vectors[:, keep]
+    return np.asarray(unit * (part @ ((part.T @ (unit * b)) / values[keep])))

@@ -1,0 +1,366 @@
+"""From the columns of a party to the matrix that it trains on: constants, encoders, and encoders as plain values."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from tacit.columns.cells import Rows, Texts, number_cells, text_cells
+from tacit.columns.spec import MISSING, OTHER
+from tacit.columns.table import ArrowTable, Table
+from tacit.errors import InputError
+from tacit.text import listing, plural, show
+from tacit.types import Matrix, Vector
+
+# --- The constants of one column, and what they make of its cells
+
+
+ROWS, JOB = "rows", "job"  # where constants come from
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A number: (x - centre) / divisor, x clipped to low .. high where these are given.
+
+    Attributes
+    ----------
+    name : str
+    centre, divisor : float
+    fill : float
+        What stands for a blank, before centre and divisor.
+    low, high : float or None
+    missing : bool
+        Whether a second column says where blanks are.
+    days : bool
+        Whether the cells are dates, as days since 1970-01-01.
+    source : {"rows", "job"}
+        Where the constants come from.
+    """
+
+    name: str
+    centre: float = 0.0
+    divisor: float = 1.0
+    fill: float = 0.0
+    low: float | None = None
+    high: float | None = None
+    missing: bool = False
+    days: bool = False
+    source: str = JOB
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        return (self.name, f"{self.name} {MISSING}") if self.missing else (self.name,)
+
+    def encode(self, cells: Vector) -> Vector:
+        """Encoded numbers, blanks filled in."""
+        values = np.where(np.isnan(cells), self.fill, cells)
+        if self.low is not None and self.high is not None:
+            values = np.clip(values, self.low, self.high)
+        if self.centre == 0.0 and self.divisor == 1.0:
+            return np.asarray(values)
+        # Halves, as the difference of two large numbers may be no finite number.
+        return np.asarray((values / 2 - self.centre / 2) / self.divisor * 2)
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A category: one column for each, one for all others, and one for blanks where `missing`.
+
+    A cell that says "other" counts as one of the others, and one that says "missing" as a blank.
+
+    Attributes
+    ----------
+    name : str
+    values : tuple of str
+        The categories, sorted; neither "other" nor "missing" is among them.
+    missing : bool
+    source : {"rows", "job"}
+    """
+
+    name: str
+    values: tuple[str, ...]
+    missing: bool = False
+    source: str = JOB
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        own = [f"{self.name}={value}" for value in (*self.values, OTHER)]
+        return tuple([*own, f"{self.name}={MISSING}"] if self.missing else own)
+
+    def places(self, texts: Texts) -> Rows:
+        """Which of the columns is 1, for each row."""
+        known = {value: place for place, value in enumerate(self.values)}
+        other = len(self.values)
+        blank = other + 1 if self.missing else other
+        known[MISSING] = blank
+        return _placed(texts, [known.get(value, other) for value in texts.values], blank)
+
+    def unknown(self, texts: Texts) -> npt.NDArray[np.bool_]:
+        """Rows whose category is none of those, nor blank."""
+        known = {*self.values, OTHER, MISSING}
+        new = np.array([value not in known for value in texts.values] + [False], dtype=np.bool_)
+        return np.asarray(new[texts.codes])
+
+
+@dataclass(frozen=True)
+class BucketColumn:
+    """A category by the bucket that its text is hashed into; blanks have a column of their own or none.
+
+    The buckets are the same for everyone: the first 8 bytes of sha256 of "column=category", as a number, modulo their
+    number.
+    """
+
+    name: str
+    buckets: int
+    missing: bool = False
+    source: str = JOB
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the encoded columns."""
+        own = [f"{self.name}=bucket {number}" for number in range(self.buckets)]
+        return tuple([*own, f"{self.name}={MISSING}"] if self.missing else own)
+
+    def bucket(self, value: str) -> int:
+        """The bucket of a category."""
+        digest = hashlib.sha256(f"{self.name}={value}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") % self.buckets
+
+    def places(self, texts: Texts) -> Rows:
+        """Which of the columns is 1, for each row; -1 for none."""
+        return _placed(texts, [self.bucket(value) for value in texts.values], self.buckets if self.missing else -1)
+
+
+Column = NumberColumn | CategoryColumn | BucketColumn
+
+
+def _placed(texts: Texts, places: list[int], blank: int) -> Rows:
+    """The place of each row's text; the last entry of the table is that of a blank, whose code is -1."""
+    return np.asarray(np.array([*places, blank], dtype=np.int64)[texts.codes])
+
+
+# --- All columns of a party: their constants, and the matrix that they make of a table
+
+
+SPARSE_FROM, SPARSE_BELOW = 64, 0.25  # columns, and share of them that is not 0 in a row, for a sparse matrix
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How one party's columns become numbers.
+
+    Attributes
+    ----------
+    columns : tuple of NumberColumn, CategoryColumn or BucketColumn
+        The party's columns, in order; a cell depends on nothing but its own row and these constants.
+    unused : tuple of str
+        Columns that the file had and the model does not use.
+    """
+
+    columns: tuple[Column, ...]
+    unused: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        if twice:
+            raise InputError(f"two columns would both be encoded as {show(twice[0])}: rename one")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The party's own columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The encoded columns."""
+        return tuple(chain.from_iterable(column.names for column in self.columns))
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Columns to read as text, so that categories keep their leading zeros."""
+        return tuple(column.name for column in self.columns if not isinstance(column, NumberColumn))
+
+    def matrix(self, table: Table, rows: Rows | None = None) -> Matrix:
+        """The encoded rows of a table, all of them by default; sparse where most of it is 0."""
+        return self._encode(table, rows, None)
+
+    def predicting(self, table: Table, rows: Rows | None = None) -> tuple[Matrix, tuple[str, ...]]:
+        """Encoded new rows, and what is to be said about them: one line each."""
+        said: list[str] = []
+        extra = table.default_features({*self.sources, *self.unused})
+        if extra:
+            what = "columns" if len(extra) > 1 else "column"
+            said.append(f"{table.party}: {what} {listing(extra, 5)} not used by the model, so not looked at")
+        return self._encode(table, rows, said), tuple(said)
+
+    def _encode(self, table: Table, rows: Rows | None, said: list[str] | None) -> Matrix:
+        """Build the matrix; `said` collects remarks on new rows, None in training."""
+        table.require(self.sources)
+        if not isinstance(table, ArrowTable):
+            raise InputError(f"party {show(table.party)}: its file is LIBSVM, the model was trained on named columns")
+        pick: Rows = np.arange(table.n_rows) if rows is None else rows
+        parts: list[tuple[Rows, Rows, Vector]] = []
+        start = 0
+        for column in self.columns:
+            parts += [(at, start + place, value) for at, place, value in _entries(column, table, pick, said)]
+            start += len(column.names)
+        return _assembled(parts, (len(pick), start), self._share(start))
+
+    def _share(self, width: int) -> float:
+        """About how much of a row is not 0."""
+        return len(self.columns) / width if width >= SPARSE_FROM else 1.0
+
+
+def _entries(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> list[tuple[Rows, Rows, Vector]]:
+    """Row, place and value of what is not 0 in the columns that one column becomes."""
+    every = np.arange(len(rows))
+    if isinstance(column, NumberColumn):
+        cells = number_cells(table, column.name, days=column.days, trained=said is not None)[rows]
+        blank = np.flatnonzero(np.isnan(cells))
+        _say_blanks(column, table.party, blank.size, f"filled with {column.fill:.6g}", said)
+        found = [(every, np.zeros(len(rows), dtype=np.int64), column.encode(cells))]
+        return [*found, (blank, np.ones(blank.size, dtype=np.int64), np.ones(blank.size))] if column.missing else found
+    texts = text_cells(table, column.name)
+    texts = Texts(texts.values, texts.codes[rows])
+    places = column.places(texts)
+    _say_texts(column, table.party, texts, said)
+    at = np.flatnonzero(places >= 0)
+    return [(at, places[at], np.ones(at.size))]
+
+
+def _say_texts(column: CategoryColumn | BucketColumn, party: str, texts: Texts, said: list[str] | None) -> None:
+    """Remark on blanks without a column, and on categories that the model does not have."""
+    if said is None:
+        return
+    blanks = int(np.count_nonzero(texts.codes < 0))
+    _say_blanks(column, party, blanks, f'counted as "{_blank_name(column)}"', said)
+    if isinstance(column, CategoryColumn):
+        new = np.flatnonzero(column.unknown(texts))
+        if new.size:
+            held = show(texts.values[texts.codes[new[0]]])
+            rows = "1 row holds" if new.size == 1 else f"{new.size} rows hold"
+            known = plural(len(column.values), "category")
+            said.append(
+                f"{party}: column {show(column.name)}: {rows} none of the model's {known} (such as {held}): "
+                "counted as other"
+            )
+
+
+def _blank_name(column: Column) -> str:
+    return "other" if isinstance(column, CategoryColumn) else "no bucket"
+
+
+def _say_blanks(column: Column, party: str, count: int, what: str, said: list[str] | None) -> None:
+    if said is not None and count and not column.missing:
+        said.append(
+            f"{party}: column {show(column.name)} has {plural(count, 'blank')}, "
+            f"for which the model has no column: {what}"
+        )
+
+
+def _assembled(parts: list[tuple[Rows, Rows, Vector]], shape: tuple[int, int], share: float) -> Matrix:
+    """The matrix of these entries."""
+    if share < SPARSE_BELOW:
+        at, place, value = (np.concatenate(list(part)) for part in zip(*parts, strict=True))
+        matrix = sp.csr_array((value, (at, place)), shape=shape)
+        matrix.eliminate_zeros()
+        return matrix
+    dense = np.zeros(shape)
+    for at, place, value in parts:
+        dense[at, place] = value
+    return dense
+
+
+# --- An encoder as plain values for JSON, and back without trust
+
+
+FORMAT = 1
+MOST_BUCKETS = 2**20
+_KINDS: dict[str, type[NumberColumn | CategoryColumn | BucketColumn]] = {
+    "number": NumberColumn,
+    "category": CategoryColumn,
+    "buckets": BucketColumn,
+}
+
+
+def to_record(encoder: Encoder) -> dict[str, Any]:
+    """The encoder as plain values."""
+    kinds = {cls: kind for kind, cls in _KINDS.items()}
+    columns = [{"kind": kinds[type(column)], **asdict(column)} for column in encoder.columns]
+    return {"format": FORMAT, "columns": columns, "unused": list(encoder.unused)}
+
+
+def from_record(record: Any) -> Encoder:
+    """The encoder that `to_record` wrote.
+
+    Raises
+    ------
+    ValueError
+        In a few words that name what is wrong.
+    """
+    if not isinstance(record, Mapping) or record.get("format") != FORMAT or isinstance(record["format"], bool):
+        raise ValueError("its schema has no format that this version reads")
+    columns, unused = record.get("columns"), record.get("unused")
+    if not isinstance(columns, list) or not columns:
+        raise ValueError("its schema has no columns")
+    if not isinstance(unused, list) or not all(isinstance(name, str) for name in unused):
+        raise ValueError("its schema has no list of unused columns")
+    return Encoder(tuple(_column(column) for column in columns), tuple(unused))
+
+
+def _column(record: Any) -> Column:
+    """One column, every value checked."""
+    if not isinstance(record, Mapping) or record.get("kind") not in tuple(_KINDS):
+        raise ValueError(f"its schema has a column {show(record)}")
+    kind = record["kind"]
+    name, missing, source = record.get("name"), record.get("missing"), record.get("source")
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"its schema has a column named {show(name)}")
+    if not isinstance(missing, bool) or source not in (JOB, ROWS):
+        raise ValueError(f"the schema of column {show(name)} has missing = {show(missing)}, source = {show(source)}")
+    if kind == "number":
+        return _number(record, name, missing, source)
+    if kind == "category":
+        return CategoryColumn(name, _values(record.get("values"), name), missing, source)
+    buckets = record.get("buckets")
+    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
+        raise ValueError(f"the schema of column {show(name)} has {show(buckets)} buckets")
+    return BucketColumn(name, buckets, missing, source)
+
+
+def _number(record: Mapping[str, Any], name: str, missing: bool, source: str) -> NumberColumn:
+    centre, divisor, fill = (_finite(record.get(key), name, key) for key in ("centre", "divisor", "fill"))
+    given = [key for key in ("low", "high") if record.get(key) is not None]
+    low, high = (_finite(record[key], name, key) if given else None for key in ("low", "high"))
+    days = record.get("days")
+    if divisor <= 0 or not isinstance(days, bool) or (low is not None and high is not None and not low < high):
+        raise ValueError(f"the schema of column {show(name)} does not fit together")
+    return NumberColumn(name, centre, divisor, fill, low, high, missing, days, source)
+
+
+def _values(values: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(v, str) and v not in ("", OTHER, MISSING) for v in values):
+        raise ValueError(f"the schema of column {show(name)} has no list of categories")
+    return tuple(values)
+
+
+def _finite(value: Any, name: str, key: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise ValueError(f"the schema of column {show(name)} has {key} = {show(value)}")

@@ -1,0 +1,107 @@
+"""What a job says about the columns of its parties; all of it is public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tacit.errors import InputError
+from tacit.text import show
+
+NUMBER, CATEGORY, DATE = "number", "category", "date"
+KINDS = (NUMBER, CATEGORY, DATE)
+SCALES = ("standard", "range", "none")
+OTHER, MISSING = "other", "missing"
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """What is known of one column without looking at its rows.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "category", "date"} or None
+        None to go by the type of the file, which says enough for all but dates. A date is a number of days.
+    low, high : float or None
+        Range of a number: it is clipped to it and scaled to [-1, 1]. Of dates, in days since 1970-01-01.
+    values : tuple of str or None
+        The categories; every other one is "other".
+    buckets : int or None
+        Number of buckets that categories are hashed into.
+    missing : bool or None
+        Whether blanks get a column of their own; None for one where blanks occur in rows that nobody protects.
+    """
+
+    name: str
+    kind: str | None = None
+    low: float | None = None
+    high: float | None = None
+    values: tuple[str, ...] | None = None
+    buckets: int | None = None
+    missing: bool | None = None
+
+    def __post_init__(self) -> None:
+        number = [key for key in ("low", "high") if getattr(self, key) is not None]
+        category = [key for key in ("values", "buckets") if getattr(self, key) is not None]
+        if len(category) == 2:
+            raise InputError(f"column {show(self.name)} has both values and buckets: keep one")
+        if len(number) == 1:
+            raise InputError(f"column {show(self.name)} has {number[0]} alone: give both low and high")
+        if self.low is not None and self.high is not None and not self.low / 2 < self.high / 2:
+            raise InputError(f"column {show(self.name)}: low = {self.low:g} is not below high = {self.high:g}")
+        if number and (category or self.kind == CATEGORY):
+            raise InputError(f"column {show(self.name)}: low and high are for numbers: remove them, or the rest")
+        if category and self.kind in (NUMBER, DATE):
+            raise InputError(f"column {show(self.name)}: {category[0]} is for categories: remove it, or the kind")
+
+    @property
+    def given_kind(self) -> str | None:
+        """The kind that follows from what is given; None where it is left to the file."""
+        if self.low is not None:
+            return self.kind or NUMBER
+        return CATEGORY if self.values is not None or self.buckets is not None else self.kind
+
+
+@dataclass(frozen=True)
+class EncodeRules:
+    """The section [encode]: how columns become numbers, for all parties.
+
+    Attributes
+    ----------
+    scale : {"standard", "range", "none"} or None
+        What is done to numbers without low and high: mean 0 and deviation 1; smallest and largest to -1 and 1; or
+        nothing. None is "standard", and "none" for a party whose rows are protected.
+    rare : int
+        A category in fewer rows counts as "other".
+    most : int
+        At most so many categories of a column, the most frequent ones.
+    """
+
+    scale: str | None = None
+    rare: int = 10
+    most: int = 50
+
+    def scale_of(self, protected: bool) -> str:
+        """What is done to the numbers of a party."""
+        return self.scale or ("none" if protected else "standard")
+
+
+def common_specs(parties: Sequence[tuple[str, Sequence[ColumnSpec]]]) -> tuple[ColumnSpec, ...]:
+    """What several parties that hold the same columns say about them, each of which holds for all.
+
+    Raises
+    ------
+    InputError
+        Where two parties do not say the same of a column.
+    """
+    found: dict[str, tuple[str, ColumnSpec]] = {}
+    for party, specs in parties:
+        for spec in specs:
+            first, known = found.setdefault(spec.name, (party, spec))
+            if known != spec:
+                raise InputError(
+                    f"parties {show(first)} and {show(party)} say different things about column {show(spec.name)}: "
+                    "all parties need the same, so say it once"
+                )
+    return tuple(spec for _, spec in found.values())

@@ -1,0 +1,398 @@
+"""A node's side of the private method of the sample split, in both forms: its rows, the centre, and its answers.
+
+A node's rows in the coordinates of the private method: scaled down to norm 1, centred, with a constant beside them.
+
+| symbol | meaning |
+|---|---|
+| R | public unit of the rows |
+| x | a row over R, scaled down to norm 1 where it is longer |
+| m, C | released centre and spread |
+| u | ((x - m)/C, b) |
+
+The centre: mean row, spread and largest curvature, from sums over the rows of all nodes with noise.
+
+A node's sums are one vector: sum x, then either the trace of sum x x' over sqrt(2), or its upper triangle with the
+diagonal over sqrt(2). Noise of one deviation on all entries then costs what noise on the mean row alone would cost
+(docs/proofs/graph.md, theorem 1).
+
+A node's side of the private method of the sample split, in both forms.
+
+| symbol | meaning |
+|---|---|
+| m, C, u | centre, spread, and a row in these coordinates (rows.py) |
+| z | the common model, the same at all nodes |
+| v_i, g_i | what node i released last, and the sum of its distances from z so far |
+
+First a sum over all nodes of noisy sums over the rows gives m and C. Then, T times,
+
+    exact:     v_i = argmin_w (n/N) sum_rows l(u.w)/||u|| + q/2 ||w - (z - g_i)||^2  + noise
+               z = mean_j (v_j + g_j),   g_i <- g_i + v_i - z
+    gradient:  z <- z - step/N A sum_i (sum_rows l'(u.z) u/||u|| + noise),   A = I + k z z'/||z||^2
+
+and the model is the mean of z over the second half of the rounds. k, from 0 to 3, lets the size of the model settle
+sooner than its direction: along z the noise is that of one number. Sums go along a tree of the graph (tree.py). Nothing
+that depends on the rows is kept between rounds: what enters a round are rows, labels and released values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.blocks.dense import Block
+from tacit.blocks.rows import RowClip
+from tacit.mechanisms.gaussian.settings import (
+    ALONG,
+    CONSTANT,
+    LARGEST_ROW,
+    LEAST_SPREAD,
+    LONGEST_STEP,
+    MOST_SPREAD,
+    GaussianSettings,
+    farthest,
+)
+from tacit.solvers.base import Problem, Release
+from tacit.solvers.consensus.base import NodeData, Place, Sent, private_progress
+from tacit.solvers.consensus.everybody import TreeSum
+from tacit.solvers.consensus.local import LocalProblem, descend, steps_for, within
+from tacit.types import Arrays, Vector
+
+# --- A node's rows in the coordinates of the private method: scaled down to norm 1, centred
+
+
+class UnitRows:
+    """The matrix with rows x, by its products."""
+
+    def __init__(self, block: Block, norm: float) -> None:
+        self.clipped, self.norm = RowClip(norm).apply(block), norm
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.clipped.n
+
+    @property
+    def d(self) -> int:
+        """Columns."""
+        return self.clipped.d
+
+    def predict(self, x: Vector) -> Vector:
+        """The rows times x."""
+        return self.clipped.predict(x / self.norm)
+
+    def correlate(self, r: Vector) -> Vector:
+        """The transposed rows times r."""
+        return self.clipped.correlate(r) / self.norm
+
+    def gram(self, weights: Vector) -> Vector:
+        """The transposed rows times diag(weights) times the rows."""
+        return self.clipped.gram(weights) / self.norm**2
+
+    def squares(self) -> Vector:
+        """Squared norm of each row."""
+        return self.clipped.squares() / self.norm**2
+
+
+class CentredRows:
+    """The matrix with rows u, by its products."""
+
+    def __init__(self, rows: UnitRows, mean: Vector, spread: float) -> None:
+        self.rows, self.mean, self.spread = rows, mean, spread
+        away = rows.squares() - 2 * rows.predict(mean) + float(mean @ mean)
+        # what rounding may have taken off a difference of large numbers is put back
+        away = np.maximum(away, 0.0) + 1e-14 * (rows.squares() + float(mean @ mean))
+        self.norms = np.sqrt(away / spread**2 + CONSTANT**2) * (1 + 1e-12)
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.rows.n
+
+    @property
+    def d(self) -> int:
+        """Columns and the constant."""
+        return self.rows.d + 1
+
+    def predict(self, x: Vector) -> Vector:
+        """The rows times x."""
+        own = x[:-1] / self.spread
+        return np.asarray(self.rows.predict(own) + (CONSTANT * x[-1] - float(self.mean @ own)))
+
+    def correlate(self, r: Vector) -> Vector:
+        """The transposed rows times r."""
+        total = r.sum()
+        return np.append((self.rows.correlate(r) - total * self.mean) / self.spread, CONSTANT * total)
+
+    def gram(self, weights: Vector) -> Vector:
+        """The transposed rows times diag(weights) times the rows."""
+        total, cross = float(weights.sum()), self.rows.correlate(weights)
+        whole = np.empty((self.d, self.d))
+        both = np.outer(self.mean, cross)
+        inner = self.rows.gram(weights) - both - both.T + total * np.outer(self.mean, self.mean)
+        whole[:-1, :-1] = inner / self.spread**2
+        whole[:-1, -1] = whole[-1, :-1] = CONSTANT / self.spread * (cross - total * self.mean)
+        whole[-1, -1] = CONSTANT**2 * total
+        return whole
+
+
+# --- The centre: mean row, spread and largest curvature, from sums over the rows of all nodes with noise
+
+
+@dataclass(frozen=True, eq=False)
+class Centre:
+    """What is known of all rows together.
+
+    Attributes
+    ----------
+    mean : Vector
+        m, of norm 1 at most.
+    spread : float
+        C.
+    curvature : float
+        lam, an estimate of the largest eigenvalue of the mean of u u'; 1 where nothing is known.
+    """
+
+    mean: Vector
+    spread: float = 1.0
+    curvature: float = 1.0
+
+
+def own_sums(rows: UnitRows, *, with_gram: bool) -> Vector:
+    """A node's part of the sums from which the centre is made."""
+    ones = np.ones(rows.n)
+    total = rows.correlate(ones)
+    if not with_gram:
+        return np.append(total, rows.squares().sum() / math.sqrt(2))
+    gram = rows.gram(ones)
+    gram[np.diag_indices(rows.d)] /= math.sqrt(2)
+    return np.concatenate([total, gram[np.triu_indices(rows.d)]])
+
+
+def centre_from(sums: Vector, settings: GaussianSettings) -> Centre:
+    """The centre from the noisy sums over all nodes."""
+    d, s = settings.columns, settings.centre_noise
+    noisy = sums[:d] / settings.total
+    square, spoilt = float(noisy @ noisy), d * s**2
+    mean = noisy * (max(0.0, 1 - spoilt / square) if square > 0 else 0.0)
+    mean /= max(1.0, float(np.linalg.norm(mean)))
+    gram = _gram(sums[d:], settings) if settings.with_gram else None
+    trace = float(np.trace(gram)) if gram is not None else math.sqrt(2) * float(sums[d]) / settings.total
+    spread = math.sqrt(min(MOST_SPREAD, max(LEAST_SPREAD, trace - square + spoilt)))
+    return Centre(mean, spread, 1.0 if gram is None else _curvature(gram, mean, spread, 2 * s * math.sqrt(d)))
+
+
+def _gram(packed: Vector, settings: GaussianSettings) -> Vector:
+    """The mean of x x' with its noise."""
+    gram = np.zeros((settings.columns, settings.columns))
+    gram[np.triu_indices(settings.columns)] = packed / settings.total
+    gram = gram + np.triu(gram, 1).T
+    gram[np.diag_indices(settings.columns)] *= math.sqrt(2)
+    return gram
+
+
+def _curvature(gram: Vector, mean: Vector, spread: float, edge: float) -> float:
+    """Largest eigenvalue without what noise adds to it: noise alone has its largest near `edge`."""
+    top = float(np.linalg.eigvalsh(gram - np.outer(mean, mean))[-1])
+    bare = (top + math.sqrt(top**2 - edge**2)) / 2 if top > edge else edge / 2
+    return min(1.0, max(bare / spread**2, CONSTANT**2))
+
+
+# --- A node's side of the private method of the sample split, in both forms
+
+
+CENTRE, MODEL, GRADIENT = "centre", "model", "gradient"
+MOST_SOLVES = 5
+AIM = 0.5  # of the tolerance: what a solve aims at, so that the check after it holds
+LARGEST = 1e100  # of a number in a sum that arrives: nothing that is computed from it overflows
+
+
+class GaussianNode:
+    """What both forms have in common: the centre, the tree sums, and the mean over the second half."""
+
+    def __init__(
+        self, problem: Problem, place: Place, data: NodeData, settings: GaussianSettings, release: Release
+    ) -> None:
+        self.place, self.settings, self.release = place, settings, release
+        assert isinstance(data.rows, Block)
+        self.rows = UnitRows(data.rows, settings.row_norm)
+        self.labels = data.labels / settings.label_norm
+        self.tree = TreeSum(place.graph, place.name)
+        size = settings.columns + 1
+        self.done = 0 if settings.centred else 1  # sums that have reached this node, that of the centre among them
+        self.z, self.mean_z = np.zeros(size), np.zeros(size)
+        self.own, self.shift = np.zeros(size), np.zeros(size)  # v and g
+        self.local: LocalProblem | None = None
+        self._set_centre(Centre(np.zeros(settings.columns)))
+        self.progress = private_progress(settings.pull)  # the same in every round
+
+    # --- the model ---------------------------------------------------------------------------------------
+
+    @property
+    def coef(self) -> Vector:
+        """Coefficients for rows as they are given."""
+        given = self.settings
+        return np.asarray(self.mean_z[:-1] * (given.label_norm / (given.row_norm * self.centre.spread)))
+
+    @property
+    def intercept(self) -> float:
+        """The constant of the model."""
+        shift = float(self.mean_z[:-1] @ self.centre.mean) / self.centre.spread
+        return self.settings.label_norm * (CONSTANT * float(self.mean_z[-1]) - shift)
+
+    def _set_centre(self, centre: Centre) -> None:
+        """From now on in the coordinates of this centre."""
+        self.centre, self.local = centre, None
+
+    def _problem(self) -> LocalProblem:
+        """Losses of the rows, each over the norm of its row: no gradient is longer than 1."""
+        if self.local is None:
+            given, rows = self.settings, CentredRows(self.rows, self.centre.mean, self.centre.spread)
+            data = NodeData(rows, self.labels, 1.0 / (given.slope * rows.norms))
+            scale = given.scale if given.form == "exact" else 1.0
+            self.local = LocalProblem(data, given.loss, scale, 0.0, fit_intercept=False)
+            self.local.ridge = self._ridge() if given.form == "exact" else np.zeros(rows.d)
+        return self.local
+
+    def _ridge(self) -> Vector:
+        """Weights of the squared coordinates; the constant is free."""
+        ridge = np.full(self.z.size, self.settings.ridge / (self.settings.row_norm * self.centre.spread) ** 2)
+        ridge[-1] = 0.0
+        return ridge
+
+    # --- a round -----------------------------------------------------------------------------------------
+
+    def step(self, round_: int, inbox: Mapping[str, Arrays]) -> Sent:
+        """Relay sums; where one has arrived, go on to the next."""
+        to_one: dict[str, Arrays] = {}
+        if round_ == 1:
+            self.tree.begin(1, self._release())
+        while True:
+            for name, arrays in self.tree.step(round_, inbox).items():
+                to_one.setdefault(name, {}).update(arrays)
+            total = self.tree.result(round_)
+            if total is None:
+                return Sent({}, to_one)
+            self._take(total)
+            if self.done > self.settings.rounds:
+                return Sent({}, to_one)
+            self.tree.begin(round_, self._release())
+            inbox = {}  # it belonged to the sum that has ended
+
+    def finish(self, inbox: Mapping[str, Arrays]) -> None:
+        """Nothing is left to do."""
+
+    def _release(self) -> Vector:
+        """Own part of the next sum, which is made of released values only."""
+        if self.done == 0:
+            return self.release.add(CENTRE, own_sums(self.rows, with_gram=self.settings.with_gram))
+        return self._released_part()
+
+    def _take(self, total: Vector) -> None:
+        """The sum over all nodes, as it arrived: of numbers, and of no larger ones than all that follows can bear."""
+        total = np.clip(np.where(np.isnan(total), 0.0, total), -LARGEST, LARGEST)
+        if self.done == 0:
+            self._set_centre(centre_from(total, self.settings))
+        else:
+            self._update(total)
+            first = self.settings.rounds // 2
+            if self.done > first:
+                self.mean_z = self.mean_z + (self.z - self.mean_z) / (self.done - first)
+        self.done += 1
+
+    def _released_part(self) -> Vector:
+        raise NotImplementedError
+
+    def _update(self, total: Vector) -> None:
+        raise NotImplementedError
+
+    def _within_reach(self, v: Vector) -> Vector:
+        """Scaled down to the public bound behind the rounding errors; a model never comes near it."""
+        return within(v, self.settings.reach)
+
+    # --- going on later ----------------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+        numbers = np.array([self.done, self.centre.spread, self.centre.curvature], dtype=np.float64)
+        own = {"z": self.z, "mean_z": self.mean_z, "own": self.own, "shift": self.shift, "mean": self.centre.mean}
+        return {**own, "numbers": numbers, **self.tree.state()}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.z, self.mean_z, self.own, self.shift = (state[name] for name in ("z", "mean_z", "own", "shift"))
+        done, spread, curvature = state["numbers"]
+        self.done = int(done)
+        self._set_centre(Centre(state["mean"], float(spread), float(curvature)))
+        self.tree.restore(state)
+
+
+class ExactNode(GaussianNode):
+    """Releases the minimiser of its own problem, held near the others."""
+
+    def _released_part(self) -> Vector:
+        self.own = self.release.add(MODEL, self._solve(self._within_reach(self.z - self.shift)))
+        return self.own + self.shift
+
+    def _update(self, total: Vector) -> None:
+        self.z = total / self.settings.nodes
+        self.shift = self.shift + self.own - self.z
+
+    def _solve(self, centre: Vector) -> Vector:
+        """The minimiser to the public tolerance, judged by a gradient that is computed anew; this never fails."""
+        try:
+            with np.errstate(all="ignore"):
+                found = self._newton(centre)
+        except (ArithmeticError, ValueError):  # a singular matrix among them
+            found = None
+        return self._descend(centre) if found is None else found
+
+    def _newton(self, centre: Vector) -> Vector | None:
+        """By Newton steps; None where their gradient norm does not show that it is the minimiser."""
+        local, zero, given = self._problem(), np.zeros(centre.size), self.settings
+        point = centre
+        for _ in range(MOST_SOLVES):
+            local.curvature = None  # of another round: nothing of it may be needed to go on later
+            point = local.solve(zero, given.pull, centre, AIM * given.tolerance, point).point
+            left = float(np.linalg.norm(local.gradient(point) + given.pull * (point - centre)))
+            if left <= given.tolerance and np.linalg.norm(point) <= farthest(given, self.rows.n):
+                return point
+        return None
+
+    def _descend(self, centre: Vector) -> Vector:
+        """By steps along the gradient, from the minimiser of everything but the rows."""
+        local, given = self._problem(), self.settings
+        push = given.scale * self.rows.n
+        steepest = (push * LARGEST_ROW * given.loss.curvature / given.slope + float(local.ridge.max()) + given.pull) * (
+            1 + 1e-9
+        )
+        steps = steps_for(given.pull, steepest, 2 * push, given.tolerance)
+        start = given.pull * centre / (given.pull + local.ridge)
+        return descend(lambda w: local.gradient(w) + given.pull * (w - centre), start, steepest, steps)
+
+
+class GradientNode(GaussianNode):
+    """Releases its gradient at the common model; only the sum over all nodes is used."""
+
+    def _released_part(self) -> Vector:
+        self.own = self.release.add(GRADIENT, self._problem().gradient(self.z))
+        return self.own
+
+    def _update(self, total: Vector) -> None:
+        given = self.settings
+        step = min(1.0 / (given.noise * given.rounds), LONGEST_STEP / self.centre.curvature)
+        slope = total / given.total
+        moved = (self.z - step * (slope + self._along(slope, step))) / (1.0 + step * self._ridge())
+        self.z = self._within_reach(moved)
+
+    def _along(self, slope: Vector, step: float) -> Vector:
+        """What is added to the slope along z: more where z is more than the noise in it, and never beyond stability."""
+        given, square = self.settings, float(self.z @ self.z)
+        if square == 0.0:
+            return np.zeros(slope.size)
+        spoilt = (step * given.noise) ** 2 * given.rounds * (self.done - 1) * slope.size
+        sure = max(0.0, 1.0 - spoilt / square)
+        more = max(0.0, min(ALONG * sure, LONGEST_STEP / (self.centre.curvature * step) - 1.0))
+        return np.asarray(more * float(slope @ self.z) / square * self.z)

@@ -1,0 +1,151 @@
+"""The certificate of the private method of the sample split in words, and what the sizes say about its use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tacit.mechanisms.base import MEASURES, UNMEASURED, GraphSizes
+from tacit.mechanisms.gaussian.settings import GaussianSettings
+from tacit.privacy import accountant
+from tacit.privacy.certificate import ASSUMED, NO_ROWS, OTHER_RUNS, Certificate, at_parties
+from tacit.privacy.claim import Claim, Target
+from tacit.privacy.events import Event, GaussianRelease
+from tacit.privacy.request import SEEDED, Privacy
+from tacit.problem.losses.base import Loss
+
+THEOREMS = {
+    "exact": "private consensus with exact local solves (docs/proofs/graph.md, theorem 3)",
+    "gradient": "private gradients, each node with its own noise (docs/proofs/graph.md, theorem 4 with h = 1)",
+    "masked": "private gradients, noise shared under masks (docs/proofs/graph.md, theorem 4)",
+}
+LARGE_NOISE = 0.15  # norm of the noise in the mean gradient, in units of a row: beyond it little is learnt
+SPREAD = 0.5  # of the derivative of a row: what chance adds to a mean gradient over k rows is SPREAD / sqrt(k)
+
+
+def certificate(
+    privacy: Privacy,
+    settings: GaussianSettings,
+    sizes: GraphSizes,
+    events: Mapping[str, tuple[GaussianRelease, ...]],
+    honest: int,
+) -> Certificate:
+    """What the planned run proves."""
+    adversary, theorem = _adversary(settings, sizes, honest), THEOREMS["masked" if settings.masked else settings.form]
+    claims = [Claim("record", name, "replace-one", adversary, own, theorem) for name, own in events.items()]
+    if privacy.unit == "person":
+        adversary += NO_ROWS
+        claims.append(Claim("person", "", "replace-one", adversary, _together(settings, events), theorem))
+    return Certificate(
+        unit=privacy.unit,
+        adversary=adversary,
+        covers=(
+            "rows and labels of every node: all that leaves it was made from them with noise, in all rounds together",
+            "the trained model: it is made from released values only, so it may be published, and so may predictions",
+        ),
+        does_not_cover=_does_not_cover(privacy, settings, events),
+        per_party=_per_party(settings, sizes),
+        theorem=theorem,
+        claims=tuple(claims),
+        target=Target(max(privacy.epsilon_of(name) for name in sizes.graph.names), privacy.delta),
+        assumptions=_assumptions(privacy, settings, sizes, honest),
+    )
+
+
+def _together(settings: GaussianSettings, events: Mapping[str, tuple[GaussianRelease, ...]]) -> tuple[Event, ...]:
+    """What a person with a row at every node pays; under masks all these rows move the same sum."""
+    if not settings.masked:
+        return tuple(event for own in events.values() for event in own)
+    first = next(iter(events.values()))
+    return tuple(replace(event, sensitivity=len(events) * event.sensitivity, party="") for event in first)
+
+
+def _adversary(settings: GaussianSettings, sizes: GraphSizes, honest: int) -> str:
+    model = "and anyone who sees the model or predictions"
+    if not settings.masked:
+        return f"anyone who sees every message of the run, all other nodes together among them, {model}"
+    others = sizes.graph.nodes - honest
+    who = "any one node, the middle one too" if others == 1 else f"any {others} nodes together, the middle one too"
+    return f"{who}, anyone who sees every message of the run without being a node, {model}"
+
+
+def _does_not_cover(
+    privacy: Privacy, settings: GaussianSettings, events: Mapping[str, tuple[GaussianRelease, ...]]
+) -> tuple[str, ...]:
+    missing = [
+        "how many rows each node has: it is public here",
+        "how long a node takes for a round",
+        OTHER_RUNS,
+    ]
+    if privacy.unit == "record":
+        together = accountant.epsilon(_together(settings, events), privacy.delta)
+        missing.extend([at_parties(len(events), together, privacy.delta)] if len(events) > 1 else [])
+    if settings.masked:
+        missing.append("nodes that pool what they know beyond the number above: the noise of one alone is smaller")
+    return tuple(missing)
+
+
+def _per_party(settings: GaussianSettings, sizes: GraphSizes) -> dict[str, str]:
+    count = settings.columns + 1
+    centre = f"{settings.centre_size} sums over its rows, once, and " if settings.centred else ""
+    what = "a model" if settings.form == "exact" else "a gradient"
+    under = "" if not settings.masked else " (under masks: only the sum over the nodes can be read)"
+    said = f"{centre}{what} of {count} numbers, {settings.rounds} times, all with noise{under}"
+    return dict.fromkeys(sizes.graph.names, said)
+
+
+def _assumptions(privacy: Privacy, settings: GaussianSettings, sizes: GraphSizes, honest: int) -> tuple[str, ...]:
+    said = [
+        "row_norm, label_norm, and any scaling of columns and labels before, were chosen without looking at the rows",
+        "the nodes run this software; the random bits of their operating systems are not predictable",
+    ]
+    if privacy.unit == "person":
+        said.append("each person has at most one row at a node")
+    if settings.masked:
+        said.append(
+            f"at least {honest} of {sizes.graph.nodes} nodes, that of the row among them, add the noise they should "
+            "and do not pool what they know with others"
+        )
+        said.extend(ASSUMED)
+    return (SEEDED, *said) if privacy.noise_seed is not None else tuple(said)
+
+
+# --- is it worth it? -----------------------------------------------------------------------------------
+
+
+def noise_level(settings: GaussianSettings) -> float:
+    """Norm of the noise in the mean gradient, all rounds together, for rows of norm about 1."""
+    return settings.noise * math.sqrt(settings.columns + 1)
+
+
+def outlook(settings: GaussianSettings, sizes: GraphSizes, loss: Loss) -> tuple[str, ...]:
+    """What the sizes alone say about the use of the run."""
+    level = noise_level(settings)
+    worth = max(1, round((SPREAD / level) ** 2))
+    largest = max(zip(sizes.rows, sizes.graph.names, strict=True))
+    lines = [_level(level, sizes), _alone(worth, *largest)]
+    lines.append(f"{UNMEASURED}whether the joint model beats a node's own, which has no noise; {MEASURES}")
+    if loss.name == "logistic":
+        lines.append(
+            "loss: exp(-m) for margins m >= 0, 1 - m below, in place of the logistic one; its scores are log odds too, "
+            "and it needs less noise for the same curvature"
+        )
+    elif loss.name in ("squared", "absolute"):
+        lines.append(f"loss: linear for residuals beyond {settings.slope * settings.label_norm:g}, quadratic within")
+    return tuple(lines)
+
+
+def _level(level: float, sizes: GraphSizes) -> str:
+    said = f"noise level {level:.2g}, for rows as long as row_norm (for shorter rows it is larger)"
+    if level > LARGE_NOISE:
+        said += (
+            f"; above {LARGE_NOISE:g}, as with these {sizes.total} rows, this is large noise: raise epsilon, or use "
+            "more rows, fewer columns or fewer nodes"
+        )
+    return said
+
+
+def _alone(worth: int, rows: int, name: str) -> str:
+    size = f"such noise is about as large as chance in a sample of {worth} rows"
+    return f"{size}; {name}, which has most, has {rows} of its own"

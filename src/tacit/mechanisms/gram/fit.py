@@ -1,0 +1,316 @@
+"""The private fit of one party: a noisy mean, a noisy Gram matrix and a few noisy gradients, and nothing else.
+
+The private fit of one party: a noisy mean, a noisy Gram matrix and a few noisy gradients, and nothing else.
+
+Every value that meets the party's rows passes `release`; all other lines compute with released values, with what the
+label holder sent, or with public numbers. Theorem: docs/proofs/gram.md.
+
+| symbol | meaning |
+|---|---|
+| a | a row, clipped to norm 1, centred and clipped again |
+| c | its side columns |
+| G, g | Gram matrix and gradient, with noise |
+| e, V | eigenvalues and eigenvectors |
+
+Is the collaboration worth it? One noisy number of each party says how the joint model changes the loss.
+
+After the fits, a protected party releases the sum over its rows of the clipped change in log loss that its score
+makes, with noise of its own (gram.md, section 6). The estimate of the joint model's loss on new rows below is
+computed from such sums and from what the label holder knows; it is an estimate, and no theorem.
+
+| symbol | meaning |
+|---|---|
+| b | scores of the label holder, moved by the side columns |
+| z | a party's damped score |
+| q | probability with which a label was flipped |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.blocks.dense import Block, eigen
+from tacit.blocks.rows import ClippedRows, RowClip
+from tacit.mechanisms.gram.settings import (
+    BEND_AT,
+    CONSTANT,
+    LEAST_SPREAD,
+    NOISE_FACTOR,
+    PRIOR,
+    RADIUS,
+    FitSettings,
+    Target,
+)
+from tacit.solvers.base import Release
+from tacit.types import Vector
+
+# --- The private fit of one party: a noisy mean, a noisy Gram matrix and a few noisy gradients, and nothing else
+
+
+SIDE_PRIOR = 4.0  # variance of a side coefficient
+LEAST_WEIGHT = 1e-9  # mean weight of a row: scores that leave nothing to learn must not make anything overflow
+LARGEST = 1e30  # of a coefficient in units of the rows: far beyond what noise can make of it
+MEAN, TRACE, GRAM, GRADIENT, CHECK = "mean", "trace", "gram", "gradient", "check"
+
+
+@dataclass(frozen=True)
+class PrivateFit:
+    """What a private fit gives out; all of it may be published.
+
+    Attributes
+    ----------
+    clip : RowClip
+        How a row is clipped before it is scored.
+    coef : Vector
+        Coefficients of the clipped row, in units of its columns.
+    side : Vector
+        Coefficients of the side columns.
+    spread : float
+        Estimated variance of the score over the rows.
+    freedom : float
+        Effective number of coefficients.
+    """
+
+    clip: RowClip
+    coef: Vector
+    side: Vector
+    spread: float
+    freedom: float
+
+
+def side_columns(offset: Vector, *, bent: bool) -> Vector:
+    """(1, clip(offset)/4), whose squared norm is at most 2; or one small constant."""
+    if not bent:
+        return np.full((offset.size, 1), CONSTANT)
+    return np.vstack([np.ones(offset.size), np.clip(offset, -BEND_AT, BEND_AT) / BEND_AT]).T
+
+
+def private_fit(
+    block: Block, target: Target, settings: FitSettings, release: Release, *, ridge: float = 0.0, excess: float = 1.0
+) -> PrivateFit:
+    """Fit a party's rows to a target.
+
+    Parameters
+    ----------
+    ridge : float
+        N alpha: the penalty of the objective on coefficients in units of the columns.
+    excess : float
+        Variance of a derivative relative to its curvature: 1 for exact labels, more for randomized ones.
+    """
+    total = max(float(target.weight.sum()), LEAST_WEIGHT * block.n)
+    clip = _private_clip(block, target.weight, total, settings, release)
+    rows, unit = clip.apply(block), clip.radius
+    metric = _Metric(_private_gram(rows, target.weight, unit, settings, release), target, settings, total)
+    metric.set_ridge(max(excess / PRIOR, ridge / unit**2), excess)
+    side = side_columns(target.offset, bent=settings.bent)
+    x, spread = np.zeros(rows.d + side.shape[1]), 0.0
+    for k in range(settings.steps):
+        moved = side @ x[rows.d :]
+        slopes = target.slope(rows.predict(x[: rows.d] / unit) + moved)
+        gradient = release.add(GRADIENT, np.concatenate([rows.correlate(slopes) / unit, _sums(side, slopes)]))
+        scale = target.relative_curvature(moved, spread) if k else 1.0
+        x = _bounded(x - settings.decay / (k + settings.decay) * metric.newton(gradient, x, scale))
+        spread = metric.spread(x) / total
+    return PrivateFit(clip, x[: rows.d] / unit, x[rows.d :], spread, metric.freedom)
+
+
+def _bounded(x: Vector) -> Vector:
+    """What was computed from releases, so that scores of rows stay finite numbers whatever the rows are."""
+    return np.clip(np.where(np.isnan(x), 0.0, x), -LARGEST, LARGEST)
+
+
+def _sums(side: Vector, slopes: Vector) -> Vector:
+    """Sums over the rows, each by pairwise summation, which numpy does along contiguous entries only."""
+    return np.array([(np.ascontiguousarray(column) * slopes).sum() for column in side.T])
+
+
+def _private_clip(block: Block, weight: Vector, total: float, settings: FitSettings, release: Release) -> RowClip:
+    """Centre and radius from a noisy mean and a noisy trace, in units of the public norm."""
+    norm = settings.row_norm
+    rows = RowClip(norm).apply(block)
+    mean = release.add(MEAN, rows.correlate(weight) / norm)
+    trace = float(release.add(TRACE, [float((weight * rows.squares()).sum()) / norm**2])[0])
+    noise = rows.d * settings.mean_sd**2 / total
+    signal = float(mean @ mean) / total
+    centre = mean / total * max(0.0, 1 - noise / max(signal, 1e-12))
+    centre /= max(1.0, float(np.linalg.norm(centre)))  # no mean of rows is longer; rounding is bounded by it
+    inside = min(max((trace - signal + noise) / total, LEAST_SPREAD), 1.0)
+    return RowClip(norm, centre * norm, RADIUS * math.sqrt(inside) * norm)
+
+
+def _private_gram(rows: ClippedRows, weight: Vector, unit: float, settings: FitSettings, release: Release) -> Vector:
+    """The Gram matrix as one vector (diagonal, and sqrt(2) times what is above it), so that norms are kept."""
+    gram = rows.gram(weight) / unit**2
+    above = np.triu_indices(rows.d, 1)
+    noisy = release.add(GRAM, np.concatenate([np.diag(gram), math.sqrt(2) * gram[above]]))
+    result = np.diag(noisy[: rows.d])
+    result[above] = noisy[rows.d :] / math.sqrt(2)
+    return np.asarray(result + np.triu(result, 1).T)
+
+
+class _Metric:
+    """The noisy Gram matrix, and that of the side columns, in their eigenvectors."""
+
+    def __init__(self, gram: Vector, target: Target, settings: FitSettings, total: float) -> None:
+        values, vectors = eigen(gram)
+        side = side_columns(target.offset, bent=settings.bent)
+        own_values, own_vectors = eigen((side * target.weight[:, None]).T @ side)
+        self.d, self.settings = gram.shape[0], settings
+        floor = settings.gram_sd * math.sqrt(self.d)
+        self.values = np.concatenate([np.maximum(values, floor), np.maximum(own_values, 1e-3 * total)])
+        low = values <= math.sqrt(2) * floor  # noise alone reaches as far: of these, only the sum tells anything
+        left = max(0.0, float(values[low].mean())) if low.any() else 0.0
+        self.likely = np.concatenate([np.where(low, left, values), own_values])
+        self.vectors, self.side_vectors = vectors, own_vectors
+        self.ridge = np.zeros(self.values.size)
+
+    def set_ridge(self, prior: float, excess: float) -> None:
+        """Weight of the prior, and of the noise that all gradients together leave in a direction."""
+        noise = NOISE_FACTOR * self.settings.gradient_sd**2 / self.settings.steps / self.values
+        priors = np.full(self.values.size, prior)
+        priors[self.d :] = excess / SIDE_PRIOR
+        noise[: self.d] /= PRIOR
+        noise[self.d :] /= SIDE_PRIOR
+        self.ridge = priors + noise
+
+    def _turn(self, x: Vector) -> Vector:
+        return np.concatenate([self.vectors.T @ x[: self.d], self.side_vectors.T @ x[self.d :]])
+
+    def newton(self, gradient: Vector, x: Vector, scale: float) -> Vector:
+        """The step (scale G + ridge)^-1 (gradient + ridge x)."""
+        step = (self._turn(gradient) + self.ridge * self._turn(x)) / (scale * self.values + self.ridge)
+        return np.concatenate([self.vectors @ step[: self.d], self.side_vectors @ step[self.d :]])
+
+    @property
+    def freedom(self) -> float:
+        """How much the steps bend to the rows' own labels: the part gone of the way to (G + ridge)^-1 G, its trace."""
+        pull, counts = self.likely + self.ridge, np.arange(self.settings.steps)[:, None]
+        sizes = self.settings.decay / (counts + self.settings.decay)
+        gone = 1 - np.prod(1 - sizes * pull / (self.values + self.ridge), axis=0)
+        return float((self.likely / pull * gone).sum())
+
+    def spread(self, x: Vector) -> float:
+        """X' G x over the party's own columns."""
+        return float(self.values[: self.d] @ np.square(self.vectors.T @ x[: self.d]))
+
+
+# --- Is the collaboration worth it? One noisy number of each party says how the joint model changes the loss
+
+
+ESTIMATED = "estimated from noisy sums"  # how a sentence begins that a measurement takes the place of
+TARGET_SD = 0.005  # the clip is widened as long as the noise of the mean stays below this
+CLIPS = (0.5, 2.0)  # least and largest clip of one row's change
+OVERLAP, OVERLAP_SD = 0.4, 0.2  # of the most that several parties' scores can share, as seen on real data
+SURE = 2.5  # standard deviations from zero before anything is said
+SURE_TRACE = 5e-4  # noise of the trace over the rows, up to which the radius tells how long the rows are
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What the label holder gets alone, and by how much the joint model changes it, on new rows.
+
+    Attributes
+    ----------
+    alone : float
+        Log loss of the label holder's own model, by fits that did not see the row.
+    change, sd : float
+        Estimated change by the joint private model (negative is better), and its standard deviation.
+    """
+
+    alone: float
+    change: float
+    sd: float
+
+    @property
+    def verdict(self) -> str:
+        """One of "worth it", "not worth it", "cannot be told"."""
+        if abs(self.change) <= SURE * self.sd:
+            return "cannot be told"
+        return "worth it" if self.change < 0 else "not worth it"
+
+    def sentence(self, holder: str, *, randomized: bool = False) -> str:
+        """For people: an estimate, told as one; no verdict where both models were trained on randomized labels."""
+        joint, either = self.alone + self.change, SURE * self.sd
+        if randomized:
+            return (
+                f"{ESTIMATED}, log loss on new rows with randomized labels: {holder} alone on these {self.alone:.4f}, "
+                f"joint private model {joint:.4f} +/- {either:.4f}; whether it beats {holder} alone with its true "
+                "labels cannot be told from this"
+            )
+        said = f"{ESTIMATED}, log loss on new rows: {holder} alone {self.alone:.4f}"
+        if either >= self.alone and self.verdict == "cannot be told":
+            return f"{said}; that of the joint private model is lost in noise, so whether it helps cannot be told"
+        said = f"{said}, joint private model {joint:.4f} +/- {either:.4f}"
+        if self.verdict == "not worth it":
+            return f"{said}: NOT worth it at this epsilon: {holder} alone is better"
+        if self.verdict == "cannot be told":
+            return f"{said}: the difference cannot be told from noise; more rows or a larger epsilon may tell"
+        return f"{said}: worth it"
+
+
+def check_clip(rows: int, mu: float, flip: float) -> float:
+    """Clip of one row's change, from public numbers."""
+    return min(max(TARGET_SD * (1 - 2 * flip) * mu * rows / 2, CLIPS[0]), CLIPS[1])
+
+
+def row_changes(base: Vector, score: Vector, labels: Vector, clip: float, flip: float) -> Vector:
+    """Clipped change of each row's log loss from b to b + z; unbiased over flips of the labels -1 and +1."""
+    changes = _change(base, score, labels, clip)
+    if flip == 0.0:
+        return changes
+    return np.asarray(((1 - flip) * changes - flip * _change(base, score, -labels, clip)) / (1 - 2 * flip))
+
+
+def _change(base: Vector, score: Vector, labels: Vector, clip: float) -> Vector:
+    after, before = np.logaddexp(0, -labels * (base + score)), np.logaddexp(0, -labels * base)
+    return np.asarray(np.clip(after - before, -clip, clip))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One party's part: its noisy mean change and that noise, the freedom of its fit, and its mean squared score."""
+
+    change: float
+    sd: float
+    freedom: float
+    spread: float
+
+
+def estimate(alone: Vector, moved: Vector, parties: list[Checked], *, excess: float, damping: float) -> Gain:
+    """The gain of the joint model.
+
+    Parameters
+    ----------
+    alone, moved : Vector
+        The label holder's loss of each row, by its own out-of-fold score, and by that score and the side columns.
+    excess : float
+        How much more a derivative varies than its curvature says (randomized labels).
+    """
+    rows, exact = alone.size, moved - alone
+    overlap = 0.5 * (sum(math.sqrt(party.spread) for party in parties) ** 2 - sum(party.spread for party in parties))
+    change = float(exact.mean()) + sum(party.change for party in parties) + OVERLAP * overlap
+    change += damping * excess * sum(party.freedom for party in parties) / rows  # what a fit learns of its own rows
+    variance = sum(party.sd**2 for party in parties) + (OVERLAP_SD * overlap) ** 2
+    variance += (float(exact.var()) + excess * sum(party.spread for party in parties)) / rows
+    return Gain(float(alone.mean()), change, math.sqrt(variance))
+
+
+# --- row_norm ----------------------------------------------------------------------------------------
+
+
+def is_short(radius: float, settings: FitSettings, rows: int) -> bool:
+    """Whether the released radius is the least that a fit takes, and the noise was too small to make it so."""
+    least = RADIUS * math.sqrt(LEAST_SPREAD) * settings.row_norm
+    return radius <= least * (1 + 1e-9) and settings.trace_sd <= SURE_TRACE * rows
+
+
+def large_norm(name: str, row_norm: float) -> str:
+    """For people."""
+    return (
+        f"row_norm = {row_norm:g} is more than 4 times as long as rows of {name} typically are around their mean, as "
+        "its released radius tells: the noise is made for rows of that length; a smaller row_norm would need less "
+        "(every run costs its own epsilon)"
+    )

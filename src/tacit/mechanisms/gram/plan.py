@@ -1,0 +1,427 @@
+"""What private sharing in Gram space sends, and how long it takes, from public sizes.
+
+Private sharing in Gram space: from what was asked and public sizes to noise, planned releases and a certificate.
+
+Theorems: docs/proofs/gram.md. One fit spends mu: a twentieth of mu^2 on the mean and the trace, a twentieth on saying
+how it changes the loss, the rest on the Gram matrix and all gradients. Nothing here depends on the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tacit.blocks.dense import ROWS_AT_ONCE
+from tacit.errors import InputError
+from tacit.mechanisms.base import COORDINATOR, LABELS, LARGEST_NORM, PrivatePlan, Sizes
+from tacit.mechanisms.gram import GRAM
+from tacit.mechanisms.gram.fit import CHECK, GRADIENT, MEAN, TRACE, check_clip
+from tacit.mechanisms.gram.fit import GRAM as GRAM_MATRIX
+from tacit.mechanisms.gram.settings import (
+    ABSOLUTE_CLIP,
+    CENTRE_SHARE,
+    CHECK_SHARE,
+    RESIDUAL_CLIP,
+    FitSettings,
+    GramSettings,
+    Response,
+    bounds,
+    damping_for,
+    rounding,
+    steps_for,
+    symbol_slope,
+)
+from tacit.mechanisms.gram.sides import BITS, SYMBOLS, flip_of
+from tacit.mechanisms.gram.words import certificate, outlook
+from tacit.privacy import accountant, curves
+from tacit.privacy.calibration import budget_mu, split_mu
+from tacit.privacy.events import BucketedResponse, Event, GaussianRelease, RandomizedResponse
+from tacit.privacy.labels import label_noise
+from tacit.privacy.randomness import GRID_BITS
+from tacit.privacy.releases import Allowed, AllowedResponse, Planned
+from tacit.privacy.request import Privacy
+from tacit.problem.losses.base import Loss
+from tacit.problem.losses.modified import modified
+from tacit.solvers.base import Problem
+
+# --- What private sharing in Gram space sends, and how long it takes, from public sizes
+
+
+NUMBER = 8  # bytes
+FIT_NUMBERS = 3  # radius, spread and freedom
+BIT_MIDDLES = 2  # where one bit is sent for each row, two scores describe the label holder's own
+# Seconds, as measured on one core of about 3 GHz with 2,000 to 200,000 rows and 20 to 400 columns: a run took between
+# half and twice as long.
+START, PER_ROW, PER_VALUE, PER_PRODUCT, PER_CUBE = 0.3, 6e-6, 2.8e-7, 2e-10, 1e-8
+RANDOMIZED_LABELS, HOLDER_WITH_NOISE = 1.4, 0.4  # against the label holder's own exact fits
+
+
+def payload(settings: GramSettings, sizes: Sizes) -> dict[str, tuple[int, int]]:
+    """Bytes to each protected party and back, over the whole run."""
+    return {name: _of_party(settings, sizes, name) for name in settings.fits}
+
+
+def _of_party(settings: GramSettings, sizes: Sizes, name: str) -> tuple[int, int]:
+    side = 2 if settings.fits[name].bent else 1
+    response = settings.response
+    if response is None:
+        down = 2 * sizes.rows  # a score and a label for each row
+    else:
+        levels = response.levels
+        down = sizes.rows + (BIT_MIDDLES if levels == 1 else 2 * levels - 1)
+    up = 2 * sizes.columns_of(name) + side + FIT_NUMBERS
+    if settings.refit is not None:
+        up += sizes.rows
+    elif settings.checks:
+        down, up = down + side, up + 1
+    return NUMBER * down, NUMBER * up
+
+
+def seconds(settings: GramSettings, sizes: Sizes) -> float:
+    """Rough guess of the time of a run in one process."""
+    factor = RANDOMIZED_LABELS if settings.label_epsilon is not None else 1.0
+    factor = HOLDER_WITH_NOISE if settings.response is not None else factor
+    values = sizes.rows * sum(sizes.columns)
+    squares = sum(sizes.columns_of(name) ** 2 for name in settings.fits)
+    cubes = sum(sizes.columns_of(name) ** 3 for name in settings.fits)
+    by_rows = factor * (PER_ROW * sizes.rows + PER_VALUE * values)
+    return START + by_rows + PER_PRODUCT * sizes.rows * squares + PER_CUBE * cubes
+
+
+# --- Private sharing in Gram space: from what was asked and public sizes to noise, planned releases and a certificate
+
+
+REFIT_SHARE = 0.3  # of epsilon for the one bit of a refit
+SYMBOL_SHARE = 0.7  # of epsilon for the one symbol of a label holder whose rows are protected too
+HOLDER_STEPS, HOLDER_FEW_STEPS = (40, 4.0), (20, 3.0)  # few where the symbol's epsilon is below MANY_LEVELS
+MOST_SYMBOL = 500.0  # epsilon of a symbol: beyond it nothing is randomized any more
+MANY_LEVELS = 2.0  # epsilon of a symbol from which four levels of the score are worth sending
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What a loss gives a protected party to fit, with its bounds."""
+
+    target: str
+    slope: float
+    weight: float
+    one_signed: bool
+
+
+def plan_gram(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
+    """Plan the mechanism; refuse what no theorem covers."""
+    _refuse(privacy, problem, sizes)
+    everyone = privacy.protect == "everyone"
+    budget = _Budget(privacy, len(sizes.others), everyone)
+    response = _response(privacy) if everyone else None
+    shape = _shape(problem.loss, privacy.label_epsilon, response)
+    fits = {name: _fit(privacy, sizes, name, shape, budget.others) for name in sizes.others}
+    own = _holder_fit(privacy, sizes, budget.holder) if everyone else None
+    settings = GramSettings(
+        holder=sizes.holder,
+        target=shape.target,
+        fits=fits,
+        damping=damping_for(len(sizes.others)),
+        alpha=problem.alpha,
+        seen_loss=problem.loss if privacy.label_epsilon is None else modified(problem.loss, privacy.label_epsilon),
+        label_epsilon=privacy.label_epsilon,
+        own_exact=privacy.predictions == "label-holder" and (everyone or privacy.label_epsilon is not None),
+        own=own,
+        response=response,
+        refit=Response(_bit_epsilon(privacy, len(sizes.others)), 1, 1.0) if privacy.refit else None,
+    )
+    events = {name: _fit_events(privacy, settings, name, budget.others) for name in sizes.others}
+    holder_events = _holder_events(privacy, settings, budget.holder, sizes)
+    return PrivatePlan(
+        privacy=privacy,
+        mechanism="gram",
+        algorithm=GRAM,
+        settings=settings,
+        releases=_releases(settings),
+        certificate=certificate(privacy, settings, sizes, events, holder_events),
+        holder=sizes.holder,
+        rounds=2 if privacy.refit or settings.checks else 1,
+        noise=_noise(settings),
+        outlook=outlook(settings, sizes),
+        traffic=payload(settings, sizes),
+        seconds=seconds(settings, sizes),
+    )
+
+
+def _epsilon(privacy: Privacy) -> float:
+    assert privacy.epsilon is not None
+    return privacy.epsilon
+
+
+def _bit_epsilon(privacy: Privacy, others: int) -> float:
+    """Of one party's bit: a person has one at each of them."""
+    return REFIT_SHARE * _epsilon(privacy) / (others if privacy.unit == "person" else 1)
+
+
+# --- what is refused -----------------------------------------------------------------------------------
+
+
+def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
+    loss, classifies = problem.loss, problem.loss.task == "classification"
+    everyone = privacy.protect == "everyone"
+    reasons = (
+        (not sizes.others, "one party only: with nobody to protect it from, leave privacy out"),
+        (not problem.fit_intercept, "fit_intercept=False: rows are centred privately, so give fit_intercept=True"),
+        (problem.regularizer.name not in ("l2", "none"), f'penalty={problem.regularizer.name!r}: give penalty="l2"'),
+        (privacy.refit and everyone, "refit=True: it is for protect='others'"),
+        (privacy.refit and not loss.smooth, f"refit=True: loss={loss.name!r} has kinks: leave refit out"),
+        (privacy.refit and not classifies, "refit=True: it is for two classes: leave refit out"),
+        (
+            everyone and privacy.label_epsilon is not None,
+            "label_epsilon: protect='everyone' covers the labels already, so leave it out",
+        ),
+        (
+            everyone and loss.name != "logistic",
+            f"loss={loss.name!r} with protect='everyone': it is proven for loss='logistic'",
+        ),
+        (
+            privacy.neighbours == "zero-out" and (everyone or privacy.refit or privacy.label_epsilon is not None),
+            "neighbours='zero-out' together with labels or bits: give neighbours='replace-one'",
+        ),
+    )
+    for refused, reason in reasons:
+        if refused:
+            raise InputError(f"mechanism='gram' does not fit {reason}")
+    for party in sizes.parties if everyone else sizes.others:
+        if not 1 / LARGEST_NORM <= privacy.norm_of(party) <= LARGEST_NORM:
+            raise InputError(
+                f"mechanism='gram' does not fit row_norm={privacy.norm_of(party):g} of party {party!r}: scale its "
+                f"columns so that a norm between {1 / LARGEST_NORM:g} and {LARGEST_NORM:g} fits"
+            )
+
+
+def _shape(loss: Loss, label_epsilon: float | None, response: Response | None) -> _Shape:
+    """Derivative and weight of each loss, with their bounds (gram.md, section 2)."""
+    if response is not None:
+        return _Shape("symbols", symbol_slope(response), 0.25, one_signed=True)
+    if label_epsilon is not None and loss.name == "logistic":
+        return _Shape("logistic", modified(loss, label_epsilon).lipschitz, 0.25, one_signed=True)
+    if label_epsilon is not None:
+        slope = modified(loss, label_epsilon).lipschitz
+        return _Shape("margin", slope, slope / 2, one_signed=True)
+    if loss.name == "logistic":
+        return _Shape("half", 1.0, 0.5, one_signed=True)
+    if loss.name in ("hinge", "sigmoid"):
+        return _Shape("margin", loss.lipschitz, loss.lipschitz / 2, one_signed=True)
+    if loss.name in ("squared", "huber", "absolute"):
+        return _Shape("residual", ABSOLUTE_CLIP if loss.name == "absolute" else RESIDUAL_CLIP, 1.0, one_signed=False)
+    raise InputError(
+        f"mechanism='gram' does not fit loss={loss.name!r}: its derivative has no bound; choose logistic, hinge or "
+        "sigmoid for two classes, squared, huber or absolute for numbers"
+    )
+
+
+# --- how much each fit may spend ---------------------------------------------------------------------
+
+
+class _Budget:
+    """Mu of each protected party's fit, and of the label holder's where its rows are protected too."""
+
+    def __init__(self, privacy: Privacy, others: int, everyone: bool) -> None:
+        together = privacy.unit == "person"  # one person's rows at all these parties count together
+        count = others if together else 1
+        epsilon = _epsilon(privacy)
+        self.holder = 0.0
+        if everyone:
+            said = _response(privacy)
+            self.holder = _largest(privacy, lambda mu: [BucketedResponse(mu, said.epsilon, said.symbols)])
+            self.others = _largest(privacy, lambda mu: [GaussianRelease(mu, 1.0)])
+            if together:
+                self.holder = self.others = _largest(
+                    privacy,
+                    lambda mu: [
+                        BucketedResponse(mu, said.epsilon, said.symbols),
+                        GaussianRelease(mu * math.sqrt(count), 1.0),
+                    ],
+                )
+            return
+        label: list[Event] = []
+        if together and privacy.label_epsilon is not None:
+            label = [RandomizedResponse(privacy.label_epsilon, unit="label")]
+        if privacy.refit:
+            bit = _bit_epsilon(privacy, others)
+            budget_mu(epsilon, privacy.delta, beside=[RandomizedResponse(bit)] * count + label)  # is there room at all?
+            self.others = _largest(privacy, lambda mu: [BucketedResponse(mu, bit)] * count + label)
+        else:
+            budget_mu(epsilon, privacy.delta, beside=label)
+            self.others = _largest(privacy, lambda mu: [GaussianRelease(mu * math.sqrt(count), 1.0), *label])
+
+
+def _largest(privacy: Privacy, events: Callable[[float], list[Event]]) -> float:
+    """Largest mu whose events stay within what was asked, by the accountant that was asked for."""
+    epsilon, delta = _epsilon(privacy), privacy.delta
+    mu = curves.largest(lambda mu: accountant.delta(events(mu), epsilon) <= delta, epsilon)
+    spent = accountant.epsilon if privacy.accountant == "gdp" else accountant.second_opinion
+    step = 1e-12 if privacy.accountant == "gdp" else 1e-5
+    for _ in range(2000):
+        if spent(events(mu), delta) <= epsilon and accountant.epsilon(events(mu), delta) <= epsilon:
+            return mu * (1 - 1e-12)  # it is split into parts, whose sum is rounded
+        mu *= 1 - step
+    raise InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
+
+
+# --- the fits ----------------------------------------------------------------------------------------
+
+
+def _fit(privacy: Privacy, sizes: Sizes, party: str, shape: _Shape, mu: float) -> FitSettings:
+    one_step = shape.target == "symbols" and _response(privacy).levels == 1
+    steps, decay = (1, 1.0) if one_step else steps_for(sizes.rows)
+    bent = shape.one_signed and shape.target != "symbols"
+    noise = 0.0 if privacy.label_epsilon is None else label_noise(privacy.label_epsilon)
+    checked = _is_checked(privacy, shape.target)
+    return _calibrated(privacy, sizes, party, mu, shape, (steps, decay), bent=bent, label_noise=noise, checked=checked)
+
+
+def _holder_fit(privacy: Privacy, sizes: Sizes, mu: float) -> FitSettings:
+    shape = _Shape("half", 1.0, 0.5, one_signed=False)  # the label belongs to the record, so its sign may change too
+    steps = HOLDER_FEW_STEPS if _response(privacy).levels == 1 else HOLDER_STEPS
+    return _calibrated(privacy, sizes, sizes.holder, mu, shape, steps, bent=False, label_noise=0.0, checked=False)
+
+
+def _calibrated(
+    privacy: Privacy,
+    sizes: Sizes,
+    party: str,
+    mu: float,
+    shape: _Shape,
+    schedule: tuple[int, float],
+    *,
+    bent: bool,
+    label_noise: float,
+    checked: bool,
+) -> FitSettings:
+    steps, decay = schedule
+    size = bounds(shape.slope, shape.weight, steps, one_signed=shape.one_signed, neighbours=privacy.neighbours)
+    parts = split_mu(mu, _shares(checked=checked))
+    columns, side = sizes.columns_of(party), 2 if bent else 1
+    first = _without_rounding(parts["centre"], columns + 1, sizes.rows, party)
+    second = _without_rounding(parts["fit"], columns * (columns + 1) // 2 + steps * (columns + side), sizes.rows, party)
+    check = _without_rounding(parts.get("check", mu), 1, sizes.rows, party)
+    flip = flip_of(privacy.label_epsilon)
+    clip = check_clip(sizes.rows, check, flip) if checked else 0.0
+    return FitSettings(
+        steps=steps,
+        decay=decay,
+        slope=shape.slope,
+        weight=shape.weight,
+        bent=bent,
+        row_norm=privacy.norm_of(party),
+        mean_sd=size.mean / first,
+        trace_sd=size.trace / first,
+        gram_sd=size.gram / second,
+        gradient_sd=size.gradient / second,
+        label_noise=label_noise,
+        check_clip=clip,
+        check_sd=2 * clip / (1 - 2 * flip) / check if checked else 0.0,
+    )
+
+
+def _is_checked(privacy: Privacy, target: str) -> bool:
+    """Whether the change of the loss is released: for two classes and probabilities, where labels are at hand."""
+    return target in ("half", "logistic") and not privacy.refit
+
+
+def _shares(*, checked: bool) -> dict[str, float]:
+    """How mu^2 is split."""
+    check = {"check": CHECK_SHARE} if checked else {}
+    return {"centre": CENTRE_SHARE, **check, "fit": 1 - CENTRE_SHARE - sum(check.values())}
+
+
+def _without_rounding(mu: float, entries: int, rows: int, party: str) -> float:
+    """What is left of mu when rounding, in the sums and to the grid, has had its part (gram.md, section 7)."""
+    left = (mu - math.ldexp(math.sqrt(entries), -GRID_BITS)) / (1 + rounding(rows, ROWS_AT_ONCE)) * (1 - 1e-12)
+    if left <= 0.5 * mu or rows * mu > 2.0**36:  # no sum of rows may leave the grid
+        raise InputError(
+            f"party {party!r}: rounding would take half of the privacy asked for with {rows} rows and {entries} "
+            "released numbers: raise epsilon, or use fewer columns"
+        )
+    return left
+
+
+def _response(privacy: Privacy) -> Response:
+    epsilon = min(SYMBOL_SHARE * _epsilon(privacy), MOST_SYMBOL)
+    return Response(epsilon, 4 if epsilon >= MANY_LEVELS else 1, 0.5 if epsilon < 1 else 0.75)
+
+
+# --- events and planned releases ---------------------------------------------------------------------
+
+
+def _fit_events(privacy: Privacy, settings: GramSettings, party: str, mu: float) -> tuple[Event, ...]:
+    """What a protected party gives out about one of its rows, in units of the noise."""
+    near = privacy.neighbours
+    if settings.refit is not None:
+        said = "the outcome of its private fit, and one randomized bit for each row"
+        return (BucketedResponse(mu, settings.refit.epsilon, released=said, party=party, neighbours=near),)
+    parts = split_mu(mu, _shares(checked=settings.checks))
+    third = "how the fit changes the loss, clipped row by row, summed"
+    first = "a weighted mean row and a trace, in units of their noise"
+    second = f"a Gram matrix and {settings.fits[party].steps} gradients, in units of their noise"
+    return (
+        GaussianRelease(parts["centre"], 1.0, released=first, party=party, neighbours=near),
+        GaussianRelease(parts["fit"], 1.0, released=second, party=party, neighbours=near),
+        *(
+            GaussianRelease(part, 1.0, released=third, party=party, neighbours=near)
+            for name, part in parts.items()
+            if name == "check"
+        ),
+    )
+
+
+def _holder_events(privacy: Privacy, settings: GramSettings, mu: float, sizes: Sizes) -> tuple[Event, ...]:
+    """What the label holder gives out about one of its rows or labels."""
+    if settings.response is not None:
+        return (
+            BucketedResponse(
+                mu,
+                settings.response.epsilon,
+                settings.response.symbols,
+                released="the outcome of its private fit, and one randomized symbol for each row",
+                party=sizes.holder,
+                neighbours=privacy.neighbours,
+            ),
+        )
+    if privacy.label_epsilon is None:
+        return ()
+    said = "each label, randomized once"
+    return (RandomizedResponse(privacy.label_epsilon, released=said, party=sizes.holder, unit="label"),)
+
+
+def _releases(settings: GramSettings) -> dict[str, tuple[Planned, ...]]:
+    planned: dict[str, tuple[Planned, ...]] = {name: _of_fit(fit) for name, fit in settings.fits.items()}
+    if settings.refit is not None:
+        bit = AllowedResponse(BITS, settings.refit.epsilon)
+        planned = {name: (*releases, bit) for name, releases in planned.items()}
+    own: tuple[Planned, ...] = ()
+    if settings.own is not None and settings.response is not None:
+        symbol = AllowedResponse(SYMBOLS, settings.response.epsilon, settings.response.symbols)
+        own = (*_of_fit(settings.own), symbol)
+    elif settings.label_epsilon is not None:
+        own = (AllowedResponse(LABELS, settings.label_epsilon),)
+    return {**planned, COORDINATOR: own}
+
+
+def _of_fit(fit: FitSettings) -> tuple[Planned, ...]:
+    check = (Allowed(CHECK, fit.check_sd),) if fit.check_sd > 0 else ()
+    return (
+        Allowed(MEAN, fit.mean_sd),
+        Allowed(TRACE, fit.trace_sd),
+        Allowed(GRAM_MATRIX, fit.gram_sd),
+        Allowed(GRADIENT, fit.gradient_sd, fit.steps),
+        *check,
+    )
+
+
+def _noise(settings: GramSettings) -> dict[str, float]:
+    """Deviations for people, by party and release; rows count as scaled to norm 1."""
+    found = {}
+    for name, fit in settings.fits.items():
+        for release in _of_fit(fit):
+            assert isinstance(release, Allowed)
+            found[f"{name}: {release.name}"] = release.sd
+    return found

@@ -1,0 +1,543 @@
+"""The two sides: a protected party with its private fit, and the label holder with its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tacit.blocks.dense import Block
+from tacit.blocks.rows import RowClip
+from tacit.errors import RunError, TacitError
+from tacit.mechanisms.base import LARGEST, Inbox
+from tacit.mechanisms.gram.fit import (
+    CHECK,
+    LEAST_WEIGHT,
+    Checked,
+    Gain,
+    PrivateFit,
+    estimate,
+    is_short,
+    large_norm,
+    private_fit,
+    row_changes,
+    side_columns,
+)
+from tacit.mechanisms.gram.settings import (
+    BEND_AT,
+    CONSTANT,
+    FOLDS,
+    Bits,
+    FitSettings,
+    GramSettings,
+    Half,
+    Levels,
+    Margin,
+    Randomized,
+    Residual,
+    Response,
+    Symbols,
+    Target,
+    bit_factor,
+    label_weight,
+    levels_of,
+)
+from tacit.problem.losses.base import Loss
+from tacit.solvers.alone import OwnFit, fit_alone, out_of_fold
+from tacit.solvers.base import Algorithm, Problem, Progress, Release, private_progress
+from tacit.types import Arrays, Vector
+
+# --- A protected party: it answers what the label holder sent with the outcome of its private fit
+
+
+SHARE_CLIP = 1.5  # a score is clipped at this many times its released root mean square before it becomes a bit
+BITS = "bits"
+ASKED = ("offset", "labels")  # what a second exchange needs of the first one
+
+
+class GramParty:
+    """Fits once; all that it gives out is private."""
+
+    def __init__(self, problem: Problem, block: Block, settings: GramSettings, release: Release) -> None:
+        self.problem, self.block, self.settings, self.release = problem, block, settings, release
+        self.own: FitSettings = settings.fits[release.owner]
+        self.fit: PrivateFit | None = None
+        self.inbox: Arrays = {}
+
+    @property
+    def coef(self) -> Vector:
+        """The private coefficients, before damping."""
+        return np.zeros(self.block.d) if self.fit is None else self.fit.coef
+
+    def start_at(self, coef: Vector) -> Arrays:
+        """A private run has no warm start: one would depend on the data."""
+        raise RunError("a private run cannot start from given coefficients")
+
+    def step(self, round_: int, inbox: Arrays) -> Arrays:
+        """The private fit; or, in a second exchange, one randomized bit for each row."""
+        if self.fit is not None:
+            return self._second(self.fit, inbox)
+        target = self._target(inbox)
+        self.inbox = {name: inbox[name] for name in ASKED if name in inbox}  # as they were checked, and nothing else
+        excess = self._excess(target)
+        ridge = self.problem.rows * self.settings.alpha
+        self.fit = private_fit(self.block, target, self.own, self.release, ridge=ridge, excess=excess)
+        return fit_to_arrays(self.fit)
+
+    def _target(self, inbox: Arrays) -> Target:
+        """What was sent, as something to fit; the bounds hold for whatever passes the checks of `Inbox`."""
+        sent, rows, response = Inbox(inbox, self.release.owner), self.block.n, self.settings.response
+        if response is not None:
+            levels = Levels(sent.numbers("cuts", response.levels - 1), sent.numbers("middles", max(2, response.levels)))
+            if response.levels == 1:
+                return Bits(sent.choices("symbols", rows, (-1.0, 1.0)), response, levels)
+            return Symbols(sent.choices("symbols", rows, range(response.symbols)), response, levels)
+        offset = sent.numbers("offset", rows)
+        if self.settings.target == "residual":
+            return Residual(offset, sent.numbers("labels", rows), self.own.slope)
+        labels = sent.choices("labels", rows, (-1.0, 1.0))
+        if self.settings.target == "half":
+            return Half(offset, labels)
+        if self.settings.target == "logistic":
+            return Randomized(offset, labels, flip_of(self.settings.label_epsilon))
+        return Margin(offset, labels, self.settings.seen_loss)
+
+    def _excess(self, target: Target) -> float:
+        """How much more a derivative varies than its curvature says."""
+        if isinstance(target, Bits | Symbols):
+            slopes = target.slope(np.zeros(self.block.n))
+            return max(1.0, float(np.mean(slopes**2)) / max(float(np.mean(target.weight)), LEAST_WEIGHT))
+        return 1.0 / (1 - 2 * flip_of(self.settings.label_epsilon)) ** 2  # exactly so at the best weights
+
+    def _second(self, fit: PrivateFit, inbox: Arrays) -> Arrays:
+        """What follows the fit: bits for a refit, or how the fit changes the loss."""
+        if self.settings.refit is not None:
+            return {BITS: self._bits(fit, self.settings.refit)}
+        kept = Inbox(self.inbox, self.release.owner)
+        offset, labels = (kept.numbers(name, self.block.n) for name in ASKED)
+        side = side_columns(offset, bent=self.own.bent)
+        base = offset + side @ Inbox(inbox, self.release.owner).numbers("side", side.shape[1])
+        scores = self.settings.damping * fit.clip.apply(self.block).predict(fit.coef)
+        changes = row_changes(base, scores, labels, self.own.check_clip, flip_of(self.settings.label_epsilon))
+        return {CHECK: self.release.add(CHECK, [float(changes.sum())])}
+
+    def _bits(self, fit: PrivateFit, refit: Response) -> Vector:
+        """The sign of each row's score, rounded at random so that it is unbiased, then randomized."""
+        scores = fit.clip.apply(self.block).predict(fit.coef)
+        likely = 0.5 * (1 + np.clip(scores / share_clip(fit), -1.0, 1.0))
+        bits = self.release.respond(BITS, (self.release.uniform(scores.size) < likely).astype(np.int64))
+        return bits.astype(np.float64)
+
+    def part(self, scale: float) -> dict[str, Any]:
+        """The party's part of the model from its own fit: coef, offset, clip.
+
+        `scale` is the size of residuals in a regression, which the label holder found. It is the only number of the
+        part that another party sets, and it is 1 for all other targets.
+        """
+        allowed = 0 < scale <= LARGEST if self.settings.target == "residual" else scale == 1.0
+        if self.fit is None or not allowed:
+            raise RunError(f"party {self.release.owner!r}: there is no part of the model with scale {scale:g}")
+        return part_of(self.fit, self.settings.damping * scale)
+
+    def finish(self, inbox: Arrays) -> None:
+        """Nothing is left to do."""
+
+    def state(self) -> Arrays:
+        """The fit and what it answered, where there is one."""
+        if self.fit is None:
+            return {}
+        return {**fit_to_arrays(self.fit), **{f"inbox.{name}": array for name, array in self.inbox.items()}}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.fit = fit_from_arrays(state, self.own.row_norm) if "coef" in state else None
+        self.inbox = {name: state[f"inbox.{name}"] for name in ASKED if f"inbox.{name}" in state}
+
+
+def part_of(fit: PrivateFit, scale: float) -> dict[str, Any]:
+    """A part of the model from a private fit: coef, offset, clip."""
+    assert fit.clip.centre is not None
+    coef = scale * fit.coef
+    return {"coef": coef, "offset": float(fit.clip.centre @ coef), "clip": fit.clip}
+
+
+def flip_of(label_epsilon: float | None) -> float:
+    """Probability with which a label was flipped."""
+    return 0.0 if label_epsilon is None else 1 / (1 + math.exp(min(label_epsilon, 700.0)))
+
+
+def share_clip(fit: PrivateFit) -> float:
+    """Where a score is clipped before it becomes a bit: a function of released values."""
+    return SHARE_CLIP * math.sqrt(max(fit.spread, 1e-4))
+
+
+def fit_to_arrays(fit: PrivateFit) -> Arrays:
+    """A private fit as it travels."""
+    assert fit.clip.centre is not None
+    return {
+        "coef": fit.coef,
+        "centre": fit.clip.centre,
+        "side": fit.side,
+        "numbers": np.array([fit.clip.radius, fit.spread, fit.freedom]),
+    }
+
+
+def fit_from_arrays(arrays: Arrays, row_norm: float) -> PrivateFit:
+    """The private fit that travelled."""
+    radius, spread, freedom = (float(value) for value in arrays["numbers"])
+    if not radius > 0 or arrays["coef"].shape != arrays["centre"].shape:
+        raise RunError("the outcome of a private fit is damaged: its radius or its sizes are wrong")
+    return PrivateFit(RowClip(row_norm, arrays["centre"], radius), arrays["coef"], arrays["side"], spread, freedom)
+
+
+# --- A second fit of the label holder, beside what its own columns can tell of the others' noisy scores
+
+
+def loss_beside(
+    block: Block, loss: Loss, fits: Mapping[str, PrivateFit], bits: Mapping[str, Vector], settings: GramSettings
+) -> Loss:
+    """The loss of the label holder's scores beside the others'; a noisy score itself never enters a loss.
+
+    What the own columns explain of the noisy scores is added to the own score; the rest of the others' score acts as
+    a normal spread, which flattens the loss (probit approximation).
+    """
+    assert settings.refit is not None
+    total, noise, spread = np.zeros(block.n), 0.0, 0.0
+    for name, fit in fits.items():
+        size = settings.damping * share_clip(fit) * bit_factor(settings.refit.epsilon)
+        total += size * np.where(bits[name] > 0.5, 1.0, -1.0)
+        noise, spread = noise + size**2, spread + settings.damping**2 * max(fit.spread, 1e-4)
+    told = _explained(block, total, noise, spread)
+    left = max(0.3 * spread, spread - float(np.var(told)))
+    return Beside(loss, told, 1 / math.sqrt(1 + math.pi * left / 8))
+
+
+def _explained(block: Block, total: Vector, noise: float, spread: float) -> Vector:
+    """Ridge regression of the noisy scores on the own columns; prior: what they explain varies by `spread`."""
+    n, columns = block.n, block.d + 1
+    gram = np.empty((columns, columns))
+    gram[:-1, :-1] = block.gram()
+    gram[-1, :-1] = gram[:-1, -1] = block.correlate(np.ones(n))
+    gram[-1, -1] = n
+    values, vectors = np.linalg.eigh(gram / n)
+    right = np.append(block.correlate(total), total.sum()) / n
+    ridge = noise / n * columns / spread * float(values.mean())
+    coef = vectors @ ((vectors.T @ right) / (np.maximum(values, 0.0) + ridge))
+    return np.asarray(block.predict(coef[:-1]) + coef[-1])
+
+
+class Beside(Loss):
+    """A loss of scores that are added to a fixed offset and shrunk: value(factor (offset + z))."""
+
+    def __init__(self, inner: Loss, offset: Vector, factor: float) -> None:
+        self.inner, self.offset, self.factor = inner, offset, factor
+        self.name, self.task, self.convex, self.smooth = (
+            inner.name,
+            inner.task,
+            inner.convex,
+            inner.smooth,
+        )
+        self.lipschitz, self.curvature = factor * inner.lipschitz, factor**2 * inner.curvature
+
+    def value(self, z: Vector, y: Vector) -> Vector:
+        """Of the shifted, shrunk score."""
+        return self.inner.value(self.factor * (self.offset + z), y)
+
+    def grad(self, z: Vector, y: Vector) -> Vector:
+        """Of the shifted, shrunk score."""
+        return self.factor * self.inner.grad(self.factor * (self.offset + z), y)
+
+    def hess(self, z: Vector, y: Vector) -> Vector:
+        """Of the shifted, shrunk score."""
+        return self.factor**2 * self.inner.hess(self.factor * (self.offset + z), y)
+
+    def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
+        """By the substitution w = factor (offset + z)."""
+        inner = self.inner.prox(self.factor * (self.offset + v), y, self.factor**2 * step)
+        return inner / self.factor - self.offset
+
+    def conjugate(self, t: Vector, y: Vector) -> Vector:
+        """By the same substitution."""
+        return self.inner.conjugate(t / self.factor, y) - t * self.offset
+
+
+# --- The label holder: its own fit, what it sends to the protected parties, and the joint model
+
+
+LABELS, SYMBOLS = "labels", "symbols"
+FIRST_EXCESS = 1.5  # the noise of randomized labels counts so much more where all rows weigh the same
+
+
+class GramHolder:
+    """The side that holds the labels and the rows beside them."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        labels: Vector,
+        settings: GramSettings,
+        block: Block,
+        release: Release,
+        methods: tuple[Algorithm, ...],
+    ) -> None:
+        self.problem, self.settings, self.block, self.release = problem, settings, block, release
+        self.labels, self.methods, self.seen_loss = labels, methods, settings.seen_loss
+        self.own: OwnFit | PrivateFit | None = None
+        self.sent: Arrays = {}
+        self.fits: dict[str, PrivateFit] = {}
+        self.scale = 1.0
+        self.refitted = False
+        self.gain: Gain | None = None
+
+    # --- what goes out ---------------------------------------------------------------------------------
+
+    def broadcast(self) -> Arrays:
+        """Offset and labels, or one symbol for each row; then, for a refit, a request for bits."""
+        if self.fits:
+            return {} if self.settings.refit is not None else {"side": self._side()}
+        if not self.sent:
+            self.sent = self._symbols() if self.settings.own is not None else self._offset()
+        return self.sent
+
+    def _offset(self) -> Arrays:
+        """Scores by fits that did not see the row, so that the others see honest residuals."""
+        seen = self._seen_labels()
+        problem, weights = self._own_problem(seen)
+        whole = self.own = fit_alone(problem, self.block, seen, self.methods, weights)
+        offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS, weights, whole=whole)
+        if self.settings.target == "residual":
+            self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
+        return {"offset": offset / self.scale, "labels": seen / self.scale}
+
+    def _own_problem(self, seen: Vector) -> tuple[Problem, Vector | None]:
+        """The label holder's own problem; rows whose randomized label says little weigh less, and alpha is larger."""
+        problem = replace(self.problem, loss=self.seen_loss)
+        if self.settings.label_epsilon is None:
+            return problem, None
+        flip, size = flip_of(self.settings.label_epsilon), self.block.mean_square() / (self.problem.rows)
+        excess = 1 / (1 - 2 * flip) ** 2
+        first = replace(problem, alpha=max(problem.alpha, FIRST_EXCESS * excess * size))
+        weights = label_weight(fit_alone(first, self.block, seen, self.methods).predict(self.block), flip)
+        return replace(problem, alpha=max(problem.alpha, excess * size / float(weights.mean()))), weights
+
+    def _seen_labels(self) -> Vector:
+        """The labels that anything below is computed from: randomized once where that was asked."""
+        if self.settings.label_epsilon is None:
+            return self.labels
+        said = self.release.respond(LABELS, (self.labels > 0).astype(np.int64))
+        return np.where(said > 0, 1.0, -1.0)
+
+    def _symbols(self) -> Arrays:
+        """A private fit, and one randomized symbol for each row that is computed with it."""
+        own, response = self.settings.own, self.settings.response
+        assert own is not None
+        assert response is not None
+        start = np.zeros(self.block.n)
+        ridge = self.problem.rows * self.settings.alpha
+        fit = self.own = private_fit(self.block, Half(start, self.labels), own, self.release, ridge=ridge)
+        mean, spread = CONSTANT * float(fit.side[0]), math.sqrt(max(fit.spread, 1e-4))
+        scores = fit.clip.apply(self.block).predict(fit.coef) + mean
+        levels = levels_of(mean, spread, response.levels)
+        positive = (self.labels > 0).astype(np.int64)
+        if response.levels > 1:
+            truth = 2 * np.digitize(scores, levels.cuts) + positive
+            symbols = self.release.respond(SYMBOLS, truth).astype(np.float64)
+            return {"symbols": symbols, "cuts": levels.cuts, "middles": levels.middles}
+        residual = np.clip((0.5 * (1 + np.tanh(scores / 2)) - positive) / response.clip, -1.0, 1.0)
+        signs = self.release.uniform(scores.size) < 0.5 * (1 + residual)
+        said = self.release.respond(SYMBOLS, signs.astype(np.int64))
+        return {
+            "symbols": np.where(said > 0, 1.0, -1.0),
+            "cuts": np.zeros(0),
+            "middles": np.array([mean, mean + spread]),
+        }
+
+    # --- what comes in ---------------------------------------------------------------------------------
+
+    def gather(self, answers: Mapping[str, Arrays]) -> Progress:
+        """Keep the private fits; refit where that was asked."""
+        if not self.fits:
+            for name, arrays in answers.items():
+                self.fits[name] = self._taken(name, arrays)
+            return private_progress(done=self.settings.refit is None and not self.settings.checks)
+        if self.settings.refit is not None:
+            self._refit({name: arrays[BITS] for name, arrays in answers.items()})
+        else:
+            self.gain = self._gain({name: float(arrays[CHECK][0]) for name, arrays in answers.items()})
+        return private_progress(done=True)
+
+    def _side(self) -> Vector:
+        return np.asarray(sum(fit.side for fit in self.fits.values()))
+
+    def _gain(self, checks: Mapping[str, float]) -> Gain:
+        """What the checks say about the joint model; computed from the labels that everything else saw."""
+        offset, labels, rows = self.sent["offset"], self.sent["labels"], self.problem.rows
+        p = 0.5 * (1 + np.tanh(offset / 2))
+        curvature, weight = float(np.mean(p * (1 - p))), self.settings.damping**2
+        parties = [
+            Checked(checks[name] / rows, fit.check_sd / rows, self.fits[name].freedom, weight * curvature * spread)
+            for name, fit in self.settings.fits.items()
+            for spread in (self.fits[name].spread,)
+        ]
+        noise = max(fit.label_noise for fit in self.settings.fits.values())  # unweighted: an upper estimate
+        moved = offset + side_columns(offset, bent=True) @ self._side()
+        return estimate(
+            self.seen_loss.value(offset, labels),
+            self.seen_loss.value(moved, labels),
+            parties,
+            excess=1 + noise / max(curvature, 1e-12),
+            damping=self.settings.damping,
+        )
+
+    @property
+    def outlook(self) -> str:
+        """Whether it was worth it, where the run could tell; empty otherwise."""
+        if self.gain is None:
+            return ""
+        return self.gain.sentence(self.settings.holder, randomized=self.settings.label_epsilon is not None)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """On a row_norm that is far above the rows, as the released radius tells."""
+        fits = [(name, fit, self.settings.fits[name]) for name, fit in self.fits.items()]
+        if isinstance(self.own, PrivateFit) and self.settings.own is not None:
+            fits.insert(0, (self.settings.holder, self.own, self.settings.own))
+        return tuple(
+            large_norm(name, settings.row_norm)
+            for name, fit, settings in fits
+            if is_short(fit.clip.radius, settings, self.problem.rows)
+        )
+
+    def _taken(self, name: str, arrays: Arrays) -> PrivateFit:
+        try:
+            fit = fit_from_arrays(arrays, self.settings.fits[name].row_norm)
+        except (KeyError, ValueError) as error:
+            raise RunError(f"party {name!r}: its answer is damaged or incomplete ({error})") from error
+        wanted = 2 if self.settings.fits[name].bent else 1
+        if fit.side.shape != (wanted,):
+            raise RunError(f"party {name!r}: its answer has {fit.side.size} side coefficients, {wanted} were planned")
+        return fit
+
+    def _refit(self, bits: Mapping[str, Vector]) -> None:
+        """Fit the own columns once more, beside what they can tell of the others' noisy scores."""
+        assert self.settings.refit is not None
+        loss = loss_beside(self.block, self.seen_loss, self.fits, bits, self.settings)
+        seen, (problem, weights) = self.sent["labels"], self._own_problem(self.sent["labels"])
+        self.own = fit_alone(replace(problem, loss=loss), self.block, seen, self.methods, weights)
+        self.refitted = True
+
+    # --- the model -------------------------------------------------------------------------------------
+
+    @property
+    def intercept(self) -> float:
+        """Constant of the joint scores."""
+        if self.refitted:
+            return 0.0
+        side = sum(float(fit.side[0]) for fit in self.fits.values())
+        if self.settings.response is not None:
+            return self._own_constant() + self.settings.damping * CONSTANT * side
+        return self.scale * side * (1.0 if self._bent else CONSTANT)
+
+    @property
+    def _bent(self) -> bool:
+        return all(fit.bent for fit in self.settings.fits.values())
+
+    def _own_constant(self) -> float:
+        if isinstance(self.own, PrivateFit) and not self.settings.own_exact:
+            return CONSTANT * float(self.own.side[0])
+        return 0.0
+
+    @property
+    def part_scale(self) -> float:
+        """The one number of the others' parts that is set here: the size of residuals in a regression, 1 elsewhere."""
+        return self.scale
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """Each party's part of the model: coef, offset, clip, bend."""
+        scale = self.settings.damping * self.scale
+        parts = {name: part_of(fit, scale) for name, fit in self.fits.items()}
+        own: dict[str, Any]
+        if self.settings.own_exact:  # it stays with the label holder, and so do predictions
+            own = self._exact_part()
+        else:
+            own = self._own_part()
+        if self._bent and not self.refitted and self.settings.response is None:
+            own["bend"] = sum(float(fit.side[1]) for fit in self.fits.values()) / BEND_AT
+        return {**parts, self.settings.holder: own}
+
+    def _exact_part(self) -> dict[str, Any]:
+        """The label holder's own exact fit to its true labels; nobody else sees it.
+
+        Where its rows are protected too they are clipped as in its private fit: what the others add was fitted beside
+        scores of clipped rows, and one long row must not bend the fit. Where even so it cannot be made, the part that
+        others' answers were made with takes its place: a run that stopped here would tell of the rows.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                return self._exact_fit()
+        except (TacitError, ArithmeticError, ValueError):
+            part, own = self._own_part(), self.own
+            constant = CONSTANT * float(own.side[0]) if isinstance(own, PrivateFit) else 0.0
+            return {**part, "offset": part["offset"] - constant}
+
+    def _exact_fit(self) -> dict[str, Any]:
+        if not isinstance(self.own, PrivateFit):
+            exact = fit_alone(self.problem, self.block, self.labels, self.methods)
+            return {"coef": exact.coef, "offset": -exact.intercept}
+        clip = _sparse_clip(self.own.clip) if self.block.is_sparse else self.own.clip
+        exact = fit_alone(self.problem, Block(clip.apply(self.block).matrix()), self.labels, self.methods)
+        centred = 0.0 if clip.centre is None else float(clip.centre @ exact.coef)
+        return {"coef": exact.coef, "offset": centred - exact.intercept, "clip": clip}
+
+    def _own_part(self) -> dict[str, Any]:
+        """The own part of the model that others' answers were made with."""
+        assert self.own is not None
+        if isinstance(self.own, PrivateFit):
+            return part_of(self.own, 1.0)
+        return {"coef": self.own.coef, "offset": -self.own.intercept}
+
+    def closing(self) -> Arrays:
+        """Nothing more is sent."""
+        return {}
+
+    def state(self) -> Arrays:
+        """What was sent, the own fit and the fits of the others."""
+        state = {f"sent.{name}": array for name, array in self.sent.items()}
+        for name, fit in self.fits.items():
+            state |= {f"fit.{list(self.settings.fits).index(name)}.{key}": v for key, v in fit_to_arrays(fit).items()}
+        if isinstance(self.own, PrivateFit):
+            state |= {f"private.{key}": value for key, value in fit_to_arrays(self.own).items()}
+        elif self.own is not None:
+            state["own"] = np.append(self.own.coef, self.own.intercept)
+        gain = (math.nan,) * 3 if self.gain is None else (self.gain.alone, self.gain.change, self.gain.sd)
+        state["numbers"] = np.array([self.scale, float(self.refitted), *gain])
+        return state
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.sent = _under("sent.", state)
+        self.fits = {}
+        for index, (name, fit) in enumerate(self.settings.fits.items()):
+            arrays = _under(f"fit.{index}.", state)
+            if arrays:
+                self.fits[name] = fit_from_arrays(arrays, fit.row_norm)
+        if "own" in state:
+            self.own = OwnFit(state["own"][:-1], float(state["own"][-1]))
+        elif self.settings.own is not None and "private.coef" in state:
+            self.own = fit_from_arrays(_under("private.", state), self.settings.own.row_norm)
+        self.scale, self.refitted = float(state["numbers"][0]), bool(state["numbers"][1])
+        alone, change, sd = (float(value) for value in state["numbers"][2:])
+        self.gain = None if math.isnan(alone) else Gain(alone, change, sd)
+
+
+def _sparse_clip(clip: RowClip) -> RowClip:
+    """A clip without a centre, under which sparse rows stay sparse; rows that the given one keeps whole stay whole."""
+    assert clip.centre is not None
+    return RowClip(min(clip.norm, float(np.linalg.norm(clip.centre)) + clip.radius))
+
+
+def _under(prefix: str, state: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

@@ -1,0 +1,224 @@
+"""Noisy shares: from what was asked and public sizes to noise, planned releases and a certificate.
+
+Theorems: docs/proofs/shares.md. Nothing here depends on the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tacit.errors import InputError, RunError
+from tacit.mechanisms.base import COORDINATOR, LABELS, LARGEST_NORM, PrivatePlan, Sizes
+from tacit.mechanisms.shares import SHARES, SharesSettings
+from tacit.mechanisms.shares.settings import SHARE, sensitivity
+from tacit.mechanisms.shares.words import certificate, outlook
+from tacit.privacy import accountant
+from tacit.privacy.aggregation import SHARE as SHARE_POINT
+from tacit.privacy.calibration import budget_mu, label_events
+from tacit.privacy.events import Event, GaussianRelease
+from tacit.privacy.randomness import FARTHEST, grid_sensitivity, grid_step, sd_for
+from tacit.privacy.releases import Allowed, AllowedResponse, Planned
+from tacit.privacy.request import Privacy
+from tacit.solvers.base import Problem
+
+NOISY_ROUNDS = 3  # where noise exceeds the shares, more rounds add more noise than they take off the gap (measured)
+LARGE_NOISE = 0.07  # variance that the noise of a single round leaves in a score, from which one round is best
+CLEAR_ROUNDS = 30
+SPLIT_STEPS = 2  # where noise is split between parties: a third step helps or harms, by the data (measured)
+CLEAR_NOISE = 0.25  # of b: below it the coordinator uses the loss itself
+MOST_TRIES = 1000
+
+
+def plan_shares(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
+    """Plan the mechanism; refuse what no theorem covers.
+
+    Raises
+    ------
+    InputError
+        With the reason and the way out.
+    """
+    _refuse(privacy, problem, sizes)
+    norm = _one_norm(privacy, sizes)
+    whole = privacy.coef_norm * norm
+    rounds, bound, sd = (_steps_and_noise if is_split(privacy) else _rounds_and_noise)(privacy, sizes, whole)
+    steps = rounds if is_split(privacy) else 1  # whose noise adds up at the coordinator
+    noisy = _is_noisy(sd * math.sqrt(steps), whole, sizes)
+    settings = SharesSettings(row_norm=norm, bound=bound, quadratic=noisy, steps=is_split(privacy))
+    releases: dict[str, tuple[Planned, ...]] = {name: (Allowed(SHARE, sd, rounds),) for name in sizes.parties}
+    if privacy.label_epsilon is not None:
+        releases[COORDINATOR] = (AllowedResponse(LABELS, privacy.label_epsilon),)
+    events = {name: _event(privacy, sizes, bound, sd, rounds, name) for name in sizes.parties}
+    return PrivatePlan(
+        privacy=privacy,
+        mechanism="shares",
+        algorithm=SHARES,
+        settings=settings,
+        releases=releases,
+        certificate=certificate(privacy, sizes, rounds, events, _label(privacy, sizes), _alone(privacy, events, sd)),
+        holder=sizes.holder,
+        rounds=rounds,
+        noise={f"each of the {rounds} shares of a row": sd},
+        outlook=outlook(sd, bound, rounds),
+    )
+
+
+def is_split(privacy: Privacy) -> bool:
+    """Whether the noise of several parties counts together."""
+    return (privacy.honest or 1) > 1
+
+
+def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
+    loss, penalty = problem.loss, problem.regularizer.name
+    reasons = (
+        *_split_reasons(privacy, sizes),
+        (privacy.epsilon is None, "epsilon=None: shares need noise, so give epsilon, or leave the mechanism out"),
+        (len(sizes.parties) < 2, "one party only: with nobody to protect it from, leave privacy out"),
+        (penalty != "l2", f'penalty={penalty!r}: the bound is proven for ridge within a ball, so give penalty="l2"'),
+        (not loss.convex, f"loss={loss.name!r}: it is not convex, and noise would be larger than its bend"),
+        (privacy.refit, "refit=True: it belongs to mechanism='gram', so leave it out"),
+        (
+            privacy.protect == "everyone" and privacy.label_epsilon is None,
+            "protect='everyone' without label_epsilon: every broadcast gives the labels away, so give label_epsilon",
+        ),
+        (
+            privacy.label_epsilon is not None and loss.task != "classification",
+            f"label_epsilon with loss={loss.name!r}: labels of two classes alone are randomized, so leave it out",
+        ),
+    )
+    for refused, reason in reasons:
+        if refused:
+            raise InputError(f"mechanism='shares' does not fit {reason}")
+
+
+def _split_reasons(privacy: Privacy, sizes: Sizes) -> tuple[tuple[bool, str], ...]:
+    honest, most = privacy.honest or 1, len(sizes.parties) - 1
+    return (
+        (
+            privacy.honest is not None and not sizes.secure,
+            f"honest={honest} without masks, since each party's share is seen by itself then: "
+            "give secure_aggregation=True, or leave honest out",
+        ),
+        (
+            privacy.honest is not None and honest > most,
+            f"honest={honest} with {most + 1} parties: the coordinator, which sees the sum, is one of them "
+            f"and knows its own noise, so give at most {most}",
+        ),
+        (
+            is_split(privacy) and privacy.unit == "person",
+            f"honest={honest} with unit='person': the sum moves by the shares of all parties together then, as much "
+            "as its noise grows, so leave honest out",
+        ),
+    )
+
+
+def _one_norm(privacy: Privacy, sizes: Sizes) -> float:
+    norms = {privacy.norm_of(name) for name in sizes.parties}
+    if len(norms) > 1:
+        raise InputError(
+            "mechanism='shares' does not fit row_norm by party: give one number, and scale the columns of a party"
+        )
+    norm = norms.pop()
+    for name, value in (("row_norm", norm), ("coef_norm", privacy.coef_norm)):
+        if not 1 / LARGEST_NORM <= value <= LARGEST_NORM:  # beyond, squares are rounded to nothing: the ball is lost
+            raise InputError(
+                f"mechanism='shares' does not fit {name}={value:g}: scale the columns so that one between "
+                f"{1 / LARGEST_NORM:g} and {LARGEST_NORM:g} fits"
+            )
+    return norm
+
+
+# --- how much noise ----------------------------------------------------------------------------------
+
+
+def _steps_and_noise(privacy: Privacy, sizes: Sizes, whole: float) -> tuple[int, float, float]:
+    """Steps of equal length, whose sum is within the ball; the noise of each is what every party adds."""
+    steps = min(sizes.max_rounds, SPLIT_STEPS)
+    bound = whole / steps
+    sd = _noise(privacy, sizes, bound, steps)
+    _refuse_rounding(sd, bound)
+    return steps, bound, sd
+
+
+def _refuse_rounding(sd: float, bound: float) -> None:
+    """Split noise must reach the sum as it was drawn, unrounded by floats and masks (grid.md, theorem 3)."""
+    step, largest = grid_step(sd), 1.01 * bound + (FARTHEST + 1) * sd
+    if step < SHARE_POINT.step or largest > min(SHARE_POINT.bound, 2.0**53 * step):
+        raise InputError(
+            f"honest: noise of {sd:.3g} on shares up to {bound:.3g} would be rounded under masks: choose row_norm and "
+            "coef_norm near 1 and a smaller epsilon, or leave honest out"
+        )
+
+
+def _rounds_and_noise(privacy: Privacy, sizes: Sizes, bound: float) -> tuple[int, float, float]:
+    """Many rounds where the noise stays small in them, few otherwise."""
+    rounds = min(sizes.max_rounds, CLEAR_ROUNDS)
+    sd = _noise(privacy, sizes, bound, rounds)
+    if not _is_noisy(sd, bound, sizes):
+        return rounds, bound, sd
+    once = _noise(privacy, sizes, bound, 1)
+    left = once**2 * sum(sizes.columns) / sizes.rows
+    rounds = 1 if left > LARGE_NOISE else min(sizes.max_rounds, NOISY_ROUNDS)
+    return rounds, bound, _noise(privacy, sizes, bound, rounds)
+
+
+def _is_noisy(sd: float, bound: float, sizes: Sizes) -> bool:
+    return sd * math.sqrt(len(sizes.parties)) > CLEAR_NOISE * bound
+
+
+def _noise(privacy: Privacy, sizes: Sizes, bound: float, rounds: int) -> float:
+    """Smallest deviation of one party's noise that the accountant which was asked for agrees to."""
+    assert privacy.epsilon is not None
+    beside = _label(privacy, sizes) if privacy.unit == "person" else ()
+    together = len(sizes.parties) if privacy.unit == "person" else 1
+    mu = budget_mu(privacy.epsilon, privacy.delta, beside) / math.sqrt(rounds * together)
+    mu *= math.sqrt(privacy.honest or 1)  # of one party's noise by itself
+    sd = _deviation(mu, sensitivity(privacy.neighbours, bound), sizes.rows)
+    spent = accountant.epsilon if privacy.accountant == "gdp" else accountant.second_opinion
+    factor = 1 + (1e-12 if privacy.accountant == "gdp" else 1e-5)
+    for _ in range(MOST_TRIES):
+        events = [_event(privacy, sizes, bound, sd, rounds, name) for name in sizes.parties[:together]]
+        total = [*events, *beside]
+        if max(spent(total, privacy.delta), accountant.epsilon(total, privacy.delta)) <= privacy.epsilon:
+            return sd
+        sd *= factor
+    raise RunError(f"no noise could be proven to give epsilon={privacy.epsilon:g}: ask for another value")
+
+
+def _deviation(mu: float, size: float, rows: int) -> float:
+    """Like `sd_for`, with the step of the grid that the answer really has, which may be half as large as it assumes."""
+    safe = sd_for(mu, size, rows)
+    closer = grid_sensitivity(size, safe, rows) / mu * (1 + 1e-15)
+    return closer if closer <= safe and grid_step(closer) <= grid_step(safe) else safe
+
+
+# --- what is accounted -------------------------------------------------------------------------------
+
+
+def _event(privacy: Privacy, sizes: Sizes, bound: float, sd: float, rounds: int, party: str) -> GaussianRelease:
+    """All shares of one party, the grid included; with the noise of all parties that are assumed to be honest."""
+    return GaussianRelease(
+        grid_sensitivity(sensitivity(privacy.neighbours, bound), sd, sizes.rows),
+        sd * math.sqrt(privacy.honest) * (1 - 1e-15) if privacy.honest and is_split(privacy) else sd,
+        rounds,
+        released="the share of every row",
+        party=party,
+        unit="record",
+        neighbours=privacy.neighbours,
+    )
+
+
+def _alone(privacy: Privacy, events: Mapping[str, GaussianRelease], sd: float) -> float | None:
+    """Epsilon of a row where only its own party's noise counts, if that is less than what was planned with."""
+    if not is_split(privacy):
+        return None
+    return max(accountant.epsilon([replace(event, noise=sd)], privacy.delta) for event in events.values())
+
+
+def _label(privacy: Privacy, sizes: Sizes) -> tuple[Event, ...]:
+    """The randomized label; its bound holds for every other label, so for either kind of neighbours."""
+    return tuple(
+        replace(event, neighbours=privacy.neighbours)
+        for event in label_events(privacy.label_epsilon, "person", sizes.holder)
+    )

@@ -1,0 +1,351 @@
+"""Predictions as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from tacit.blocks.rows import RowClip
+from tacit.columns.encoder import Encoder, from_record
+from tacit.data.load import PartySpec, PredictionData, load_prediction_data
+from tacit.errors import InputError
+from tacit.files import damaged, read_json, show_path, write_atomically
+from tacit.problem.losses import LOSSES
+from tacit.run.folder import ABOUT, CERTIFICATE, FORMAT, JOINT, MODEL, PLAN, RESULT, SAMPLES
+from tacit.run.model import PartyModel, joint_scores
+from tacit.text import show
+from tacit.types import Shard, Vector
+
+# --- Predictions as CSV
+
+
+_CHUNK = 4096
+
+
+def write_csv(path: Path, predictions: Predictions, *, secret: bool = False) -> None:
+    """Write predictions to a file, whole or not at all."""
+    write_atomically(path, lambda file: [file.write(text.encode()) for text in csv_text(predictions)], secret=secret)
+
+
+def csv_text(predictions: Predictions) -> Iterator[str]:
+    """The predictions as CSV, in pieces."""
+    key = "row" if predictions.ids is None else "id"
+    n = len(predictions.score)
+    keys = range(1, n + 1) if predictions.ids is None else predictions.ids.tolist()
+    columns: list[Sequence[Any]] = [keys, predictions.score.tolist(), predictions.prediction]
+    header = [key, "score", "prediction"]
+    if predictions.probability is not None:
+        columns.append(predictions.probability.tolist())
+        header.append("probability")
+    for start in range(0, n, _CHUNK):
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        if start == 0:
+            writer.writerow(header)
+        parts = [column[start : start + _CHUNK] for column in columns]
+        writer.writerows([_cell(value) for value in row] for row in zip(*parts, strict=True))
+        yield buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+# --- Joint prediction from a saved run: every party scores its own columns, and only the scores are added up
+
+
+ROWS = "new rows"  # who holds the one file of a model of whole rows, in messages
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model as read from a run directory.
+
+    Attributes
+    ----------
+    loss, task : str
+        The loss and what it is for: "classification", "regression" or "counts".
+    classes : tuple
+        The two labels, the positive one last; empty where the labels are numbers.
+    constant : float
+        Added to the sum of the parties' scores.
+    parties : tuple of PartyModel
+        In the order of the job; a single one, with the consensus model, where the rows were split.
+    ids : tuple of str or None
+        Each party's id column.
+    predictions_for : str or None
+        The only party that may see predictions of a private run; None where anyone may.
+    not_covered : tuple of str
+        What the certificate of a private run says about predictions that it does not cover.
+    encoders : tuple of Encoder or None
+        How each party's columns become the model's; None where they are the same.
+    names : tuple of str
+        All parties of the job, those too whose part was not read.
+    row_ids : tuple of str
+        Where the rows were split: the id columns of the parties, any of which may name new rows.
+    """
+
+    loss: str
+    task: str
+    classes: tuple[Any, ...]
+    constant: float
+    parties: tuple[PartyModel, ...]
+    ids: tuple[str | None, ...]
+    predictions_for: str | None = None
+    not_covered: tuple[str, ...] = ()
+    encoders: tuple[Encoder | None, ...] = ()
+    names: tuple[str, ...] = ()
+    row_ids: tuple[str, ...] = ()
+
+    @property
+    def specs(self) -> tuple[PartySpec, ...]:
+        """What each party's file of new rows must hold."""
+        encoders = self.encoders or (None,) * len(self.parties)
+        return tuple(
+            PartySpec(party.name, id=id_, features=party.columns if encoder is None else encoder.sources)
+            for party, id_, encoder in zip(self.parties, self.ids, encoders, strict=True)
+        )
+
+    def score(self, shards: Sequence[Shard]) -> Vector:
+        """Score of each row: the sum of the parties' scores and the constant."""
+        return joint_scores(self.parties, self.constant, shards)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Predictions of some rows; `probability` is of the positive class, None where the loss has none."""
+
+    ids: npt.NDArray[Any] | None
+    score: Vector
+    prediction: list[Any]
+    probability: Vector | None
+
+
+def load_rows(model: SavedModel, paths: Sequence[str | Path]) -> PredictionData:
+    """Read files of rows to predict: one for each party of the model, or one where the rows were split."""
+    return load_prediction_data(model.specs, paths, model.encoders, model.row_ids)
+
+
+def predict(model: SavedModel, data: PredictionData) -> Predictions:
+    """Predict new rows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        score = model.score(data.shards)
+    return predictions_of(model, data.ids, score)
+
+
+def predictions_of(model: SavedModel, ids: npt.NDArray[Any] | None, score: Vector) -> Predictions:
+    """Predictions from the scores of all parties together."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.exp(score) if model.task == "counts" else score
+    if not np.all(np.isfinite(score)):
+        row = int(np.flatnonzero(~np.isfinite(score))[0])
+        raise InputError(f"the score of row {row + 1} is not finite: its values are too large for the model")
+    if model.task != "classification":
+        return Predictions(ids, score, values.tolist(), None)
+    negative, positive = model.classes
+    labels = [positive if above else negative for above in (score > 0).tolist()]
+    return Predictions(ids, score, labels, expit(score) if LOSSES[model.loss].log_odds else None)
+
+
+# --- reading -----------------------------------------------------------------------------------------
+
+
+def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedModel:
+    """Read the model of a finished run; with `own`, the parts of these parties alone, where columns are split.
+
+    Raises
+    ------
+    InputError
+        Where there is no finished run, or one of its files is missing or damaged; the message names the file.
+    """
+    run = Path(path)
+    _check_finished(run)
+    file = run / MODEL / f"{JOINT}.json"
+    record = _read(file)
+    loss, task = _text(file, record, "loss"), _text(file, record, "task")
+    if loss not in LOSSES or LOSSES[loss].task != task:
+        raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
+    names = _texts(file, record, "parties")
+    whole = _is_whole(file, record)
+    if own is None and not whole and (run / ABOUT).exists():
+        raise InputError(
+            f"{show_path(run)} is one organisation's part of a joint run: use tacit predict {run.name} --kit KIT"
+        )
+    read = [name for name in names if own is None or name in own]
+    pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in read]
+    return SavedModel(
+        loss=loss,
+        task=task,
+        classes=_classes(file, record, task),
+        constant=_number(file, record.get("constant"), "constant"),
+        parties=tuple(party for party, _, _ in pairs),
+        ids=tuple(id_ for _, id_, _ in pairs),
+        predictions_for=_predictions_for(file, record, names),
+        not_covered=_not_covered(run / CERTIFICATE),
+        encoders=tuple(encoder for _, _, encoder in pairs),
+        names=names,
+        row_ids=_texts(file, record, "ids") if whole and record.get("ids") else (),
+    )
+
+
+def load_part(file: Path) -> Part:
+    """Read one party's part of a model by itself: the part, its id column, and how its columns are encoded."""
+    return _party(file.parent, _text(file, _read(file), "party"), file)
+
+
+def _is_whole(file: Path, record: dict[str, Any]) -> bool:
+    """Whether it is one model of whole rows; that of split columns has no coefficients in common."""
+    split = record.get("split")
+    if split is not None and split != SAMPLES:
+        raise damaged(file, f"split is {show(split)}, not {show(SAMPLES)}")
+    if split is None and "coef" in record:  # the parties' models are not to be added up
+        raise damaged(file, "it holds coefficients of whole rows and does not say split")
+    return split == SAMPLES
+
+
+Part = tuple[PartyModel, str | None, Encoder | None]
+
+
+def _consensus(file: Path, record: dict[str, Any]) -> Part:
+    """The model of whole rows: one file is enough to predict."""
+    columns, coef = _coefficients(file, record)
+    model = PartyModel(ROWS, columns, coef, 0.0, _clip(file, record.get("clip"), len(columns)))
+    return model, None, _encoder(file, record, columns)
+
+
+def _encoder(file: Path, record: dict[str, Any], columns: tuple[str, ...]) -> Encoder | None:
+    """How the columns were encoded; a run of an earlier version does not say, as its columns were numbers."""
+    if record.get("schema") is None:
+        return None
+    try:
+        encoder = from_record(record["schema"])
+    except ValueError as error:
+        raise damaged(file, str(error)) from error
+    if encoder.names != columns:
+        raise damaged(file, "its schema does not fit its columns")
+    return encoder
+
+
+def _predictions_for(file: Path, record: dict[str, Any], names: Sequence[str]) -> str | None:
+    value = record.get("predictions_for")
+    if value is not None and value not in names:
+        raise damaged(file, f"predictions_for is {show(value)}, which is no party")
+    return value
+
+
+def _not_covered(file: Path) -> tuple[str, ...]:
+    """What a certificate that claims something says against predictions."""
+    if not file.exists():  # one may hand on a model alone
+        return ()
+    record = read_json(file)
+    lines = record.get("does_not_cover")
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise damaged(file, f"does_not_cover is {show(lines)}, no list of sentences")
+    return tuple(line for line in lines if line.startswith("predictions:")) if record.get("private") is True else ()
+
+
+def _check_finished(run: Path) -> None:
+    where = show_path(run)
+    try:
+        finished, begun = (run / RESULT).exists(), (run / PLAN).exists()
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot open {where}: check the path of the run") from error
+    if not finished and begun:
+        raise InputError(f"the run in {where} is not finished: finish it with tacit train JOB --out {where} --resume")
+    if not finished:
+        raise InputError(f"there is no run in {where}: give the directory that tacit train wrote")
+    _read(run / RESULT)
+
+
+def _party(folder: Path, name: str, joint: Path) -> Part:
+    if Path(name).name != name or "\0" in name:
+        raise damaged(joint, f"{show(name)} is no name of a party")
+    file = folder / f"{name}.json"
+    record = _read(file)
+    if record.get("party") != name:
+        raise damaged(file, f"it is the part of {show(record.get('party'))}, not of {show(name)}")
+    columns, values = _coefficients(file, record)
+    id_ = None if record.get("id", 0) is None else _text(file, record, "id")
+    bend = _number(file, record.get("bend", 0.0), "bend")
+    offset = _number(file, record.get("offset"), "offset")
+    model = PartyModel(name, columns, values, offset, _clip(file, record.get("clip"), len(columns)), bend)
+    return model, id_, _encoder(file, record, columns)
+
+
+def _coefficients(file: Path, record: dict[str, Any]) -> tuple[tuple[str, ...], Vector]:
+    columns, coef = _texts(file, record, "columns"), record.get("coef")
+    if not isinstance(coef, list) or len(coef) != len(columns):
+        found = len(coef) if isinstance(coef, list) else "no"
+        raise damaged(file, f"it has {found} coefficients for {len(columns)} columns")
+    return columns, np.array([_number(file, value, "coef") for value in coef], dtype=np.float64)
+
+
+def _clip(file: Path, record: Any, columns: int) -> RowClip | None:
+    if record is None:
+        return None
+    if not isinstance(record, dict):
+        raise damaged(file, f"its clip is {show(record)}")
+    norm, centre = _number(file, record.get("norm"), "norm"), record.get("centre")
+    around = not (centre is None and record.get("radius") is None)  # a clip without a centre has no radius either
+    radius = _number(file, record.get("radius"), "radius") if around else norm
+    if min(norm, radius) <= 0:
+        raise damaged(file, f"its clip has norm {norm} and radius {radius}: both must be above 0")
+    if not around:
+        return RowClip(norm)
+    if not isinstance(centre, list) or len(centre) != columns:
+        raise damaged(file, f"its clip has centre {show(centre)}, not one number for each of {columns} columns")
+    return RowClip(norm, np.array([_number(file, value, "centre") for value in centre]), radius)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    record = read_json(file)
+    if record.get("format") != FORMAT or isinstance(record["format"], bool):
+        raise damaged(file, f"its format is {show(record.get('format'))}, this version reads {FORMAT}")
+    return record
+
+
+def _classes(file: Path, record: dict[str, Any], task: str) -> tuple[Any, ...]:
+    values = record.get("classes")
+    wanted = 2 if task == "classification" else 0
+    if not isinstance(values, list) or len(values) != wanted or any(isinstance(v, list | dict) for v in values):
+        raise damaged(file, f"its classes are {show(values)}")
+    if wanted and (None in values or values[0] == values[1]):
+        raise damaged(file, f"its classes are {show(values)}")
+    return tuple(values)
+
+
+def _text(file: Path, record: dict[str, Any], key: str) -> str:
+    value = record.get(key)
+    if not isinstance(value, str) or not value:
+        raise damaged(file, f"{key} is {show(value)}, not text")
+    return value
+
+
+def _texts(file: Path, record: dict[str, Any], key: str) -> tuple[str, ...]:
+    values = record.get(key)
+    if not isinstance(values, list) or not values or not all(isinstance(v, str) and v for v in values):
+        raise damaged(file, f"{key} is no list of names")
+    if len(set(values)) < len(values):
+        raise damaged(file, f"{key} has a name twice")
+    return tuple(values)
+
+
+def _number(file: Path, value: Any, key: str) -> float:
+    number = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+    if not math.isfinite(number):
+        raise damaged(file, f"{key} holds {show(value)}, not a finite number")
+    return number

@@ -1,0 +1,238 @@
+"""The search for alpha: each fold follows the falling alphas in one run, and the rows it leaves out judge them.
+
+Only the method "memory" can follow; with others each alpha is a run of its own.
+A row that is left out has weight zero, so that no row is copied; where the method keeps the joint scores, those of the
+rows left out come without a message. Folds wait for nothing of each other, so their messages travel together: the
+search takes the rounds of its longest fold. Every byte of every fold is counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tacit.data.holdout import Splits, deal_folds
+from tacit.errors import InputError, RunError
+from tacit.job import SearchSpec
+from tacit.plan import Plan
+from tacit.problem.alphas import alpha_grid, check_has_alpha, check_rule, choose, edge_remark, mean_losses
+from tacit.run.labels import Labels
+from tacit.run.model import joint_scores
+from tacit.run.star import Run, RunResult
+from tacit.solvers.base import Algorithm
+from tacit.types import Shard, Vector
+
+Watch = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What a search found.
+
+    Attributes
+    ----------
+    alpha : float
+        The one that was taken.
+    alphas : tuple of float
+        All, from the largest.
+    losses : array of shape (alphas, folds)
+        Mean loss of the rows left out.
+    sizes : array of shape (folds,)
+        Their weight.
+    rounds_by_fit : array of shape (alphas, folds)
+    rounds : int
+        Those of the longest fold: the folds' messages travel together.
+    bytes_down, bytes_up : int
+        Of all fits.
+    unfinished : int
+        Fits whose stopping rule did not come to hold.
+    seconds : float
+    rule : str
+    """
+
+    alpha: float
+    alphas: tuple[float, ...]
+    losses: Vector
+    sizes: Vector
+    rounds_by_fit: Vector
+    rounds: int
+    bytes_down: int
+    bytes_up: int
+    unfinished: int
+    seconds: float
+    rule: str
+
+    @property
+    def mean_losses(self) -> Vector:
+        """Mean loss over all rows left out, for each alpha."""
+        return mean_losses(self.losses, self.sizes)
+
+    @property
+    def remark(self) -> str:
+        """A remark on the grid where its end was taken; empty otherwise."""
+        return edge_remark(self.alphas, self.alpha)
+
+    @property
+    def traffic(self) -> dict[str, int]:
+        """Bytes of payload and rounds."""
+        return {"bytes_down": self.bytes_down, "bytes_up": self.bytes_up, "rounds": self.rounds}
+
+    def record(self) -> dict[str, Any]:
+        """As plain values, for search.json; a loss that is not finite is None."""
+        return {
+            "alpha": self.alpha,
+            "rule": self.rule,
+            "folds": len(self.sizes),
+            "alphas": list(self.alphas),
+            "mean_losses": _plain(self.mean_losses),
+            "losses": [_plain(row) for row in self.losses],
+            "rounds_by_fit": self.rounds_by_fit.astype(int).tolist(),
+            "unfinished": self.unfinished,
+            "seconds": self.seconds,
+            "traffic": self.traffic,
+            "remark": self.remark,
+        }
+
+
+def search_alpha(
+    plan: Plan,
+    shards: Sequence[Shard],
+    labels: Vector,
+    alphas: tuple[float, ...],
+    splits: Splits,
+    rule: str,
+    watch: Watch | None = None,
+) -> Found:
+    """Try every alpha on every fold and take one.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a fit to all rows, at any alpha.
+    alphas : tuple of float
+        From the largest, see `tacit.problem.alphas.alpha_grid`.
+    splits : list of pairs
+        Rows to train on and rows to test on, for each fold.
+    rule : str
+        One of `tacit.problem.alphas.RULES`.
+    watch : callable or None
+        Called after each fit with how many are done, and of how many.
+
+    Raises
+    ------
+    InputError
+        For a private plan, a penalty without alpha, an unknown rule, or a fold without rows of any weight.
+    RunError
+        Where no alpha has a finite loss.
+    """
+    check_not_private(plan.private)
+    check_rule(rule)
+    check_has_alpha(plan.problem.regularizer)
+    clock, fits = time.perf_counter(), len(alphas) * len(splits)
+    losses, rounds = np.empty((len(alphas), len(splits))), np.empty((len(alphas), len(splits)))
+    sizes, sent, unfinished = np.empty(len(splits)), np.zeros(2, dtype=np.int64), 0
+    for k, (seen, left_out) in enumerate(splits):
+        fold = _Fold(plan, shards, labels, seen, left_out)
+        sizes[k] = fold.size
+        for i, alpha in enumerate(alphas):
+            result = fold.fit(alpha)
+            losses[i, k], rounds[i, k] = fold.loss(result), len(result.trace) + fold.more_rounds
+            sent += [result.traffic["bytes_down"], result.traffic["bytes_up"] + fold.more_bytes]
+            unfinished += not result.converged
+            if watch:
+                watch(k * len(alphas) + i + 1, fits)
+    if not sizes.any():
+        raise InputError("the rows that the folds leave out have weight zero: give other folds, or leave weights out")
+    taken = choose(losses, sizes, rule)
+    if not np.isfinite(mean_losses(losses, sizes)[taken]):
+        raise RunError("no alpha has a finite loss on rows left out: scale the columns, or try larger alphas")
+    return Found(
+        alpha=alphas[taken],
+        alphas=alphas,
+        losses=losses,
+        sizes=sizes,
+        rounds_by_fit=rounds,
+        rounds=int(rounds.sum(axis=0).max()),
+        bytes_down=int(sent[0]),
+        bytes_up=int(sent[1]),
+        unfinished=unfinished,
+        seconds=time.perf_counter() - clock,
+        rule=rule,
+    )
+
+
+def search_job(
+    plan: Plan, shards: Sequence[Shard], labels: Labels, spec: SearchSpec, watch: Watch | None = None
+) -> Found:
+    """The search that a job asks for: the same alphas and folds for every plan of the same rows and seed."""
+    kinds = labels.values if labels.classes else None
+    splits = deal_folds(spec.folds, plan.problem.rows, plan.problem.seed, kinds, name="search.folds")
+    alphas = alpha_grid(spec.alphas, plan.problem.total)
+    return search_alpha(plan, shards, labels.values, alphas, splits, spec.rule, watch)
+
+
+def check_not_private(privacy: object) -> None:
+    """Refuse a search that would release more than it pays for."""
+    if privacy is not None:
+        raise InputError(
+            "a search for alpha does not fit privacy: every fit it tries is a release of its own, and so is the "
+            "choice; give one alpha that these rows did not choose (from public rows, or the default)"
+        )
+
+
+class _Fold:
+    """One fold: the same rows left out, at one alpha after the other."""
+
+    def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector, seen: Any, left_out: Any) -> None:
+        whole = np.ones(len(labels)) if plan.problem.row_weights is None else plan.problem.row_weights
+        self.weights = np.zeros(len(labels))
+        self.weights[seen] = whole[seen]
+        if not self.weights.any():
+            raise InputError("a fold has no row of any weight to train on: give other folds, or leave weights out")
+        self.plan, self.shards, self.labels = plan, shards, labels
+        self.left_out, self.test_weights = left_out, whole[left_out]
+        self.size = float(self.test_weights.sum())
+        self.run: Run | None = None
+        self.follows = isinstance(plan.algorithm, Algorithm) and plan.algorithm.follows
+        # other methods are asked for the scores of the rows left out
+        self.more_rounds = 0 if self.follows else 1
+        self.more_bytes = 0 if self.follows else 8 * len(shards) * len(left_out)
+
+    def fit(self, alpha: float) -> RunResult:
+        """Fit to the rows of the fold: from where the last alpha ended, or anew where the method cannot follow.
+
+        A start from the last coefficients alone saves such a method no rounds, as measured: its multipliers are lost.
+        """
+        plan = self._plan(alpha)
+        if self.run is not None and self.follows:
+            self.run.retune(plan)
+        else:
+            self.run = Run(plan, self.shards, self.labels)
+        return self.run.go()
+
+    def loss(self, result: RunResult) -> float:
+        """Mean loss of the rows left out; NaN where they weigh nothing, infinite where the method gave up."""
+        if result.note and not result.converged:
+            return float("inf")
+        assert self.run is not None
+        if self.follows:
+            scores = self.run.coordinator.side.scores
+        else:
+            scores = joint_scores(result.parties, result.constant, self.shards)
+        with np.errstate(over="ignore"):
+            losses = result.plan.problem.loss.value(scores[self.left_out], self.labels[self.left_out])
+        return float(self.test_weights @ losses) / self.size if self.size else float("nan")
+
+    def _plan(self, alpha: float) -> Plan:
+        """The plan with this alpha and the rows left out; rho is in units of the total weight."""
+        problem = self.plan.problem
+        rho = None if problem.rho is None else problem.rho * float(self.weights.sum()) / problem.total
+        return replace(self.plan, problem=replace(problem, alpha=alpha, row_weights=self.weights, rho=rho))
+
+
+def _plain(values: Vector) -> list[float | None]:
+    return [float(value) if np.isfinite(value) else None for value in values]

@@ -1,0 +1,234 @@
+"""A plan of a feature split with all its parties in this process: begin, go on, pause, finish.
+
+How many threads linear algebra gets: one where the products are too small to share out.
+
+On a busy machine, waking threads for products of microseconds costs ten times the products themselves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+from tacit.blocks import make_block
+from tacit.data.cluster import ClusterRows
+from tacit.data.rows_on_disk import RowsOnDisk
+from tacit.errors import InputError, RunError
+from tacit.mechanisms.base import UNMEASURED
+from tacit.plan import Plan
+from tacit.privacy.certificate import Certificate
+from tacit.run.coordinator import Coordinator
+from tacit.run.drive import LoopState, Observer, agree, begin, run_loop, traffic, versions
+from tacit.run.model import PartyModel
+from tacit.run.party import Party
+from tacit.solvers.base import Algorithm
+from tacit.solvers.memory.window import WindowView
+from tacit.types import Arrays, Message, Shard, Trace, Vector
+
+# --- How many threads linear algebra gets: one where the products are too small to share out
+
+
+LARGE = 20_000_000  # entries of one dense block from which threads pay for products with vectors
+WIDE, WIDE_LARGE = 200, 4_000_000  # columns and entries from which they pay for its Gram matrix
+
+
+def fitting_threads(shards: Sequence[Shard]) -> AbstractContextManager[Any]:
+    """Context in which a run on these shards should be made and run."""
+    held = [shard.features for shard in shards if not sparse.issparse(shard.features)]
+    elsewhere = (RowsOnDisk, ClusterRows)  # these come in pieces, or are not here
+    shapes = [features.shape for features in held if not isinstance(features, elsewhere)]
+    if any(n * d >= LARGE or (d >= WIDE and n * d >= WIDE_LARGE) for n, d in shapes):
+        return nullcontext()
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+# --- All parties in this process: messages are handed over, not copied
+
+
+class InProcess:
+    """The default engine.
+
+    Parameters
+    ----------
+    parties : sequence of Party
+    at_once : bool
+        Whether parties answer at the same time, in threads: those that read their rows from disk wait for each other
+        otherwise.
+    """
+
+    def __init__(self, parties: Sequence[Party], *, at_once: bool = False) -> None:
+        self.parties = list(parties)
+        self.threads = min(len(self.parties), os.cpu_count() or 1) if at_once else 1
+
+    def exchange(self, message: Message) -> list[Message]:
+        """Let every party answer, in turn or at once."""
+        if self.threads == 1:
+            return [party.answer(message) for party in self.parties]
+        contexts = [copy_context() for _ in self.parties]  # with what numpy was told about overflow
+        with ThreadPoolExecutor(self.threads) as pool:
+            answer = [pool.submit(c.run, p.answer, message) for c, p in zip(contexts, self.parties, strict=True)]
+            return [coming.result() for coming in answer]
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+# --- What a run leaves behind, and the one function that runs a plan
+
+
+QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # what overflows is refused by name
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run: the model by party, its trace and its certificate."""
+
+    plan: Plan
+    parties: tuple[PartyModel, ...]
+    constant: float
+    trace: Trace
+    certificate: Certificate
+    converged: bool
+    note: str
+    seconds: float
+    outlook: tuple[str, ...] = ()
+
+    @property
+    def intercept(self) -> float:
+        """Intercept of the joint linear model."""
+        return self.constant - sum(party.linear_offset for party in self.parties)
+
+    @property
+    def traffic(self) -> dict[str, int]:
+        """Bytes sent over the whole run."""
+        return traffic(self.trace)
+
+
+@dataclass(frozen=True)
+class Start:
+    """Coefficients by party and the intercept of the joint model to start from."""
+
+    coefs: Sequence[Vector]
+    intercept: float
+
+
+class Run:
+    """A plan with its parties and coordinator in this process: begin, go on, pause, finish."""
+
+    def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector) -> None:
+        self.plan, self.shards = plan, shards
+        make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
+        self.shared = make_shared(plan.problem) if make_shared else None
+        asked = [shard for shard in shards if shard.name in plan.asked_parties]
+        self.holder = next((shard for shard in shards if shard.name not in plan.asked_parties), None)
+        with fitting_threads(shards), np.errstate(**QUIET):
+            self.parties = [Party(shard, plan, self.shared) for shard in asked]
+            own = None if self.holder is None else make_block(self.holder.features)
+            self.coordinator = Coordinator(plan, labels, own)
+        if isinstance(self.shared, WindowView):
+            self.shared.watch(self.coordinator.side.window)
+        self.engine = InProcess(self.parties, at_once=plan.problem.lean)
+        self.state = LoopState()
+        self._agreed = False
+        self._broken = False
+
+    def start_from(self, start: Start) -> None:
+        """Warm start."""
+        if self.plan.private is not None:
+            raise InputError("warm_start=True is not available with privacy: a start must not depend on the data")
+        for party, coef in zip(self.parties, start.coefs, strict=True):
+            party.start_from(coef)
+        self._agree()
+        begin(self.coordinator, self.engine, start.intercept)
+
+    def retune(self, plan: Plan) -> None:
+        """Go on from the end of the last run with another alpha, where the method follows it."""
+        self.plan = plan
+        for party in self.parties:
+            party.retune(plan)
+        self.coordinator.retune(plan)
+        self.state = LoopState(exchange=self.state.exchange + 1)  # the closing broadcast had a number too
+
+    def _agree(self) -> None:
+        """Draw masks where the run has them: once, and again after every `restore`."""
+        if self.plan.secure and not self._agreed:
+            agree(self.coordinator, self.engine, self.state.exchange)
+            self._agreed = True
+
+    def go(self, observe: Observer | None = None, checkpoint: Callable[[Run], None] | None = None) -> RunResult:
+        """Run to the end."""
+        if self._broken:
+            raise RunError("this run stopped in the middle of a round: make a new Run, and restore its last snapshot")
+        self._broken = True  # until the end is reached
+        self._agree()
+        keep = None if checkpoint is None else lambda _: checkpoint(self)
+        with fitting_threads(self.shards), np.errstate(**QUIET):
+            state = run_loop(self.plan, self.coordinator, self.engine, self.state, observe, keep)
+        self._broken = False
+        self.engine.close()
+        return RunResult(
+            plan=self.plan,
+            parties=self._models(),
+            constant=float(self.coordinator.side.intercept),
+            trace=state.trace,
+            certificate=self._certificate(),
+            converged=state.converged,
+            note=state.note,
+            seconds=state.seconds,
+            outlook=self._outlook(),
+        )
+
+    def _certificate(self) -> Certificate:
+        """What was planned and was run, with the software that ran it."""
+        planned = self.plan.certificate()
+        return planned if planned.versions else replace(planned, versions=versions())
+
+    def _outlook(self) -> tuple[str, ...]:
+        """What the run itself can tell about its use, before what the sizes said; functions of what was released."""
+        if self.plan.private is None:
+            return ()
+        told, planned = getattr(self.coordinator.side, "outlook", ""), self.plan.private.outlook
+        remarks = getattr(self.coordinator.side, "remarks", ())
+        if not told:
+            return (*remarks, *planned)
+        return (told, *remarks, *(line for line in planned if not line.startswith(UNMEASURED)))
+
+    def _models(self) -> tuple[PartyModel, ...]:
+        """Every party's part, in the order of the plan."""
+        if self.holder is None:
+            return tuple(PartyModel(p.name, p.columns, p.coef, p.offset, p.clip) for p in self.parties)
+        parts = self.coordinator.side.parts()
+        return tuple(PartyModel(shard.name, shard.columns, **parts[shard.name]) for shard in self.shards)
+
+    def snapshot(self) -> dict[str, Arrays]:
+        """Everything needed to go on later, by who holds it."""
+        states = {f"party:{party.name}": party.state() for party in self.parties}
+        states["coordinator"] = self.coordinator.state()
+        if self.shared is not None:
+            states["shared"] = self.shared.state()
+        return states
+
+    def restore(self, states: dict[str, Arrays], state: LoopState) -> None:
+        """Go on from a snapshot."""
+        if self.shared is not None:
+            self.shared.restore(states.get("shared", {}))
+        self.coordinator.restore(states["coordinator"])  # first: parties may look at its window
+        for party in self.parties:
+            party.restore(states[f"party:{party.name}"])
+        self.state, self._agreed, self._broken = state, False, False

@@ -1,0 +1,231 @@
+"""What every algorithm of the feature split looks like: a coordinator's side and a party's side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.blocks.dense import Block
+from tacit.problem.losses.base import Loss
+from tacit.problem.regularizers.base import Regularizer
+from tacit.types import Arrays, Vector
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimised, and the public numbers that every side of an algorithm may use.
+
+    Attributes
+    ----------
+    loss, regularizer, alpha, fit_intercept
+        The objective: (1/total) sum_i s_i loss_i + alpha sum_m R(x_m), the intercept free.
+    parties, rows : int
+    tol : float
+        Relative objective gap at which a run may stop.
+    rho : float or None
+        Penalty times total row weight where the method has one; None lets the method choose and adapt it.
+    max_window : int
+        Most past steps that memory allows to keep.
+    row_weights : array or None
+        s, known to every side; None where all are 1.
+    seed : int
+        For methods that draw samples of rows.
+    sums_only : bool
+        True where parties may send nothing but what the coordinator adds up: no least or largest values.
+    lean : bool
+        True where numbers per row are what memory is short of: the sides, all in one process, keep them once.
+    """
+
+    loss: Loss
+    regularizer: Regularizer
+    alpha: float
+    fit_intercept: bool
+    parties: int
+    rows: int
+    tol: float
+    rho: float | None = None
+    max_window: int = 32
+    row_weights: Vector | None = None
+    seed: int = 0
+    sums_only: bool = False
+    lean: bool = False
+
+    @property
+    def total(self) -> float:
+        """Sum of the row weights."""
+        return float(self.rows if self.row_weights is None else self.row_weights.sum())
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the coordinator knows after a round.
+
+    Attributes
+    ----------
+    objective : float
+        Objective of the model that the parties would have if the run ended now.
+    gap : float
+        Certified upper bound on objective minus optimum, or infinity where none can be stated.
+    primal, dual : float
+        Residuals: how far z is from the sum of the shares; how far the optimality condition is from holding.
+    rho : float
+        Penalty in force, in the unit of the parameter `rho` (0 for a method that has none).
+    stationarity : float
+        The Lyapunov function V of the sharing paper, eq. (13), at the round's start (NaN where it does not apply).
+    done : bool
+        True where the stopping rule holds.
+    note : str
+        Why a run that is not done must stop now; empty otherwise.
+    """
+
+    objective: float
+    gap: float = math.inf
+    primal: float = 0.0
+    dual: float = 0.0
+    rho: float = 0.0
+    stationarity: float = math.nan
+    done: bool = False
+    note: str = ""
+
+
+def private_progress(*, rho: float = 0.0, done: bool = False, note: str = "") -> Progress:
+    """What the trace may hold of a round of a private method: nothing that is computed from rows or labels as such."""
+    return Progress(objective=math.nan, primal=math.nan, dual=math.nan, rho=rho, done=done, note=note)
+
+
+class PartySide(Protocol):
+    """State in, arrays out: everything a party does in a round except deciding what may leave."""
+
+    @property
+    def coef(self) -> Vector:
+        """The party's coefficients."""
+
+    def start_at(self, coef: Vector) -> Arrays:
+        """Begin from given coefficients; return what the coordinator needs to know of them."""
+
+    def step(self, round_: int, inbox: Arrays) -> Arrays:
+        """Answer one broadcast."""
+
+    def finish(self, inbox: Arrays) -> None:
+        """Take in the closing broadcast."""
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+
+
+class CoordinatorSide(Protocol):
+    """The side that holds the labels and sees only sums over the parties."""
+
+    @property
+    def intercept(self) -> float:
+        """The constant of the joint scores (with centred blocks, where there is an intercept)."""
+
+    def start_at(self, total: Arrays, intercept: float) -> None:
+        """Begin from the summed answers of the parties' `start_at`."""
+
+    def broadcast(self) -> Arrays:
+        """What goes to every party next."""
+
+    def combine(self, total: Arrays) -> Progress | None:
+        """Take in the sum of the parties' answers; None where this exchange ends no round worth recording."""
+
+    def closing(self) -> Arrays:
+        """The last broadcast, after which every party holds the final coefficients."""
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A method by name: what it refuses, and how its two sides are made.
+
+    Attributes
+    ----------
+    name : str
+    refusal : callable
+        (loss, regularizer) -> why this pair cannot be solved by the method; empty where it can.
+    party, coordinator : callable
+        Make the sides of a problem.
+    shared : callable or None
+        Makes what parties of one process may keep once between them.
+    follows : bool
+        True where both sides have `retune`, which goes on with another alpha, and the coordinator `scores`.
+    """
+
+    name: str
+    refusal: Callable[[Loss, Regularizer], str]
+    party: Callable[[Problem, Block, Any], PartySide]
+    coordinator: Callable[[Problem, Vector], CoordinatorSide]
+    shared: Callable[[Problem], Any] | None = None
+    follows: bool = False
+
+
+class Release(Protocol):
+    """How a private value becomes a released one; an algorithm knows the names of its releases, not their noise."""
+
+    owner: str
+
+    def add(self, name: str, value: npt.ArrayLike) -> Vector:
+        """The value with noise."""
+
+    def respond(self, name: str, symbols: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Each symbol, or one drawn anew."""
+
+    def draw(self, name: str, size: int) -> Vector:
+        """Noise as such, for an objective: its density falls with its norm alone."""
+
+    def uniform(self, size: int) -> Vector:
+        """Uniform numbers in (0, 1), for rounding at random."""
+
+
+@dataclass(frozen=True)
+class PrivateAlgorithm:
+    """An algorithm whose sides release noisy values only.
+
+    Attributes
+    ----------
+    name : str
+    party : callable
+        (problem, block, settings, release) -> the party's side; what it returns may leave as it is.
+    coordinator : callable
+        (problem, labels, settings, own block or None, release) -> the coordinator's side.
+    gathers : bool
+        True where the coordinator takes the answers by party, and holds the rows of the party with the labels itself;
+        False where it takes their sum.
+    """
+
+    name: str
+    party: Callable[[Problem, Block, Any, Release], PartySide]
+    coordinator: Callable[[Problem, Vector, Any, Block | None, Release], Any]
+    gathers: bool = False
+
+
+class GatheringSide(Protocol):
+    """A coordinator's side that takes in the answers one by one, and is itself the party that holds the labels."""
+
+    def broadcast(self) -> Arrays:
+        """What goes to every party next."""
+
+    def gather(self, answers: Mapping[str, Arrays]) -> Progress:
+        """Take in the parties' answers."""
+
+    def closing(self) -> Arrays:
+        """The last broadcast."""
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""

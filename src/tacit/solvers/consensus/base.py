@@ -1,0 +1,222 @@
+"""What every algorithm of the sample split looks like: one side per node, and messages to neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from tacit.errors import RunError
+from tacit.problem.losses.base import Loss
+from tacit.problem.regularizers.base import Regularizer
+from tacit.solvers.base import Problem, Release
+from tacit.topologies import Graph
+from tacit.types import Arrays, Vector
+
+TOGETHER = ""  # the sender of what can be read as a sum over all neighbours only; no node has this name
+
+
+def as_sent(arrays: Arrays, name: str, size: int) -> Vector:
+    """The vector of a neighbour's message, checked before any row is used: refusals depend on the message alone.
+
+    Raises
+    ------
+    RunError
+        Where it is missing, of another length or type, or not finite.
+    """
+    found = arrays.get(name)
+    if found is None or found.dtype != np.float64 or found.shape != (size,) or not np.all(np.isfinite(found)):
+        raise RunError(f"a neighbour sent no {name} of {size} numbers: its side must run the same version")
+    return found
+
+
+class Rows(Protocol):
+    """A node's rows as a linear map: a `Block`, or `ClippedRows`."""
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+
+    @property
+    def d(self) -> int:
+        """Columns."""
+
+    def predict(self, x: Vector) -> Vector:
+        """The rows times x."""
+
+    def correlate(self, r: Vector) -> Vector:
+        """The transposed rows times r."""
+
+    def gram(self, weights: Vector) -> Vector:
+        """The transposed rows times diag(weights) times the rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeData:
+    """What a node alone holds: its rows, their labels, and their weights where they are not all 1."""
+
+    rows: Rows
+    labels: Vector
+    weights: Vector | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a node knows of the others: the graph, and how much each node holds; all of it public.
+
+    Attributes
+    ----------
+    name : str
+        The node.
+    graph : Graph
+    sizes : tuple of float
+        Sum of the row weights at each node (numbers of rows where there are no weights), in the order of the graph.
+    columns : int
+        Columns of every node's rows.
+    """
+
+    name: str
+    graph: Graph
+    sizes: tuple[float, ...]
+    columns: int
+
+    @property
+    def number(self) -> int:
+        """The node's number in the graph."""
+        return self.graph.number(self.name)
+
+    @property
+    def neighbours(self) -> tuple[str, ...]:
+        """Names of the neighbours."""
+        return self.graph.neighbours(self.name)
+
+    @property
+    def total(self) -> float:
+        """Sum of all sizes: N of the objective."""
+        return math.fsum(self.sizes)
+
+    @property
+    def share(self) -> float:
+        """The node's own part of the total."""
+        return self.sizes[self.number] / self.total
+
+
+@dataclass(frozen=True)
+class NodeProgress:
+    """What a node tells of the run after a round, from its own state and its neighbours' messages.
+
+    That of a private method holds public numbers alone: see `private_progress`.
+
+    Attributes
+    ----------
+    primal, dual : float
+        Residuals at this node: how far it is from its neighbours; how far it moved, in units of the objective.
+    rho : float
+        Penalty in force (0 for a method that has none).
+    done : bool
+        True where the stopping rule holds; then it holds at every node in the same round.
+    note : str
+        Why a run that is not done must stop now; empty otherwise.
+    """
+
+    primal: float = 0.0
+    dual: float = 0.0
+    rho: float = 0.0
+    done: bool = False
+    note: str = ""
+
+
+def private_progress(rho: float) -> NodeProgress:
+    """All that a node of a private method tells of a round: a number of the plan, and nothing of its solves."""
+    return NodeProgress(primal=math.nan, dual=math.nan, rho=rho)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a node sends in one round: arrays to all its neighbours, and some more to one or the other."""
+
+    to_all: Arrays
+    to_one: Mapping[str, Arrays] = field(default_factory=dict)
+
+
+class NodeSide(Protocol):
+    """State in, arrays out: everything a node does in a round except deciding what may leave.
+
+    A round is one message of each node to each of its neighbours. In the first round the inbox is empty.
+    """
+
+    @property
+    def coef(self) -> Vector:
+        """The node's model: one number for each column."""
+
+    @property
+    def intercept(self) -> float:
+        """The constant of the node's model."""
+
+    @property
+    def progress(self) -> NodeProgress:
+        """How far the node has come, after a step."""
+
+    def step(self, round_: int, inbox: Mapping[str, Arrays]) -> Arrays | Sent:
+        """From the neighbours' messages of the round before, by name, to those of this round (arrays go to all)."""
+
+    def finish(self, inbox: Mapping[str, Arrays]) -> None:
+        """Take in the neighbours' messages of the last round; nothing is sent any more."""
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """An ordinary method by name: what it refuses, and how a node's side is made.
+
+    Attributes
+    ----------
+    name : str
+    refusal : callable
+        (loss, regularizer) -> why this pair cannot be solved by the method; empty where it can.
+    node : callable
+        (problem, place, data) -> the node's side.
+    """
+
+    name: str
+    refusal: Callable[[Loss, Regularizer], str]
+    node: Callable[[Problem, Place, NodeData], NodeSide]
+
+
+@dataclass(frozen=True)
+class PrivateConsensus:
+    """A method whose nodes release noisy values only.
+
+    Attributes
+    ----------
+    name : str
+    node : callable
+        (problem, place, data, settings, release) -> the node's side; what it returns may leave as it is. `settings`
+        are public numbers of the plan; `release` knows the node's planned releases by name.
+    """
+
+    name: str
+    node: Callable[[Problem, Place, NodeData, Any, Release], NodeSide]
+
+
+def split_model(model: Vector, columns: int) -> tuple[Vector, float]:
+    """(coefficients, intercept) of a vector in which the intercept, where there is one, is last."""
+    return model[:columns], float(model[columns]) if model.size > columns else 0.0
+
+
+def objective_at(problem: Problem, data: NodeData, share: float, total: float, coef: Vector, intercept: float) -> float:
+    """A node's part of the objective: its loss over the total, and its share of the penalty."""
+    scores = data.rows.predict(coef) + intercept
+    loss = problem.loss.total(scores, data.labels, data.weights) / total
+    penalty = (
+        problem.alpha * problem.regularizer.value(coef) if problem.alpha > 0 or problem.regularizer.constraint else 0
+    )
+    return float(loss + share * penalty)

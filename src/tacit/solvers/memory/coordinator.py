@@ -1,0 +1,438 @@
+"""The coordinator's side: exact predictions z, and the small problem over everything tried so far."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas
+
+from tacit.blocks.dense import solve_scaled
+from tacit.solvers.base import Problem, Progress
+from tacit.solvers.constant import best_constant, negligible_objective
+from tacit.solvers.memory.party import frozen_weights, window_size
+from tacit.solvers.memory.window import Combination, Window, bordered, row_slices
+from tacit.types import Arrays, Vector
+
+# --- The joint predictions z, their loss, its derivatives, and the intercept
+
+
+UNSEEN = 1e-12  # of the loss: what a step gains below this, rounding may hide, and the step is taken unseen,
+SURE = 1e-3  # where it is this small beside the intercept
+
+
+class Predictions:
+    """z with everything the coordinator knows about it; moved only to where the objective is known."""
+
+    def __init__(self, problem: Problem, labels: Vector) -> None:
+        self.problem, self.labels, self.weights = problem, labels, problem.row_weights
+        self.total = problem.total
+        self.scale = 0.0
+        start = best_constant(problem, labels)
+        self.place(np.full(labels.size, start), start)
+        self.scale = negligible_objective(problem, labels, self.intercept)
+
+    def place(self, z: Vector, intercept: float) -> None:
+        """Put z somewhere, and b to its minimiser."""
+        self.z, self.intercept = z, intercept
+        self._evaluate(self.loss_at(z))
+        if self.problem.fit_intercept:
+            self.settle_intercept()
+
+    def combine(self, step: Combination) -> Any:
+        """A step in the form that the next three take."""
+        return step[:]
+
+    def curvature_along(self, step: Any) -> float:
+        """Second derivative of the sum of losses along a step."""
+        return float(self.curvature @ (step * step))
+
+    def loss_along(self, step: Any, length: float) -> float:
+        """Mean loss at the end of so much of a step."""
+        return self.loss_at(self.z + length * step)
+
+    def move(self, step: Any, length: float, loss: float) -> None:
+        """Go so far along a step, at whose end the loss is known."""
+        self.z = self.z + length * step
+        self._evaluate(loss)
+
+    def mark(self) -> Any:
+        """Where z is, for `moved_since`."""
+        return self.z
+
+    def moved_since(self, mark: Any, step: Combination) -> Vector | Combination:
+        """How far z has moved; `step` says it up to rounding."""
+        return np.asarray(self.z - mark)
+
+    def loss_at(self, z: Vector) -> float:
+        """Mean loss of other predictions."""
+        return self.problem.loss.total(z, self.labels, self.weights) / self.total
+
+    def _evaluate(self, loss: float) -> None:
+        self.loss = loss
+        self.residual, self._curvature = self.problem.loss.slopes(self.z, self.labels)
+        if self.weights is not None:
+            self.residual, self._curvature = self.weights * self.residual, self.weights * self._curvature
+
+    @property
+    def curvature(self) -> Vector:
+        """Second derivatives at z."""
+        return self._curvature
+
+    def settle_intercept(self) -> None:
+        """Move b to the minimiser over b alone, so that the residual sums to zero."""
+        for _ in range(50):
+            slope = float(self.residual.sum())
+            if abs(slope) <= 1e-12 * float(blas.dasum(self.residual)):
+                return
+            move, loss = self._intercept_step(slope)
+            gain = self.loss - loss
+            if move == 0.0:
+                return
+            self._shift(move)
+            self.intercept += move
+            self._evaluate(loss)
+            if gain < 1e-14 * max(loss, self.scale):
+                return
+
+    def _curvature_sum(self) -> float:
+        return float(self.curvature.sum())
+
+    def _shift(self, move: float) -> None:
+        self.z = self.z + move
+
+    def _loss_shifted(self, move: float) -> float:
+        return self.loss_at(self.z + move)
+
+    def _intercept_step(self, slope: float) -> tuple[float, float]:
+        """Newton's step for b, shortened until the loss falls; 0 where it does not."""
+        move = -slope / max(self._curvature_sum(), 1e-12 * self.total)
+        gain = -0.5 * move * slope / self.total
+        if gain <= UNSEEN * max(self.loss, self.scale) and abs(move) <= SURE * (1 + abs(self.intercept)):
+            return move, self._loss_shifted(move)
+        for _ in range(40):
+            loss = self._loss_shifted(move)
+            if loss <= self.loss + 1e-4 * move * slope / self.total:
+                return move, loss
+            move /= 4
+        return 0.0, self.loss
+
+    def restore(self, z: Vector, intercept: float, scale: float) -> None:
+        """Go on from a saved place."""
+        self.z, self.intercept, self.scale = z, intercept, scale
+        self._evaluate(self.loss_at(z))
+
+
+class LeanPredictions(Predictions):
+    """The same, with three vectors: labels, z and residual, moved in place some rows at a time."""
+
+    def place(self, z: Vector, intercept: float) -> None:
+        """Put z, which is kept and changed, somewhere, and b to its minimiser."""
+        self.residual = np.empty_like(z)
+        super().place(z, intercept)
+
+    def loss_at(self, z: Vector | Combination) -> float:
+        """Mean loss of other predictions."""
+        parts = (self._total(z[rows], rows) for rows in row_slices(self.labels.size))
+        return sum(parts) / self.total
+
+    def combine(self, step: Combination) -> Combination:
+        """A step as it is: its rows are formed when they are needed."""
+        return step
+
+    def curvature_along(self, step: Combination) -> float:
+        """Second derivative of the sum of losses along a step."""
+        return sum(float(self._slopes(rows)[1] @ np.square(step[rows])) for rows in row_slices(self.labels.size))
+
+    def loss_along(self, step: Combination, length: float) -> float:
+        """Mean loss at the end of so much of a step."""
+        slices = row_slices(self.labels.size)
+        return sum(self._total(self.z[rows] + length * step[rows], rows) for rows in slices) / self.total
+
+    def move(self, step: Combination, length: float, loss: float) -> None:
+        """Go so far along a step, at whose end the loss is known."""
+        for rows in row_slices(self.labels.size):
+            self.z[rows] += length * step[rows]
+        self._evaluate(loss)
+
+    def mark(self) -> None:
+        """Nothing: z changes in place."""
+
+    def moved_since(self, mark: None, step: Combination) -> Combination:
+        """How far z has moved: the step itself."""
+        return step
+
+    @property
+    def curvature(self) -> Vector:
+        """Second derivatives, made anew each time."""
+        curvature = np.empty(self.labels.size)
+        for rows in row_slices(self.labels.size):
+            curvature[rows] = self._slopes(rows)[1]
+        return curvature
+
+    def _total(self, z: Vector, rows: slice) -> float:
+        weights = None if self.weights is None else self.weights[rows]
+        return self.problem.loss.total(z, self.labels[rows], weights)
+
+    def _slopes(self, rows: slice) -> tuple[Vector, Vector]:
+        residual, curvature = self.problem.loss.slopes(self.z[rows], self.labels[rows])
+        if self.weights is None:
+            return residual, curvature
+        return self.weights[rows] * residual, self.weights[rows] * curvature
+
+    def _evaluate(self, loss: float) -> None:
+        self.loss, self._summed_curvature = loss, 0.0
+        for rows in row_slices(self.labels.size):
+            self.residual[rows], curvature = self._slopes(rows)
+            self._summed_curvature += float(curvature.sum())
+
+    def _curvature_sum(self) -> float:
+        return self._summed_curvature
+
+    def _shift(self, move: float) -> None:
+        self.z += move
+
+    def _loss_shifted(self, move: float) -> float:
+        slices = row_slices(self.labels.size)
+        return sum(self._total(self.z[rows] + move, rows) for rows in slices) / self.total
+
+
+# --- The small problem at the coordinator: the objective over every direction known so far
+
+
+SUBSPACE_CUTOFF = 1e-12
+INNER_STEPS = 2
+NEEDLESS = 1e-12  # of z
+SLOPE_LEFT = 1e-3  # the search ends when the slope has fallen to this part of the first
+
+
+class Subspace:
+    """Objective over cf in z + [S, share] cf + b, and its chord Newton model in the frozen metric.
+
+    The penalty along cf is known exactly from the parties' inner products, so no message is needed.
+    """
+
+    def __init__(self, predictions: Predictions, window: Window, alpha: float, total: Arrays) -> None:
+        self.predictions, self.window, self.alpha = predictions, window, alpha
+        heard = _is_more_than_rounding(total["share"], predictions.z)
+        self.share = total["share"] if heard else 0.0 * total["share"]  # not copied: it has a number for every row
+        pp, px = (heard * float(value) for value in total["direction_dots"][:2])
+        self.start_norm2 = float(total["coef_norm2"][0])
+        self.linear = np.append(total["move_dot_coef"], px)
+        self.penalty_gram = bordered(window.gram, heard * total["move_dot_direction"], pp)
+        products, own, total_weighted = window.products(self.share)
+        gram = bordered(window.curvature_gram, products, own)
+        self.sums = np.append(window.sums, total_weighted)
+        self.model = window.projected(gram, self.sums) / predictions.total + alpha * self.penalty_gram
+        self.cf = np.zeros(window.used + 1)
+        self.shift = 0.0
+
+    def minimise(self) -> None:
+        """A few Newton steps with an exact line search on the true objective: it never rises."""
+        first = 0.0
+        for inner in range(INNER_STEPS):
+            direction, shift, slope = self._newton()
+            first = first or -slope
+            small = SLOPE_LEFT * first if inner else 1e-16 * max(self.objective(), self.predictions.scale)
+            if -slope <= small or not self._advance(direction, shift, slope):
+                return
+
+    def objective(self) -> float:
+        """Objective at the current predictions."""
+        return self.predictions.loss + 0.5 * self.alpha * self.norm2(self.cf)
+
+    def norm2(self, cf: Vector) -> float:
+        """||x||^2 after the step cf."""
+        return self.start_norm2 + 2 * float(cf @ self.linear) + float(cf @ self.penalty_gram @ cf)
+
+    def intercept_move(self) -> float:
+        """How far b has moved: its own shift, and the part inside the steps that are used again."""
+        return self.shift + float(self.window.intercepts[: self.window.used] @ self.cf[:-1])
+
+    def step(self, more: float) -> Combination:
+        """How far z has moved, with so much `more` of b."""
+        return Combination(self.window.columns, self.share, self.cf, self.shift + more)
+
+    def _newton(self) -> tuple[Vector, float, float]:
+        """Direction over cf, the move of b that goes with it, and the slope of the objective along both."""
+        residual, total = self.predictions.residual, self.predictions.total
+        slopes = np.append(self.window.columns.T @ residual, self.share @ residual) / total
+        gradient = slopes + self.alpha * (self.linear + self.penalty_gram @ self.cf)
+        if not self.window.project:
+            direction = -solve_scaled(self.model, gradient, np.diag(self.model), SUBSPACE_CUTOFF)
+            return direction, 0.0, float(gradient @ direction)
+        pull = float(residual.sum())  # the slope in b, times total
+        reduced = gradient - self.sums * (pull / self.window.metric_sum) / total
+        direction = -solve_scaled(self.model, reduced, np.diag(self.model), SUBSPACE_CUTOFF)
+        shift = -(float(self.sums @ direction) + pull) / self.window.metric_sum
+        return direction, shift, float(gradient @ direction) + pull / total * shift
+
+    def _advance(self, direction: Vector, shift: float, slope: float) -> bool:
+        """Go along the direction as far as the true curvature says, less where that is too far."""
+        predictions = self.predictions
+        step = predictions.combine(Combination(self.window.columns, self.share, direction, shift))
+        curvature = predictions.curvature_along(step) / predictions.total
+        curvature += self.alpha * float(direction @ self.penalty_gram @ direction)
+        length = -slope / curvature if curvature > 0 else 1.0
+        before = self.objective()
+        for _ in range(40):
+            cf = self.cf + length * direction
+            loss = predictions.loss_along(step, length)
+            if loss + 0.5 * self.alpha * self.norm2(cf) <= before + 1e-4 * length * slope:
+                self.cf = cf
+                self.shift += length * shift
+                predictions.move(step, length, loss)
+                return True
+            length /= 2
+        return False
+
+
+def _is_more_than_rounding(share: Vector, z: Vector) -> bool:
+    """False for a direction that the window has made needless: using what is left of it would multiply its rounding."""
+    return float(np.linalg.norm(share)) > NEEDLESS * float(np.linalg.norm(z))
+
+
+# --- The coordinator's side: exact predictions z, and the small problem over everything tried so far
+
+
+REFRESH_ROUNDS = frozenset({1, 2, 5, 12, 30, 75, 190, 475})
+SOON = 2  # the refresh that only a start from nothing needs: after another alpha it costs a Gram matrix for no round
+UNCERTIFIED = 5.0  # without a penalty the gap is only estimated: this many times half the block Newton decrement,
+ROUNDING = 1e-14  # of the objective: beyond it steps are rounding, and following them leads away again
+STILL, STILL_ROUNDS = 0.1, 5  # and the objective must not have fallen by this part of the bar in so many rounds
+
+
+class MemoryCoordinator:
+    """Keeps z = sum_m D_m x_m + b exactly, so that the objective can never rise."""
+
+    def __init__(self, problem: Problem, labels: Vector) -> None:
+        self.problem = problem
+        self.alpha = problem.alpha * problem.regularizer.l2
+        self.sends_step = problem.loss.recover(np.zeros(1)) is None
+        self.predictions = (LeanPredictions if problem.lean else Predictions)(problem, labels)
+        self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
+        self.coefficients: Vector = np.zeros(0)
+        self.round, self.plain = 0, False
+        self.kept: Vector | None = None  # slots that the parties are still to be told to keep
+        self.tuned = 0  # the last round before this alpha; 0 for the first alpha
+        self.past: Vector = np.full(STILL_ROUNDS, np.inf)  # the last objectives
+
+    @property
+    def intercept(self) -> float:
+        """B, exact for the coefficients the parties hold after the closing broadcast."""
+        return self.predictions.intercept
+
+    def start_at(self, total: Arrays, intercept: float) -> None:
+        """Begin from coefficients the parties already hold."""
+        self.predictions.place(total["share"] + intercept, intercept)
+
+    def retune(self, problem: Problem) -> None:
+        """Go on with another alpha, after the closing broadcast; the window knows nothing of alpha and stays.
+
+        Only steps that are large enough do: the last ones before an optimum are nearly rounding.
+        """
+        self.problem, self.alpha = problem, problem.alpha * problem.regularizer.l2
+        self.coefficients = np.zeros(0)  # the parties have taken this step
+        self.kept = self.window.thin()
+        self.past = np.full(STILL_ROUNDS, np.inf)
+        self.tuned = self.round
+
+    @property
+    def scores(self) -> Vector:
+        """Joint score of each row, those that weigh nothing included."""
+        return self.predictions.z
+
+    def broadcast(self) -> Arrays:
+        """The residual, the step just taken, and the small matrices of the window."""
+        self.round += 1
+        metric = self._metric_due()
+        refresh = metric is not None
+        if metric is not None:
+            self.window.refresh(metric)
+        message = {"residual": self.predictions.residual, **self._common(refresh)}
+        if self.sends_step and self.window.slot >= 0:
+            message["step"] = self.window.newest
+        if self.sends_step and refresh:
+            message["curvature"] = self.predictions.curvature
+        if self.kept is not None:
+            message["kept"], self.kept = self.kept, None
+        return message
+
+    def _metric_due(self) -> Vector | None:
+        """The metric to take now; None to stay with the last one, which is near enough early after another alpha."""
+        known = bool(self.window.metric.size)
+        since = self.round - self.tuned
+        if known and (since not in REFRESH_ROUNDS or (self.tuned and since == SOON)):
+            return None
+        metric = frozen_weights(self.problem.loss, self.predictions.curvature)
+        if self.tuned and not self.sends_step and np.array_equal(metric, self.window.metric):
+            return None
+        return metric
+
+    def closing(self) -> Arrays:
+        """The last step's coefficients."""
+        return self._common(False)
+
+    def _common(self, refresh: bool) -> Arrays:
+        window = self.window
+        return {
+            "control": np.array([window.slot, refresh, self.plain], dtype=np.float64),
+            "coefficients": self.coefficients,
+            "gram": window.gram,
+            "curvature_gram": window.projected(window.curvature_gram, window.sums),
+        }
+
+    def combine(self, total: Arrays) -> Progress:
+        """Minimise over every direction known so far, the new sum of shares included."""
+        gradient2, decrement = (float(value) for value in total["gradient_dots"])
+        self.plain = float(total["direction_dots"][2]) > -0.5 * decrement  # the coupling led astray: leave it out once
+        self.window.correct(total["move_dot_newest"])
+        predictions = self.predictions
+        start, intercept = predictions.mark(), predictions.intercept
+        subspace = Subspace(predictions, self.window, self.alpha, total)
+        subspace.minimise()
+        predictions.intercept += subspace.intercept_move()
+        objective = subspace.objective()
+        if self.problem.fit_intercept:
+            before = predictions.loss
+            predictions.settle_intercept()
+            objective += predictions.loss - before
+        self._remember(subspace, start, intercept)
+        return self._progress(objective, gradient2 / predictions.total**2, decrement / predictions.total)
+
+    def _remember(self, subspace: Subspace, start: Any, intercept: float) -> None:
+        row = subspace.penalty_gram @ subspace.cf
+        self.coefficients = subspace.cf
+        moved = self.predictions.intercept - intercept
+        settled = moved - subspace.intercept_move()  # what b moved by itself, after the step
+        step = self.predictions.moved_since(start, subspace.step(settled))
+        self.window.add(step, moved, row[:-1], float(subspace.cf @ row))
+
+    def _progress(self, objective: float, gradient2: float, decrement: float) -> Progress:
+        """The duality gap ||grad||^2 / (2 alpha) at the broadcast point bounds the gap now: the objective fell."""
+        gap = gradient2 / (2 * self.alpha) if self.alpha > 0 else math.inf
+        bar = max(self.problem.tol, ROUNDING) * max(objective, self.predictions.scale)
+        done = gap <= bar
+        if self.alpha <= 0:
+            done = UNCERTIFIED * decrement / 2 <= bar and self.past[0] - objective <= STILL * bar
+        self.past = np.append(self.past[1:], objective)
+        return Progress(objective=objective, gap=gap, dual=math.sqrt(gradient2), done=bool(done))
+
+    def state(self) -> Arrays:
+        """Everything needed to go on after a restart."""
+        numbers = [self.round, self.plain, self.predictions.intercept, self.predictions.scale]
+        return self.window.state() | {
+            "z": self.predictions.z,
+            "coefficients": self.coefficients,
+            "past": self.past,
+            "numbers": np.array(numbers, dtype=np.float64),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        round_, plain, intercept, scale = (float(value) for value in state["numbers"])
+        self.round, self.plain = int(round_), bool(plain)
+        self.coefficients, self.past = state["coefficients"], state["past"]
+        self.window.restore(state)
+        self.predictions.restore(state["z"], intercept, scale)
