@@ -17,7 +17,7 @@ from tacit.federation.kit import Kit
 from tacit.federation.members import MaskSigner, Members
 from tacit.federation.parts import read_masks
 from tacit.federation.protocol import Agree, Answer, Match, Numbers, Packet, Step
-from tacit.federation.score_handler import Request
+from tacit.federation.score_handler import PredictionRequest
 from tacit.federation.site import OpenGate, read_text
 from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.aggregation import MaskingParty
@@ -62,7 +62,7 @@ def make_prediction(tmp_path: Path, kits: dict[str, Kit]) -> tuple[Loopback, str
     files = aligned.write_files(tmp_path)
     loop = Loopback(files, tmp_path / "sites", signers=signers(kits))
     loop.run(aligned.job_text(files, "flare"), RUN)
-    return loop, Request(RUN, tuple(files)).to_toml()
+    return loop, PredictionRequest(RUN, tuple(files)).to_toml()
 
 
 MAKERS = {"columns": make_star, "rows": make_graph, "predictions": make_prediction}
@@ -220,7 +220,7 @@ def test_people_are_told_before_they_agree_whose_keys_cannot_be_checked(
     files, gate = aligned.write_files(tmp_path), Shown()
     loop = Loopback(files, tmp_path / "sites", {"shop": gate}, signers(kits))
     loop.run(aligned.job_text(files, "flare"), RUN)
-    loop.run(Request(RUN, tuple(files)).to_toml(), PREDICT)
+    loop.run(PredictionRequest(RUN, tuple(files)).to_toml(), PREDICT)
     assert (f"{caution} phone" in " ".join(gate.lines)) is not confirmed
     job = read_text(star.job_text(dict.fromkeys(NAMES, tmp_path), "flare", top="secure_aggregation = true"))
     site, told = SiteGate(kits["shop"]), []

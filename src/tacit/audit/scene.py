@@ -74,7 +74,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Played:
+class PartyOutput:
     """What left a party in each exchange, and the coefficients that it ended on."""
 
     sent: tuple[Arrays, ...]
@@ -129,7 +129,7 @@ class Scene:
         self.held = Held(next(np.array(shard.features) for shard in shards if shard.name == party), labels)
         self.exchanges = self._listen(seed)
 
-    def play(self, held: Held, seed: int | None, swap: Swap | None = None) -> Played:
+    def play(self, held: Held, seed: int | None, swap: Swap | None = None) -> PartyOutput:
         """Let the party answer the script with these data."""
         plan = self._changed(seed, swap)
         with np.errstate(**QUIET):
@@ -137,9 +137,9 @@ class Scene:
                 return self._play_holder(plan, held)
             party = Party(Shard(self.party, held.rows), plan, None)
             sent = tuple(plain(party.answer(said)) for said, _ in self.exchanges)
-            return Played(sent, np.array(party.coef))
+            return PartyOutput(sent, np.array(party.coef))
 
-    def _play_holder(self, plan: Plan, held: Held) -> Played:
+    def _play_holder(self, plan: Plan, held: Held) -> PartyOutput:
         coordinator = Coordinator(plan, held.labels, Block(held.rows))
         sent = []
         for said, answers in self.exchanges:
@@ -148,7 +148,7 @@ class Scene:
             else:
                 sent.append(plain(coordinator.broadcast(said.round)))
                 coordinator.combine(said.round, answers)
-        return Played(tuple(sent), np.array(coordinator.side.parts()[self.party]["coef"]))
+        return PartyOutput(tuple(sent), np.array(coordinator.side.parts()[self.party]["coef"]))
 
     def compare(self, first: Held, second: Held, seed: int | None = None) -> Pair:
         """Run on the first data, then hand the same transcript to the second."""
@@ -169,7 +169,7 @@ class Scene:
     def _listen(self, seed: int) -> tuple[tuple[Message, tuple[Message, ...]], ...]:
         """Run once and write down what is said and answered."""
         run = Run(self._changed(seed, None), self.shards, self.held.labels)
-        engine = Listening(run.engine)
+        engine = RecordingEngine(run.engine)
         run.engine = engine  # type: ignore[assignment]
         run.go()
         return tuple(engine.exchanges)
@@ -189,7 +189,7 @@ class Scene:
         return replace(self.plan, private=changed)
 
 
-class Listening:
+class RecordingEngine:
     """An engine that writes down what is said and answered."""
 
     def __init__(self, inner: Any) -> None:
@@ -307,7 +307,7 @@ def watch(plan: Plan, rows: int, rng: np.random.Generator, *, repeatable: bool =
         try:
             seed = int(rng.integers(2**31)) if repeatable else None
             run = Run(_watched(plan, rows, seed), shards, labels)
-            engine = Listening(run.engine)
+            engine = RecordingEngine(run.engine)
             run.engine = engine  # type: ignore[assignment]
             result = run.go()
         except TacitError as error:

@@ -12,7 +12,7 @@ from tacit.errors import InputError
 if TYPE_CHECKING:
     from tacit.service.access import Door
     from tacit.service.answering import Answerer
-    from tacit.service.identity import Identity
+    from tacit.service.identity import SigningIdentity
 
 HELP = "answer requests for scores (a party's service)"
 DESCRIPTION = """\
@@ -91,7 +91,7 @@ def _door(options: argparse.Namespace) -> Door:
     return Door(options.host, options.port, options.cert, options.key, options.ca, tokens, options.insecure)
 
 
-def _answerer(options: argparse.Namespace, file: Path, identity: Identity) -> Answerer:
+def _answerer(options: argparse.Namespace, file: Path, identity: SigningIdentity) -> Answerer:
     from tacit.run.own_scores import read_own_scores
     from tacit.service.answering import ALONE, Answerer, Rules
     from tacit.service.identity import read_peers

@@ -61,7 +61,7 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
 def predict_together(run: str, options: argparse.Namespace) -> int:
     """Let the organisations score their own rows by the model of a run."""
     from tacit.federation.driver import Driver
-    from tacit.federation.score_handler import Request
+    from tacit.federation.score_handler import PredictionRequest
     from tacit.federation.site import lead_of, read_text
     from tacit.run.folder import JOB
 
@@ -73,7 +73,7 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
     if job.split != "features":
         raise InputError('every party of split = "samples" has the whole model: predict with it at home')
     lead = lead_of(job)
-    request = Request(run, (lead, *(name for name in job.names if name != lead)))
+    request = PredictionRequest(run, (lead, *(name for name in job.names if name != lead)))
     own = new_run(f"predict-{run}")
     with shown(True) as show:
         outcome = Driver(kit, own, request.to_toml(), request.parties, lead, tell, show).go()

@@ -39,7 +39,7 @@ class Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
+class TableAlignment:
     """Which row of each table belongs to which common id.
 
     Attributes
@@ -57,7 +57,7 @@ class Alignment:
     counts: Counts
 
 
-def align(tables: Sequence[Table], ids: Sequence[str | None]) -> Alignment:
+def align(tables: Sequence[Table], ids: Sequence[str | None]) -> TableAlignment:
     """Keep the rows whose id every table holds, in the sorted order of the ids.
 
     Parameters
@@ -69,7 +69,7 @@ def align(tables: Sequence[Table], ids: Sequence[str | None]) -> Alignment:
 
     Returns
     -------
-    Alignment
+    TableAlignment
         Row indices, ids and counts. The order of the rows in the files never matters.
 
     Raises
@@ -128,7 +128,7 @@ def _parties(names: Sequence[str]) -> str:
     return ("party " if len(names) == 1 else "parties ") + listing(names)
 
 
-def _by_position(tables: Sequence[Table]) -> Alignment:
+def _by_position(tables: Sequence[Table]) -> TableAlignment:
     """Match row i with row i: the tables must be of one length."""
     lengths = {table.n_rows for table in tables}
     if len(lengths) > 1:
@@ -139,10 +139,10 @@ def _by_position(tables: Sequence[Table]) -> Alignment:
         )
     n_rows = tables[0].n_rows
     counts = Counts(n_rows, {table.party: 0 for table in tables})
-    return Alignment([np.arange(n_rows) for _ in tables], None, counts)
+    return TableAlignment([np.arange(n_rows) for _ in tables], None, counts)
 
 
-def _by_id(tables: Sequence[Table], names: Sequence[str]) -> Alignment:
+def _by_id(tables: Sequence[Table], names: Sequence[str]) -> TableAlignment:
     """Join on the ids."""
     columns = [id_column(table, name) for table, name in zip(tables, names, strict=True)]
     if any(pa.types.is_large_string(column.type) for column in columns):
@@ -155,7 +155,7 @@ def _by_id(tables: Sequence[Table], names: Sequence[str]) -> Alignment:
     common = common.take(pc.sort_indices(common))
     rows = [pc.index_in(common, value_set=column).to_numpy().astype(np.int64) for column in columns]
     counts = Counts(len(common), {table.party: table.n_rows - len(common) for table in tables})
-    return Alignment(rows, common.to_numpy(zero_copy_only=False), counts)
+    return TableAlignment(rows, common.to_numpy(zero_copy_only=False), counts)
 
 
 def id_column(table: Table, name: str) -> Any:

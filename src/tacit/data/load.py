@@ -15,7 +15,7 @@ from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.encoder import Encoder
 from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules
 from tacit.columns.table import ArrowTable, Table, is_column_number
-from tacit.data.align import Alignment, Counts, Rows, align
+from tacit.data.align import Counts, Rows, TableAlignment, align
 from tacit.data.holdout import Holdout
 from tacit.data.labels import file_labels
 from tacit.data.randomized import refuse_randomized
@@ -314,7 +314,7 @@ def ordered(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
 def _shards(
     tables: Sequence[Table],
     names: Sequence[tuple[str, ...]],
-    alignment: Alignment,
+    alignment: TableAlignment,
     *,
     encoders: Sequence[Encoder | None] | None = None,
     said: list[str] | None = None,

@@ -28,7 +28,7 @@ from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.errors import FaultError, InputError, RunError
-from tacit.federation.channel import Channel, Line, Request, Sealed, SealError, UnconfirmedError
+from tacit.federation.channel import Channel, PeerConnection, Sealed, SealedRequest, SealError, UnconfirmedError
 from tacit.federation.identity import Identity, count_start
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.members import Members
@@ -174,7 +174,7 @@ class Member:
         self._site: Site | None = None
         self._proxies: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, PeerConnection] = {}
         self._line_locks: dict[str, threading.Lock] = {}
         self._told: set[str] = set()  # senders that are not confirmed, each once in the log
         self._waiting: dict[str, tuple[float, bool]] = {}  # since when for whom, and whether they answer at all
@@ -368,21 +368,21 @@ class Member:
             if self._waiting.pop(name, None) is not None:
                 self._members.wait_for(name, False)
 
-    def _carry(self, name: str, request: Request, wait: float) -> dict[str, Any]:
+    def _carry(self, name: str, request: SealedRequest, wait: float) -> dict[str, Any]:
         """Hand a request to FLARE; what comes back, from whomever."""
         sender, process, start, number, floor, (salt, content) = request
         asked = {"sender": sender, "process": process, "start": start, "number": number, "floor": floor}
         told = self._proxies[name](timeout=wait).take(**asked, salt=salt, content=content)
         return told if isinstance(told, dict) else {}
 
-    def _line(self, name: str) -> Line:
+    def _line(self, name: str) -> PeerConnection:
         """The way to another site, once its key is confirmed here."""
         with self._line_locks[name]:
             if name not in self._lines:
                 self._lines[name] = self._connected(name)
             return self._lines[name]
 
-    def _connected(self, name: str) -> Line:
+    def _connected(self, name: str) -> PeerConnection:
         began, wait = time.time(), FIRST_WAIT
         while True:
             try:
@@ -422,7 +422,7 @@ COMPARE = "compare fingerprints there and here (tacit federation members KIT)"
 
 def as_request(
     sender: object, process: object, start: object, number: object, floor: object, salt: object, content: object
-) -> Request:
+) -> SealedRequest:
     """What came as a request, each part of its kind.
 
     Raises
@@ -433,7 +433,7 @@ def as_request(
     whole = all(type(one) is int and 0 < one < 2**62 for one in (start, number, floor))
     if not whole or not isinstance(sender, str) or not all(isinstance(one, bytes) for one in (process, salt, content)):
         raise SealError("something came that is no request")
-    return Request(sender, process, start, number, floor, Sealed(salt, content))  # type: ignore[arg-type]
+    return SealedRequest(sender, process, start, number, floor, Sealed(salt, content))  # type: ignore[arg-type]
 
 
 def _sealed(told: Mapping[str, Any]) -> Sealed:

@@ -243,7 +243,7 @@ def answered(path: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Question:
+class PendingQuestion:
     """A job that waits for an answer."""
 
     folder: Path
@@ -266,7 +266,7 @@ def waits(folder: Path) -> bool:
     return bool(digest) and Consent(folder, "")._answer(digest) is None
 
 
-def questions(kit_path: Path) -> list[Question]:
+def questions(kit_path: Path) -> list[PendingQuestion]:
     """The jobs of a kit that wait for an answer and have none yet."""
     found = []
     for path in sorted(Path(kit_path, "jobs").glob(f"*/{PENDING}")):
@@ -280,7 +280,7 @@ def questions(kit_path: Path) -> list[Question]:
             raise InputError(f"cannot read the question {show_path(path)}: {show(str(error))}") from error
         consent = Consent(path.parent, "")
         if consent._answer(digest) is None:
-            found.append(Question(path.parent, digest, lines))
+            found.append(PendingQuestion(path.parent, digest, lines))
     return found
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from tacit.alignment import align
 from tacit.blocks import make_block
 from tacit.errors import FaultError, RunError
-from tacit.federation.journal import Shelf
+from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
 from tacit.federation.node_handler import NodeHandler
 from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
@@ -233,9 +233,9 @@ class StarLead:
         block = None if self.task.name in plan.asked_parties else make_block(own.shard.features)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             self.coordinator = Coordinator(plan, labels.values, block)
-        self.shelf = Shelf(self.task.folder / LEAD, 1)
-        if self.shelf.numbers():
-            states, self.state = from_arrays(self.shelf.get(self.shelf.numbers()[-1])[0])
+        self.versions = VersionedArrays(self.task.folder / LEAD, 1)
+        if self.versions.numbers():
+            states, self.state = from_arrays(self.versions.get(self.versions.numbers()[-1])[0])
             self.coordinator.restore(states["coordinator"])
         else:
             write_text(self.task.folder / JOB, self.text)
@@ -250,7 +250,7 @@ class StarLead:
 
     def _keep(self) -> None:
         """Have the coordinator's state on the disk before the next exchange begins."""
-        self.shelf.put(self.state.exchange, checkpoint_arrays(self), {})  # type: ignore[arg-type]
+        self.versions.put(self.state.exchange, checkpoint_arrays(self), {})  # type: ignore[arg-type]
 
     def snapshot(self) -> dict[str, Arrays]:
         """The coordinator's state, for its checkpoint."""
@@ -305,7 +305,7 @@ class StarLead:
                 "traffic": traffic(state.trace),
             },
         )
-        self.shelf.forget()
+        self.versions.forget()
 
 
 # --- What the first node of a sample split does to lead it: it keeps the rounds in step

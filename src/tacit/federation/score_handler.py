@@ -65,7 +65,7 @@ SENT = "scores.sent"  # the answer of a run, to be given again as it was
 
 
 @dataclass(frozen=True)
-class Request:
+class PredictionRequest:
     """What is asked: the training whose model is used, and the parties of it, the one that leads first."""
 
     run: str
@@ -91,7 +91,7 @@ def is_request(text: object) -> bool:
     return isinstance(text, str) and text.lstrip().startswith("[predict]")
 
 
-def read_request(text: str) -> Request:
+def read_request(text: str) -> PredictionRequest:
     """The request of a text that came from elsewhere.
 
     Raises
@@ -107,7 +107,7 @@ def read_request(text: str) -> Request:
         raise InputError("parties of the request must be a list of two names or more")
     if len(set(parties)) < len(parties):
         raise InputError("a party is named twice in the request")
-    return Request(check_run(asked["run"]), tuple(parties))
+    return PredictionRequest(check_run(asked["run"]), tuple(parties))
 
 
 class ScoreHandler:
@@ -117,7 +117,7 @@ class ScoreHandler:
     ----------
     run : str
         Names this prediction at every site.
-    request : Request
+    request : PredictionRequest
     name : str
     data : Path
         The site's file of rows to score.
@@ -131,7 +131,7 @@ class ScoreHandler:
     def __init__(
         self,
         run: str,
-        request: Request,
+        request: PredictionRequest,
         name: str,
         data: Path,
         jobs: Path,

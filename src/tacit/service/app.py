@@ -30,9 +30,9 @@ from tacit.service.wire import (
     ModelCard,
     OpenSession,
     PassKeys,
-    Problem,
+    ProblemReply,
     RefusedError,
-    Scores,
+    ScoresReply,
     SessionKey,
 )
 from tacit.text import one_line
@@ -57,7 +57,7 @@ bearer = HTTPBearer(auto_error=False)
 
 
 def _may_refuse(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": Problem, "description": REASONS[status]} for status in (*statuses, 408, 413)}
+    return {status: {"model": ProblemReply, "description": REASONS[status]} for status in (*statuses, 408, 413)}
 
 
 _SCHEMA = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -113,7 +113,7 @@ def pass_keys(
 
 
 @router.post("/scores", responses=_may_refuse(400, 401, 403, 404, 409, 422, 429), response_model_exclude_none=True)
-def scores(request: Request, caller: Caller, body: AskScores) -> Scores:
+def scores(request: Request, caller: Caller, body: AskScores) -> ScoresReply:
     """Scores of some ids, under masks; an unknown id counts as an average one, and nothing says so."""
     answer, unknown = _answerer(request).answer(caller, body.session, body.number, body.ids)
     request.state.ids, request.state.unknown = len(body.ids), unknown

@@ -19,7 +19,7 @@ from tacit.errors import InputError, RunError
 from tacit.privacy.aggregation import SHARE, unmask_sum
 from tacit.run.own_scores import ABSENT
 from tacit.service.access import is_loopback
-from tacit.service.wire import VERSION, Agreed, ModelCard, Scores, SessionKey, words_from_text
+from tacit.service.wire import VERSION, Agreed, ModelCard, ScoresReply, SessionKey, words_from_text
 from tacit.text import listing, one_line, plural, show
 from tacit.types import Vector, Words
 
@@ -35,7 +35,7 @@ class AwayError(RunError):
     """A party that cannot be reached, or does not answer in time."""
 
 
-class Line:
+class PartyClient:
     """How one party is reached.
 
     Parameters
@@ -153,13 +153,13 @@ class Asker:
 
     Parameters
     ----------
-    lines : mapping of str to Line
+    lines : mapping of str to PartyClient
         How each party is reached.
     degrade : bool
         Whether to go on without parties that are away; their peers must allow it.
     """
 
-    def __init__(self, lines: Mapping[str, Line], *, degrade: bool = False) -> None:
+    def __init__(self, lines: Mapping[str, PartyClient], *, degrade: bool = False) -> None:
         self._lines, self._degrade = dict(lines), degrade
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(lines)))
 
@@ -235,8 +235,8 @@ class Asker:
         masked = body | {"session": meeting.session}
         meeting.number += 1
 
-        def post(line: Line) -> Scores:
-            return line.post("/v1/scores", masked if line.name in meeting.masked else body, Scores, tries=2)
+        def post(line: PartyClient) -> ScoresReply:
+            return line.post("/v1/scores", masked if line.name in meeting.masked else body, ScoresReply, tries=2)
 
         answers, gone = self._each(meeting.parties, post)
         if gone:
@@ -252,7 +252,7 @@ class Asker:
             total += unmask_sum(words, meeting.masked, SHARE)
         return total
 
-    def _each(self, names: Sequence[str], call: Callable[[Line], Reply_]) -> tuple[dict[str, Reply_], list[str]]:
+    def _each(self, names: Sequence[str], call: Callable[[PartyClient], Reply_]) -> tuple[dict[str, Reply_], list[str]]:
         """Call several parties at once: their answers, and who is away."""
         waiting = {name: self._pool.submit(call, self._lines[name]) for name in names}
         found, away = {}, []
@@ -297,13 +297,13 @@ class _Meeting:
         return time.monotonic() - self.opened > RENEW
 
 
-def _plain(answer: Scores, count: int) -> Vector:
+def _plain(answer: ScoresReply, count: int) -> Vector:
     if answer.scores is None or len(answer.scores) != count or not np.all(np.abs(answer.scores) <= SHARE.bound):
         raise RunError(f"{answer.party} did not answer with {plural(count, 'score')}")
     return np.array(answer.scores)
 
 
-def _masked(answer: Scores, count: int) -> Words:
+def _masked(answer: ScoresReply, count: int) -> Words:
     try:
         return words_from_text(answer.masked or "", count, SHARE.words)
     except ValueError as error:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tacit.audit.graph.replay import NodeReplay, Tapped
 from tacit.audit.replay import Symbols
-from tacit.audit.scene import Held, Pair, Played, apart, copied, distance
+from tacit.audit.scene import Held, Pair, PartyOutput, apart, copied, distance
 from tacit.errors import RunError, TacitError
 from tacit.mechanisms.perturbed import MODEL, NOISE, PaperSettings, at_round
 from tacit.mechanisms.perturbed.pdml import PdmlSettings
@@ -96,7 +96,7 @@ class NodeScene:
         self.planned = tuple(_together(one, self.honest) for one in own)
         self.inboxes = tuple(inboxes) if inboxes is not None else self._listen(data, seed)
 
-    def play(self, held: Held, seed: int | None, wrap: Wrap | None = None) -> Played:
+    def play(self, held: Held, seed: int | None, wrap: Wrap | None = None) -> PartyOutput:
         """Let the node answer with these data."""
         plan = self._changed(seed, wrap, held)
         with np.errstate(**QUIET):
@@ -104,7 +104,7 @@ class NodeScene:
             last = len(self.inboxes)
             sent = [_flat(node.answer(t, inbox)) for t, inbox in enumerate(self.inboxes[:-1], 1)]
             node.finish(last, self.inboxes[-1])
-            return Played(tuple(sent), np.append(node.coef, node.intercept))
+            return PartyOutput(tuple(sent), np.append(node.coef, node.intercept))
 
     def compare(self, first: Held, second: Held, seed: int | None = None) -> Pair:
         """Run on the first data, then hand the same transcript to the second; neither may stop the run."""
@@ -142,7 +142,7 @@ class NodeScene:
             [Shard(name, data[name].rows) for name in names],
             [data[name].labels for name in names],
         )
-        engine = Listening(run.engine, self.node)
+        engine = RecordingGraphEngine(run.engine, self.node)
         run.engine = engine  # type: ignore[assignment]
         run.go()
         return tuple(engine.heard)
@@ -206,7 +206,7 @@ class Together:
         return self._own.uniform(size)
 
 
-class Listening:
+class RecordingGraphEngine:
     """An engine of a graph that writes down what one node hears."""
 
     def __init__(self, inner: Any, node: str) -> None:

@@ -61,7 +61,7 @@ WAYS = tuple(Way(where, restarts) for where in (IN_PROCESS, BETWEEN) for restart
 
 
 @dataclass(frozen=True)
-class Seen:
+class LocatedDifference:
     """A difference, and where it was seen: whose data changed, how, and in which way the run was played."""
 
     party: str
@@ -75,7 +75,7 @@ class Seen:
 
 
 @dataclass
-class Found:
+class NeighbourFindings:
     """What a neighbour test found.
 
     Attributes
@@ -84,7 +84,7 @@ class Found:
         Values compared; messages, replies, lines and files they were in; pairs of runs.
     kinds : set of str
         Kinds of neighbours that were tried.
-    differences : list of Seen
+    differences : list of LocatedDifference
         Everything that told two neighbours apart although all planned releases were the same.
     ratio : float
         The largest part of what is claimed that the noise had to hide; above 1 the claim is false.
@@ -94,7 +94,7 @@ class Found:
     steps: int = 0
     pairs: int = 0
     kinds: set[str] = field(default_factory=set)
-    differences: list[Seen] = field(default_factory=list)
+    differences: list[LocatedDifference] = field(default_factory=list)
     ratio: float = 0.0
 
     @property
@@ -108,7 +108,7 @@ class Found:
         said = f"{self.comparisons} comparisons over {self.steps} steps, {count} differences outside planned releases"
         return f"{said}; these differ by {100 * self.ratio:.1f} % of what the claim allows" if self.ratio else said
 
-    def add(self, other: Found) -> None:
+    def add(self, other: NeighbourFindings) -> None:
         """Together with another test."""
         self.comparisons += other.comparisons
         self.steps += other.steps
@@ -153,7 +153,7 @@ EVERYTHING = Scope()
 
 def neighbour_test(
     world: World, command: Command | None = None, scope: Scope = EVERYTHING, folder: Path | None = None
-) -> Found:
+) -> NeighbourFindings:
     """Play a job on neighbouring data sets and compare everything that leaves.
 
     Parameters
@@ -168,12 +168,12 @@ def neighbour_test(
 
     Returns
     -------
-    Found
+    NeighbourFindings
         Nothing is compared where nothing is claimed.
     """
     where = Path(tempfile.mkdtemp(prefix="tacit-audit-")) if folder is None else folder
     try:
-        plan, found = plan_world(world, where / "plan"), Found()
+        plan, found = plan_world(world, where / "plan"), NeighbourFindings()
         for protected in _some(protected_parties(world.job, plan), scope.parties, scope.turn):
             for way in scope.ways:
                 if way.where == BETWEEN or command is not None:
@@ -205,9 +205,9 @@ class _Pairs:
     scope: Scope
     folder: Path
 
-    def test(self) -> Found:
+    def test(self) -> NeighbourFindings:
         """Play the job once, then each neighbour with the same releases."""
-        found, tape = Found(), Tape(self.protected.owner, self.protected.stays)
+        found, tape = NeighbourFindings(), Tape(self.protected.owner, self.protected.stays)
         first = self._play(self.world, tape)
         _refuse_broken(first, self.way, self.world)
         for kind, neighbour in self._neighbours():
@@ -215,9 +215,9 @@ class _Pairs:
             compared = compare(first, self._play(neighbour, again))
             _compare_releases(again, compared)
             seen = self._seen(kind, compared)
-            found.add(Found(compared.comparisons, compared.steps, 1, {kind}, seen, self._ratio(again)))
+            found.add(NeighbourFindings(compared.comparisons, compared.steps, 1, {kind}, seen, self._ratio(again)))
         again_sent = sent_twice(first)
-        found.add(Found(again_sent.comparisons, differences=self._seen("the same data", again_sent)))
+        found.add(NeighbourFindings(again_sent.comparisons, differences=self._seen("the same data", again_sent)))
         return found
 
     def _neighbours(self) -> list[tuple[str, World]]:
@@ -252,9 +252,9 @@ class _Pairs:
         sums = add_up(self.protected.claim.events)
         return tape.cost(_honest(self.plan)).ratio(sums.mu, sums.pure)
 
-    def _seen(self, kind: str, compared: Compared) -> list[Seen]:
+    def _seen(self, kind: str, compared: Compared) -> list[LocatedDifference]:
         unit = self.protected.claim.unit
-        return [Seen(self.protected.party, unit, kind, self.way, one) for one in compared.differences]
+        return [LocatedDifference(self.protected.party, unit, kind, self.way, one) for one in compared.differences]
 
 
 def _compare_releases(tape: Tape, compared: Compared) -> None:
@@ -331,7 +331,7 @@ def test_job(job: Job, command: Command) -> AttackResult | None:
     reason = _unplayable(job)
     if reason:
         return AttackResult(NEIGHBOURS, CLAIMED, f"not played: {reason}", NOT_TRIED, {"played": False})
-    found, world = Found(), job_world(job)
+    found, world = NeighbourFindings(), job_world(job)
     try:
         for scope in (CALM, STOPPED):
             found.add(neighbour_test(world, command, replace(scope, ways=_ways(job, scope))))
@@ -343,7 +343,7 @@ def test_job(job: Job, command: Command) -> AttackResult | None:
 test_job.__test__ = False  # type: ignore[attr-defined]  # no test of pytest
 
 
-def judge(found: Found) -> AttackResult:
+def judge(found: NeighbourFindings) -> AttackResult:
     """What was found, as a line of an audit."""
     details: dict[str, Any] = {
         "played": True,

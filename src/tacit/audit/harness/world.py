@@ -70,7 +70,7 @@ def day(number: float) -> datetime.date:
 
 
 @dataclass(frozen=True)
-class Table:
+class GeneratedTable:
     """The records of one party: ids or None, features, and labels or None."""
 
     columns: tuple[Column, ...]
@@ -80,7 +80,7 @@ class Table:
     ids: tuple[str, ...] | None = None
     id: str = ""
 
-    def with_record(self, at: int, record: Record | None = None, label: float | None = None) -> Table:
+    def with_record(self, at: int, record: Record | None = None, label: float | None = None) -> GeneratedTable:
         """The neighbour whose record at this place is another one."""
         changed = self
         if record is not None:
@@ -138,7 +138,9 @@ def _whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
-def draw_table(columns: tuple[Column, ...], rows: int, rng: np.random.Generator, *, sparse: bool = False) -> Table:
+def draw_table(
+    columns: tuple[Column, ...], rows: int, rng: np.random.Generator, *, sparse: bool = False
+) -> GeneratedTable:
     """Usual records; most cells of a sparse table are zero, and its last column is used in the first row alone."""
     records: list[Record] = []
     for number in range(rows):
@@ -148,10 +150,10 @@ def draw_table(columns: tuple[Column, ...], rows: int, rng: np.random.Generator,
             kept[-1] = number == 0
             record = [cell if keep else 0.0 for cell, keep in zip(record, kept, strict=True)]
         records.append(tuple(record))
-    return Table(columns, tuple(records))
+    return GeneratedTable(columns, tuple(records))
 
 
-def changes(table: Table, rng: np.random.Generator, at: int = 0) -> Iterator[tuple[str, Record]]:
+def changes(table: GeneratedTable, rng: np.random.Generator, at: int = 0) -> Iterator[tuple[str, Record]]:
     """Named replacements of the first record."""
     columns, record = table.columns, table.records[at]
     yield "another record", tuple(column.draw(rng) for column in columns)
@@ -199,7 +201,7 @@ def _category(column: Column, cell: Cell, *, last: bool) -> Cell:
     return column.values[-1] if last else NEW
 
 
-def other_labels(table: Table, at: int = 0, *, classes: bool) -> Iterator[tuple[str, float]]:
+def other_labels(table: GeneratedTable, at: int = 0, *, classes: bool) -> Iterator[tuple[str, float]]:
     """Named replacements of the first label."""
     assert table.labels is not None
     if classes:
@@ -227,13 +229,13 @@ class World:
     ----------
     job : Job
         Its paths of data do not matter.
-    tables : mapping of str to Table
+    tables : mapping of str to GeneratedTable
     suffixes : mapping of str to str
         The format of each party's file.
     """
 
     job: Job
-    tables: Mapping[str, Table]
+    tables: Mapping[str, GeneratedTable]
     suffixes: Mapping[str, str]
 
     def write(self, folder: Path) -> Path:
@@ -255,7 +257,7 @@ class World:
         parties = tuple(replace(spec, data="") for spec in self.job.parties)
         return replace(self.job, engine="flare", parties=parties).to_toml()
 
-    def with_table(self, name: str, table: Table) -> World:
+    def with_table(self, name: str, table: GeneratedTable) -> World:
         """The same with another table of one party."""
         return replace(self, tables={**self.tables, name: table})
 
@@ -332,7 +334,7 @@ def make_world(
 ) -> World:
     """Draw tables for the parties of a job."""
     rng = np.random.default_rng(seed)
-    tables: dict[str, Table] = {}
+    tables: dict[str, GeneratedTable] = {}
     for spec in job.parties:
         count = rows[spec.name]
         table = draw_table(columns[spec.name], count, rng, sparse=suffixes[spec.name] in SPARSE)
