@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from fastapi import FastAPI
 
 from tacit.run.own_scores import OwnScores
-from tacit.service.access import Door
+from tacit.service.access import ServiceAccess
 from tacit.service.answering import Answerer, Rules
 from tacit.service.app import make_app, serve
 from tacit.service.identity import SigningIdentity
@@ -25,7 +25,7 @@ ROWS, SESSION, NAMES = 100_000, "session-of-the-bench", ("phone", "shop")
 
 def main(kind: str, folder: str) -> None:
     """Answer until stopped."""
-    door = Door(insecure=True)
+    door = ServiceAccess(insecure=True)
     app = _echo() if kind == "echo" else make_app(_party(Path(folder)), door)
     serve(app, door, lambda url: print(url, flush=True))
 

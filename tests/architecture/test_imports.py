@@ -166,3 +166,10 @@ def test_dask_is_imported_when_it_is_asked_for_and_not_before() -> None:
     check = "import sys, tacit.run.star, tacit.cli.main; print({'dask', 'distributed'} & set(sys.modules))"
     said = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=120, check=True)
     assert said.stdout == "set()\n"
+
+
+def test_flare_is_imported_by_its_processes_and_not_by_who_looks_at_a_kit() -> None:
+    modules = ", ".join(f"tacit.federation.{name}" for name in ("status", "driver", "project", "processes", "loopback"))
+    check = f"import sys, {modules}; print({{'nvflare', 'psutil'}} & set(sys.modules))"
+    said = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=120, check=True)
+    assert said.stdout == "set()\n"

@@ -12,8 +12,8 @@ import pytest
 from tacit.errors import RunError
 from tacit.federation import driver as driver_module
 from tacit.federation.driver import Driver
-from tacit.federation.flare import write_fault, write_outcome, write_progress
 from tacit.federation.kit import Kit
+from tacit.federation.progress import write_fault, write_outcome, write_progress
 
 PARTIES = ("bank", "shop")
 

@@ -192,7 +192,7 @@ def test_what_a_killed_supervisor_started_ends_with_it_and_status_says_so(kit, t
 
 
 def test_a_process_of_a_job_ends_with_its_parent() -> None:
-    job = "from tacit.federation.processes import end_with_parent; import time; end_with_parent(); time.sleep(600)"
+    job = "from tacit.federation.child import end_with_parent; import time; end_with_parent(); time.sleep(600)"
     parent = (
         f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {job!r}]).pid, flush=True); input()"
     )

@@ -20,7 +20,7 @@ from fastapi.testclient import TestClient
 
 from tacit.errors import RunError
 from tacit.service import asking, guard
-from tacit.service.access import Door, Tokens
+from tacit.service.access import ServiceAccess, Tokens
 from tacit.service.app import make_app
 from tacit.service.asking import PartyClient
 from tacit.service.connections import Connections
@@ -211,7 +211,7 @@ def test_requests_of_one_caller_that_never_end_leave_room_for_others(company: Co
 
 @pytest.fixture
 def clients(tmp_path: Path) -> dict[str, TestClient]:
-    door = Door(tokens=Tokens(TOKENS))
+    door = ServiceAccess(tokens=Tokens(TOKENS))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     return {name: TestClient(make_app(side, door), headers=headers) for name, side in parties(tmp_path).items()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,6 @@ EPSILONS = np.concatenate([np.linspace(0.0, 3.0, 61), np.linspace(3.2, 30.0, 60)
 
 def has_matplotlib() -> bool:
     """Whether a picture can be drawn."""
-    from importlib.util import find_spec
-
     return find_spec("matplotlib") is not None
 
 
@@ -129,6 +128,7 @@ def draw(games: Sequence[Measured], path: str | Path, labels: Sequence[str] | No
         raise InputError("there is no guessing game to draw: nothing is claimed about any rows")
     if not has_matplotlib():
         raise InputError(MISSING)
+    # Heavy, and of tacit[plot], which need not be installed.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -58,7 +58,7 @@ class Sealed(NamedTuple):
     content: bytes
 
     @property
-    def mark(self) -> bytes:
+    def message_id(self) -> bytes:
         """What names this message: nobody else can make another one with it."""
         return self.salt + self.content[-TAG:]
 
@@ -111,7 +111,7 @@ class PeerConnection:
         SealError
             Where it is not the answer of that process to this request.
         """
-        return _open(self._secrets[1], reply, pack("reply", request.number, request.sealed.mark))
+        return _open(self._secrets[1], reply, pack("reply", request.number, request.sealed.message_id))
 
     def done(self, request: SealedRequest) -> None:
         """Say that the answer to a request came, or is no longer awaited."""
@@ -136,12 +136,12 @@ class _Inbox:
             for old in [number for number in self._answers if number < self._floor]:
                 del self._answers[old]
             new = request.number not in self._answers
-            mark, answer = self._answers.setdefault(request.number, (request.sealed.mark, Future()))
-            if mark != request.sealed.mark:
+            message_id, answer = self._answers.setdefault(request.number, (request.sealed.message_id, Future()))
+            if message_id != request.sealed.message_id:
                 raise SealError(f"two requests came with number {request.number}")
         if new:
             try:
-                context = pack("reply", request.number, request.sealed.mark)
+                context = pack("reply", request.number, request.sealed.message_id)
                 answer.set_result(_seal(self.secrets[1], work(content), context))
             except BaseException as error:
                 answer.set_exception(error)
@@ -171,7 +171,7 @@ class Channel:
 
     @property
     def name(self) -> str:
-        """The own site."""
+        """The name of this process's own site."""
         return self.identity.card.name
 
     @property

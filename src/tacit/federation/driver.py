@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import RunError
-from tacit.federation.flare import OUTCOME, read_outcome, read_progress, take_fault
 from tacit.federation.kit import Kit
+from tacit.federation.progress import OUTCOME, read_outcome, read_progress, take_fault
 
 if TYPE_CHECKING:
     from tacit.federation.flare import Desk
@@ -101,7 +101,7 @@ class Driver:
             time.sleep(pause)
 
     def _desk(self) -> Any:
-        from tacit.federation.flare import Desk
+        from tacit.federation.flare import Desk  # heavy: nvflare
 
         return contextlib.closing(Desk(self.kit))
 
@@ -118,7 +118,7 @@ class Driver:
 
     def _attempt(self, desk: Desk) -> str:
         """Hand the job in and look on until it ends; why it has to be handed in again."""
-        from tacit.federation.flare import write_job
+        from tacit.federation.flare import write_job  # heavy: nvflare
 
         started = desk.system()[0]
         take_fault(self.folder)

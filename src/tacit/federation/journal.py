@@ -160,7 +160,7 @@ class VersionedArrays:
         return RunError(f"cannot read {show_path(self._path(number))}: {one_line(error)}")
 
     def forget(self) -> None:
-        """Delete everything."""
+        """Delete all versions in the folder."""
         for number in self._files():
             self._path(number).unlink(missing_ok=True)
         self._where = {}
@@ -206,7 +206,7 @@ KEPT = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class JournalRecord:
     """One step: what was asked (as a fingerprint), what was answered, and the state after it, by who holds it."""
 
     number: int
@@ -232,7 +232,7 @@ class Journal:
         """Number of the last step; -1 where there is none."""
         return -1 if self.last is None else self.last.number
 
-    def find(self, number: int, asked: str) -> Record | None:
+    def find(self, number: int, asked: str) -> JournalRecord | None:
         """The record of a step that was made before; None where it is the next one.
 
         Raises
@@ -248,7 +248,7 @@ class Journal:
             raise RefusalError(Reason.SECOND)
         return self.last
 
-    def write(self, record: Record) -> None:
+    def write(self, record: JournalRecord) -> None:
         """Keep a record; it is on the disk when this returns, and nothing of it has left before."""
         arrays = {f"answer/{name}": array for name, array in record.answer.items()}
         for who, state in record.states.items():
@@ -256,7 +256,7 @@ class Journal:
         self.versions.put(record.number, arrays, {"asked": record.asked, "holders": sorted(record.states)})
         self.last = record
 
-    def read(self, number: int) -> Record:
+    def read(self, number: int) -> JournalRecord:
         """The record of a step that is kept.
 
         Raises
@@ -271,7 +271,7 @@ class Journal:
             if key.startswith("state/"):
                 who, name = key.removeprefix("state/").split("/", 1)
                 states[who][name] = array
-        return Record(number, str(about["asked"]), answer, states)
+        return JournalRecord(number, str(about["asked"]), answer, states)
 
     def forget(self) -> None:
         """Delete the journal of a job that is over."""

@@ -203,12 +203,12 @@ class Kit:
 
     @property
     def logs(self) -> Path:
-        """What the site's processes wrote."""
+        """The folder of what the site's processes log."""
         return self.home / "logs"
 
     @property
     def jobs(self) -> Path:
-        """A directory for each job."""
+        """Holds a folder for each run in which the site takes part."""
         return self.home / "jobs"
 
     @property
@@ -228,7 +228,7 @@ class Kit:
 
     @property
     def certificate(self) -> TlsCertificate:
-        """The site's own certificate."""
+        """The certificate with which the site's process shows who it is."""
         return TlsCertificate.read(self.startup / ("server.crt" if self.role == SERVER else "client.crt"))
 
     @property

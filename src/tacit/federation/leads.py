@@ -24,7 +24,7 @@ import numpy as np
 
 from tacit.alignment import align
 from tacit.blocks import make_block
-from tacit.errors import FaultError, RunError
+from tacit.errors import RunError
 from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
 from tacit.federation.node_handler import NodeHandler
@@ -51,7 +51,6 @@ from tacit.federation.protocol import (
     Played,
     Prepare,
     Prepared,
-    Reason,
     Refused,
     Reply,
     Resend,
@@ -59,9 +58,10 @@ from tacit.federation.protocol import (
     Shape,
     Shaped,
     Step,
+    party_error,
 )
 from tacit.federation.score_handler import SHARE, ScoreHandler, read_request
-from tacit.federation.site import QUESTIONS, Site, plan_print, read_text, required
+from tacit.federation.site import QUESTIONS, MakeHandler, Own, Site, plan_print, read_text
 from tacit.files import read_json, write_json, write_text
 from tacit.plan import GraphPlan, Plan
 from tacit.plan.from_job import plan_nodes
@@ -115,33 +115,23 @@ def ask_all(site: Site, names: Sequence[str], request: Step, kind: type[Reply] =
 
 def _check(replies: Mapping[str, Step]) -> None:
     """Raise where a party refused, or else where one was interrupted."""
-    for failure, error in ((Refused, PartyRefusedError), (Interrupted, PartyInterruptedError)):
+    for failure in (Refused, Interrupted):
         for name, reply in replies.items():
             if isinstance(reply, failure):
-                raise error(name, reply.reason)
+                raise party_error(name, reply)
 
 
-class PartyRefusedError(RunError):
-    """A party does not do what it was asked: whose refusal, and its constant reason."""
+def open_all(site: Site, names: Sequence[str], request: Open, make: MakeHandler[Own]) -> Own:
+    """Open a run at this site, which leads it, and at the others; the handler of this site's own part.
 
-    def __init__(self, party: str, reason: Reason) -> None:
-        super().__init__(f"party {party!r}: {reason.line}")
-        self.party, self.reason = party, reason
-
-
-class PartyInterruptedError(FaultError):
-    """A party could not do what it was asked, and nobody refused."""
-
-    def __init__(self, party: str, reason: Reason) -> None:
-        super().__init__(f"party {party!r}: {reason.line}")
-        self.party, self.reason = party, reason
-
-
-def outcome_line(error: Exception) -> str:
-    """What the server, and with it whoever handed the job in, is told of a run that was refused: a constant line."""
-    if isinstance(error, (PartyRefusedError, PartyInterruptedError)):
-        return str(error)
-    return "the leading party stopped the run; tacit status there says why"
+    Raises
+    ------
+    PartyRefusedError, PartyInterruptedError
+        Where one does not open it.
+    """
+    own = site.lead(request, make)
+    ask_all(site, [name for name in names if name != site.name], request, Opened)
+    return own
 
 
 def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepared]) -> None:
@@ -188,14 +178,11 @@ class StarLead:
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
         site, names = self.site, read_text(self.text).names
-        ask_all(site, names, Open(run=self.run, job=self.text, version=__version__), Opened)
+        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), PartyHandler.open)
         result = site.folder / self.run / RESULT
         if result.is_file():
             ask_all(site, names, Forget())
             return int(read_json(result)["rounds"])
-        handler = site.handler
-        if not isinstance(handler, PartyHandler):
-            raise RunError("the job is not open here")
         self.handler, self.task = handler, handler.task
         self._align(names, ask_all(site, names, Prepare(), Prepared))
         plan = self._plan(names, ask_all(site, names, Shape(), Shaped))
@@ -228,8 +215,8 @@ class StarLead:
         return plan
 
     def _coordinator(self, plan: Plan) -> Coordinator:
-        own = required(self.handler.own)
-        labels = required(own.labels)
+        own = self.handler.own
+        labels = own.held_labels
         block = None if self.task.name in plan.asked_parties else make_block(own.shard.features)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             self.coordinator = Coordinator(plan, labels.values, block)
@@ -260,7 +247,7 @@ class StarLead:
         engine, folder, state = Sites(self.site, self.run, plan), self.task.folder, self.state
         if plan.secure:
             agree(coordinator, engine, state.exchange)
-        own = required(self.handler.own)
+        own = self.handler.own
         with (
             fitting_threads([own.shard]),
             np.errstate(**QUIET),
@@ -276,7 +263,7 @@ class StarLead:
 
     def _end(self, plan: Plan, names: Sequence[str]) -> None:
         """Every site writes its own part, made from its own fit; the lead, last, what belongs to no single one."""
-        state, folder, own = self.state, self.task.folder, required(self.handler.own)
+        state, folder, own = self.state, self.task.folder, self.handler.own
         asked = plan.asked_parties
         ask_all(self.site, asked, End(scale=float(getattr(self.coordinator.side, "part_scale", 1.0))))
         if self.task.name not in asked:
@@ -287,7 +274,7 @@ class StarLead:
             "format": FORMAT,
             "loss": self.task.job.model.loss,
             "task": plan.problem.loss.task,
-            "classes": list(required(own.labels).classes),
+            "classes": list(own.held_labels.classes),
             "parties": list(names),
             "constant": float(self.coordinator.side.intercept),
             "predictions_for": None if private is None else private.predictions_for,
@@ -321,13 +308,10 @@ class GraphLead:
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
         site, names, folder = self.site, read_text(self.text).names, self.site.folder / self.run
-        ask_all(site, names, Open(run=self.run, job=self.text, version=__version__), Opened)
+        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), NodeHandler.open)
         if (folder / RESULT).is_file():
             ask_all(site, names, Forget())
             return int(read_json(folder / RESULT)["rounds"])
-        handler = site.handler
-        if not isinstance(handler, NodeHandler):
-            raise RunError("the job is not open here")
         self.handler, self.task = handler, handler.task
         plan = self._plan(names, ask_all(site, names, Prepare(), Prepared))
         self._go_on(names)
@@ -406,7 +390,7 @@ class GraphLead:
                 gap=math.inf,
                 primal=math.nan,
                 dual=max(residuals) if len(residuals) == len(told) else math.nan,
-                rho=required(self.handler.node).progress.rho,
+                rho=self.handler.node.progress.rho,
                 stationarity=math.nan,
                 seconds=state.seconds,
                 bytes_down=0,
@@ -434,10 +418,7 @@ class ScoreLead:
     def go(self, observe: Observer | None = None) -> int:
         """Predict the common rows into predictions.csv of the run, in one round."""
         site, names = self.site, self.request.parties
-        ask_all(site, names, Open(run=self.run, job=self.text, version=__version__), Opened)
-        handler = site.handler
-        if not isinstance(handler, ScoreHandler):
-            raise RunError("the prediction is not open here")
+        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), ScoreHandler.open)
         prepared = ask_all(site, names, Prepare(), Prepared)
         model = load_model(site.folder / self.request.run, own=[site.name])
         align_sites(site, names, prepared)

@@ -27,12 +27,12 @@ class Carried:
 
     @property
     def asked(self) -> Step:
-        """The request."""
+        """The request that was carried, decoded."""
         return decode_request(self.request)
 
     @property
     def answered(self) -> Step:
-        """The reply."""
+        """The reply that came back, decoded."""
         return decode_reply(self.reply, self.asked)
 
 

@@ -63,7 +63,7 @@ class KnownMember:
     note: str = ""
 
     def record(self) -> dict[str, Any]:
-        """As plain values."""
+        """The member as its entry in members.json."""
         cards = {
             name: None if card is None else card.record() for name, card in (("card", self.card), ("seen", self.seen))
         }
@@ -71,7 +71,7 @@ class KnownMember:
 
     @classmethod
     def read(cls, value: object) -> KnownMember:
-        """From plain values."""
+        """The member of an entry in members.json, checked."""
         record = as_record(value, "a member")
         check_names(record, "a member", _FIELDS)
         card, seen = (None if record[name] is None else Card.read(record[name]) for name in ("card", "seen"))
@@ -103,7 +103,7 @@ class Members:
         return [name for name in known if name != self.kit.name]
 
     def get(self, name: str) -> KnownMember:
-        """What is known of a member."""
+        """What this organisation knows of a member; of one that it never heard of, nothing."""
         return self._read().members.get(name, KnownMember())
 
     def card(self, name: str) -> Card | None:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tacit.federation.journal import Journal, Record
+from tacit.federation.journal import Journal, JournalRecord
 from tacit.federation.own_data import OwnRows, UnchangedData, open_node
 from tacit.federation.parts import (
     mark_over,
@@ -33,6 +33,7 @@ from tacit.federation.protocol import (
     Key,
     Keys,
     Numbers,
+    Open,
     Packet,
     Play,
     Played,
@@ -45,7 +46,7 @@ from tacit.federation.protocol import (
     Resend,
     Step,
 )
-from tacit.federation.site import Ask, Task, own_data, received, required
+from tacit.federation.site import Ask, Site, StepResult, Task, own_data, received
 from tacit.files import write_json
 from tacit.plan import GraphPlan
 from tacit.plan.from_job import plan_nodes
@@ -63,16 +64,22 @@ DONE, RESIDUAL = "done", "residual"  # what the journal keeps of a round's progr
 class NodeHandler:
     """One node of a sample split, from its file to its model."""
 
+    own = StepResult[OwnRows]()
+    plan = StepResult[GraphPlan]()
+    node = StepResult[Node]()
+
     def __init__(self, task: Task, ask: Ask) -> None:
         self.task, self.ask = task, ask
-        self.own: OwnRows | None = None
-        self.plan: GraphPlan | None = None
-        self.node: Node | None = None
         self.finished = False
         self.inboxes: dict[int, dict[str, Message]] = {}  # by round, then by neighbour
         self.outboxes: dict[int, Outbox] = {}  # what was sent under the masks in force, by round
         self.recorded: set[int] = set()  # rounds whose release is in the book
         self.lock = threading.Lock()
+
+    @classmethod
+    def open(cls, site: Site, request: Open, caller: str) -> NodeHandler:
+        """The part of a site in a job that somebody opens there; it asks its neighbours as its site does."""
+        return cls(Task.of(site, request, caller), site.ask)
 
     @cached_property
     def journal(self) -> Journal:
@@ -130,8 +137,8 @@ class NodeHandler:
 
     def begin(self, request: Begin) -> Begun:
         """Make the plan, ask for the second consent, and go on from the journal where there is one."""
-        own, task = required(self.own), self.task
-        labels, names = required(own.labels), task.job.names
+        own, task = self.own, self.task
+        labels, names = own.held_labels, task.job.names
         told = request.rows[names.index(task.name)] if len(request.rows) == len(names) else -1
         if ((told,), tuple(request.columns)) != (own.shard.features.shape[:1], own.shard.features.shape[1:]):
             raise RefusalError(Reason.SIZES)
@@ -144,7 +151,8 @@ class NodeHandler:
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             node = Node(own.shard, labels.values, None, plan, task.mask_context(plan), task.signer)
         if self.journal.last is None:
-            self.journal.write(Record(0, "", {}, {"node": node.state()}))  # the keys of the noise, before all else
+            # The keys of the noise, before all else.
+            self.journal.write(JournalRecord(0, "", {}, {"node": node.state()}))
         else:
             node.restore(self.journal.last.states["node"], 0)  # nothing goes on its way before masks are agreed on
         with self.lock:
@@ -155,7 +163,7 @@ class NodeHandler:
 
     def keys(self) -> Key:
         """A new public key, where the run has masks and this node hides its part."""
-        masks = required(self.node).masks
+        masks = self.node.masks
         with self.lock:  # what was sent under old masks is sent again under new ones
             self.inboxes.clear()
             self.outboxes.clear()
@@ -166,7 +174,7 @@ class NodeHandler:
 
     def agree(self, request: Agree) -> Done:
         """Agree on masks with the others."""
-        masks = required(self.node).masks
+        masks = self.node.masks
         if masks is not None and not masks.is_middle:
             masks.agree(request.keys.array())
             write_masks(self.task.folder, masks.fingerprint, masks.unchecked)
@@ -191,32 +199,32 @@ class NodeHandler:
             for old in [number for number in self.inboxes if number < round_ - 1]:
                 del self.inboxes[old]
                 self.outboxes.pop(old, None)
-        residual = None if required(self.plan).private is not None else float(record.answer[RESIDUAL][0])
+        residual = None if self.plan.private is not None else float(record.answer[RESIDUAL][0])
         return Played(done=bool(record.answer[DONE][0]), sent=sent, residual=residual)
 
-    def _play(self, round_: int, inbox: Mapping[str, Message]) -> Record:
-        node = required(self.node)
+    def _play(self, round_: int, inbox: Mapping[str, Message]) -> JournalRecord:
+        node = self.node
         try:
-            with fitting_threads([required(self.own).shard]), np.errstate(**QUIET):
+            with fitting_threads([self.own.shard]), np.errstate(**QUIET):
                 self.outboxes[round_] = node.answer(round_, inbox)
         except Exception:
-            self.node = None  # a step that failed leaves nothing of itself: the next one begins from the journal
+            del self.node  # a step that failed leaves nothing of itself: the next one begins from the journal
             raise
         progress = node.progress
         if progress.note:  # no method of this split has one
             raise RefusalError(Reason.STOPPED, progress.note)
         told = {DONE: np.array([float(progress.done)]), RESIDUAL: np.array([float(progress.dual)])}
-        record = Record(round_, f"round {round_}", told, {"node": node.state()})
+        record = JournalRecord(round_, f"round {round_}", told, {"node": node.state()})
         self.journal.write(record)
         return record
 
-    def _outbox(self, record: Record) -> Outbox:
+    def _outbox(self, record: JournalRecord) -> Outbox:
         """What a record's round sends, under the masks in force, which are used once: the same where it was sent."""
         if record.number not in self.outboxes:
-            self.outboxes[record.number] = required(self.node).outbox_of(record.states["node"], record.number)
+            self.outboxes[record.number] = self.node.outbox_of(record.states["node"], record.number)
         return self.outboxes[record.number]
 
-    def _send(self, record: Record) -> int:
+    def _send(self, record: JournalRecord) -> int:
         """Hand each neighbour its message, all at once, recorded before; bytes that were sent."""
         if record.number not in self.recorded:
             self.task.gate.released(self.task.run, record.number, sent_digest(record.states["node"]))
@@ -233,7 +241,7 @@ class NodeHandler:
 
     def put(self, request: Put, caller: str) -> Done:
         """Take in a neighbour's message; the same one again changes nothing, a different one is refused."""
-        node = required(self.node)
+        node = self.node
         if caller not in node.neighbours:
             raise RefusalError(Reason.NOT_NEIGHBOUR)
         message = received(request.message, caller)
@@ -253,17 +261,17 @@ class NodeHandler:
         """Take in the messages of the last round, once."""
         if not self.finished:
             with np.errstate(**QUIET):
-                required(self.node).finish(request.round, self._inbox(request.round - 1))
+                self.node.finish(request.round, self._inbox(request.round - 1))
             self.finished = True
         return Done()
 
     def end(self) -> Done:
         """Write the node's model to its own disk."""
-        node, own, plan = required(self.node), required(self.own), required(self.plan)
+        node, own, plan = self.node, self.own, self.plan
         folder = self.task.folder
         model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
         write_part(folder, model, None, own.encoding)
-        write_whole(folder, plan, model, required(own.labels).classes, own.encoding)
+        write_whole(folder, plan, model, own.held_labels.classes, own.encoding)
         write_about(folder, self.task.lead, self.task.job.names)
         write_certificate(folder, plan.certificate(), node.name, own.encoding, shared=True)
         if self.task.name != self.task.lead:  # who writes it last, when all have ended

@@ -108,6 +108,19 @@ class OwnRows:
     labels: Labels | None = None
     encoding: Encoding | None = None
 
+    @property
+    def held_labels(self) -> Labels:
+        """The labels of a site that holds them: of every node, and of the lead of a feature split.
+
+        Raises
+        ------
+        RefusalError
+            At any other site.
+        """
+        if self.labels is None:
+            raise RefusalError(Reason.TURN)
+        return self.labels
+
 
 def own_spec(job: Job, name: str, data: Path) -> PartySpec:
     """The job's words about this site, with the site's own file."""

@@ -13,7 +13,7 @@ from tacit.privacy.aggregation import SHARE, MaskingParty, fingerprint
 from tacit.privacy.randomness import pack
 from tacit.run.own_scores import OwnScores
 from tacit.service.identity import SigningIdentity, same, statement, vouched
-from tacit.service.state import Session, Sessions, State
+from tacit.service.state import ScoreSession, ScoreSessions, State
 from tacit.service.wire import (
     MOST_IDS,
     VERSION,
@@ -88,7 +88,7 @@ class Answerer:
             raise InputError(f"the peers know another identity of {show(own.party)}: it is {identity.text}")
         if rules.least > 1 + len(self._peers):
             raise InputError(f"least {rules.least} is not allowed: with its peers there are {1 + len(self._peers)}")
-        self._sessions = Sessions(rules.sessions, rules.seconds)
+        self._sessions = ScoreSessions(rules.sessions, rules.seconds)
 
     @property
     def card(self) -> ModelCard:
@@ -108,10 +108,10 @@ class Answerer:
         self._check_roster(parties)
         roster = tuple(sorted(parties))
 
-        def make(ends: float) -> Session:
+        def make(ends: float) -> ScoreSession:
             masks = MaskingParty(self.own.party, name)
             signature = self.identity.sign(statement(name, self.own.party, roster, masks.public_bytes))
-            return Session(caller, roster, masks, signature, ends)
+            return ScoreSession(caller, roster, masks, signature, ends)
 
         session = self._sessions.open(name, caller, make)
         if session.roster != roster:
@@ -185,7 +185,7 @@ class Answerer:
                 403, f"{show(self.own.party)} answers together with at least {self.rules.least - 1} others"
             )
 
-    def _is_repeated(self, session: Session, number: int, digest: bytes) -> bool:
+    def _is_repeated(self, session: ScoreSession, number: int, digest: bytes) -> bool:
         """Whether this is the last request again; a number that was used for other ids is refused."""
         if not session.fingerprint:
             raise RefusedError(409, "this session has no keys of the others yet: pass them on first")

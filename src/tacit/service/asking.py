@@ -66,11 +66,11 @@ class PartyClient:
         )
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections to this party."""
         self._client.close()
 
     def get(self, path: str, kind: type[Called_]) -> Called_:
-        """Ask for something."""
+        """The reply of the party to a GET request, checked against its kind."""
         return self._call("GET", path, None, kind, 1)
 
     def post(self, path: str, body: dict[str, Any], kind: type[Called_], *, tries: int = 1) -> Called_:
@@ -130,7 +130,7 @@ Reply_ = TypeVar("Reply_", bound=BaseModel)
 
 
 @dataclass(frozen=True, eq=False)
-class Reply:
+class ScoreSum:
     """The sum of the parties' scores.
 
     Attributes
@@ -164,12 +164,12 @@ class Asker:
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(lines)))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections to all parties."""
         self._pool.shutdown()
         for line in self._lines.values():
             line.close()
 
-    def ask(self, ids: Sequence[str]) -> Reply:
+    def ask(self, ids: Sequence[str]) -> ScoreSum:
         """The sum of all parties' scores of each id.
 
         Raises
@@ -189,7 +189,7 @@ class Asker:
             part = ids[start : start + size]
             total[start : start + len(part)] += self._sum(meeting, part, start)
         replaced = tuple(name for name in self._lines if name not in meeting.parties)
-        return Reply(total, replaced, meeting.fingerprint)
+        return ScoreSum(total, replaced, meeting.fingerprint)
 
     def _meet(self, cards: Mapping[str, ModelCard], away: Sequence[str]) -> _Meeting:
         """Agree on keys; whoever goes away meanwhile is left out, as nothing was asked yet."""

@@ -26,7 +26,7 @@ PEERS = "peers"
 
 
 class SigningIdentity:
-    """A party's lasting key pair."""
+    """A party's lasting Ed25519 key pair, with which it signs the keys of its sessions."""
 
     def __init__(self, key: Ed25519PrivateKey | None = None) -> None:
         self._key = key if key is not None else Ed25519PrivateKey.generate()
@@ -37,7 +37,7 @@ class SigningIdentity:
         return base64.b64encode(self._key.public_key().public_bytes_raw()).decode()
 
     def sign(self, statement: bytes) -> bytes:
-        """Vouch for a statement."""
+        """The party's signature of a statement."""
         return self._key.sign(statement)
 
     def pem(self) -> bytes:

@@ -69,7 +69,7 @@ class ProblemReply(Strict, title="Problem"):
 
 
 class Health(Strict):
-    """The service runs."""
+    """What a service says of itself while it runs."""
 
     status: str
 
@@ -141,7 +141,7 @@ def to_text(data: bytes) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes of base64."""
+    """The bytes that a base64 text stands for; ValueError where it is none."""
     return base64.b64decode(text, validate=True)
 
 

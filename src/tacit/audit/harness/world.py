@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow.parquet import write_table
 
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
@@ -112,14 +114,11 @@ class GeneratedTable:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _write_parquet(self, path: Path) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet
-
         types = {NUMBER: pa.float64(), CATEGORY: pa.string(), DATE: pa.date32()}
         kinds = {column.name: types[column.kind] for column in self.columns}
         table = self.cells()
         arrays = [pa.array(cells, type=kinds.get(name)) for name, cells in table.items()]
-        pyarrow.parquet.write_table(pa.table(dict(zip(table, arrays, strict=True))), path)
+        write_table(pa.table(dict(zip(table, arrays, strict=True))), path)
 
     def _write_svm(self, path: Path) -> None:
         labels = self.labels or (0.0,) * len(self.records)
