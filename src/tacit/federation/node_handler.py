@@ -48,7 +48,7 @@ from tacit.federation.protocol import (
 )
 from tacit.federation.site import Ask, Site, StepResult, Task, own_data, received
 from tacit.files import write_json
-from tacit.plan import GraphPlan
+from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.folder import FORMAT, RESULT
@@ -65,7 +65,7 @@ class NodeHandler:
     """One node of a sample split, from its file to its model."""
 
     own = StepResult[OwnRows]()
-    plan = StepResult[GraphPlan]()
+    plan = StepResult[Plan]()
     node = StepResult[Node]()
 
     def __init__(self, task: Task, ask: Ask) -> None:

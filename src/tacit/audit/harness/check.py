@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tacit.audit.attacks import BROKEN, NEIGHBOURS, NO_VIOLATION, NOT_TRIED, AttackResult
-from tacit.audit.graph.scene import honest_nodes
 from tacit.audit.harness.play import Command, play_commands, play_sites
 from tacit.audit.harness.recording import Compared, Difference, Recording, compare, sent_twice
 from tacit.audit.harness.tape import Tape
 from tacit.audit.harness.world import (
     NUMBER,
+    PLAYED_SPLITS,
     SPARSE,
     Column,
     Protected,
@@ -33,9 +33,8 @@ from tacit.columns.cells import kind_of_type
 from tacit.columns.table import SparseTable
 from tacit.data.load import PartySpec, read_training_table
 from tacit.errors import InputError, RunError
-from tacit.job import Job, load_job_data, read_job
-from tacit.job.file import load_job_nodes
-from tacit.plan import GraphPlan, Plan
+from tacit.job import Job, read_job
+from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 
 # --- Which runs of a job are compared, and what was found
@@ -43,7 +42,6 @@ from tacit.privacy.accountant import add_up
 
 IN_PROCESS, BETWEEN = "in process", "between sites"
 ROUNDING = 1e-9
-OWN_MODEL = ("shares", "published", "published-inverse")  # what stays at home there is covered by no claim
 
 
 @dataclass(frozen=True)
@@ -198,7 +196,7 @@ class _Pairs:
     """The neighbours of one party, played in one way."""
 
     world: World
-    plan: Plan | GraphPlan
+    plan: Plan
     protected: Protected
     way: Way
     command: Command | None
@@ -279,39 +277,34 @@ def _refuse_broken(first: Recording, way: Way, world: World) -> None:
             raise RunError(f"the job {world.job.name!r} cannot be played {way}: {step} ends with {code!r}: {said}")
 
 
-def plan_world(world: World, folder: Path) -> Plan | GraphPlan:
+def plan_world(world: World, folder: Path) -> Plan:
     """The plan of a world, from its own files."""
     job = replace(read_job(world.write(folder)), engine="in-process")
-    shards = load_job_nodes(job).shards if job.split == "samples" else load_job_data(job).shards
+    shards = world.split.shards(job)
     shutil.rmtree(folder)
     return plan_of(world, {shard.name: shard.features.shape[1] for shard in shards})
 
 
-def own_files(plan: Plan | GraphPlan, protected: Protected) -> list[str]:
+def own_files(plan: Plan, protected: Protected) -> list[str]:
     """Files of the protected party that no claim covers."""
-    if isinstance(plan, GraphPlan):
-        return []
     private = plan.private
     assert private is not None
     exact = private.predictions_for is not None and protected.party == private.holder
-    if exact or private.mechanism in OWN_MODEL:
+    if exact or private.mechanism.model_stays_home:
         return [f"model/{protected.party}.json", *(["model/joint.json"] if exact else [])]
     return []
 
 
-def _honest(plan: Plan | GraphPlan) -> int:
+def _honest(plan: Plan) -> int:
     """How many parties' noise hides a release."""
-    if isinstance(plan, GraphPlan):
-        return honest_nodes(plan)
-    honest = None if plan.private is None else plan.private.privacy.honest
-    return honest if plan.secure and honest is not None else 1
+    return 1 if plan.private is None else plan.private.honest
 
 
 # --- The neighbour test of a user's own job: its parties, columns, files and mechanism, on small generated data
 
 
 CLAIMED = "planned releases alone differ"
-MOST_ROWS, MOST_COLUMNS, MOST_ROUNDS, MOST_NODES = 40, 8, 3, 12
+MOST_ROWS, MOST_COLUMNS = 40, 8
 CALM = Scope(tuple(Way(where, restarts=False) for where in (IN_PROCESS, BETWEEN)), most=3, parties=2)
 STOPPED = Scope(tuple(Way(where, restarts=True) for where in (IN_PROCESS, BETWEEN)), most=1, parties=1)
 
@@ -360,8 +353,9 @@ def _unplayable(job: Job) -> str:
     """Why the job cannot be played on small generated data; empty where it can."""
     if job.memory is not None:
         return "rows that are left on disk (memory) are not played"
-    if job.split == "samples" and len(job.parties) > MOST_NODES:
-        return f"more than {MOST_NODES} parties are not played"
+    most = PLAYED_SPLITS[job.split].most_parties
+    if len(job.parties) > most:
+        return f"more than {most} parties are not played"
     if job.options is not None and job.options.randomized:
         return "labels that were randomized beforehand are not played"
     return ""
@@ -369,7 +363,7 @@ def _unplayable(job: Job) -> str:
 
 def _ways(job: Job, scope: Scope) -> tuple[Way, ...]:
     """Without the library of private matching, ids are not matched between sites."""
-    matched = any(spec.id is not None for spec in job.parties) and job.split == "features"
+    matched = any(spec.id is not None for spec in job.parties) and PLAYED_SPLITS[job.split].same_rows
     missing = matched and importlib.util.find_spec("private_set_intersection") is None
     return tuple(way for way in scope.ways if not (missing and way.where == BETWEEN))
 
@@ -383,7 +377,7 @@ def job_world(job: Job) -> World:
         columns[spec.name], rows[spec.name] = own, min(table.n_rows, MOST_ROWS)
         suffixes[spec.name] = _suffix(spec.data)
         parties.append(replace(kept, positive=None))
-    if job.split == "features":
+    if PLAYED_SPLITS[job.split].same_rows:
         rows = dict.fromkeys(rows, min(rows.values()))
     small = replace(job, parties=tuple(parties), holdout=0.0, memory=None, rounds=_rounds(job))
     return make_world(small, columns, suffixes, rows)
@@ -391,7 +385,7 @@ def job_world(job: Job) -> World:
 
 def _rounds(job: Job) -> int:
     """Few rounds, unless the job gives numbers for each."""
-    return job.rounds if job.split == "features" or job.options is not None else min(job.rounds, MOST_ROUNDS)
+    return job.rounds if job.options is not None else min(job.rounds, PLAYED_SPLITS[job.split].most_rounds)
 
 
 def _columns(spec: PartySpec, table: Any) -> tuple[tuple[Column, ...], PartySpec]:

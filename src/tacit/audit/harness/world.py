@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,15 @@ from pyarrow.parquet import write_table
 
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
-from tacit.job import Job
+from tacit.job import Job, load_job_data
+from tacit.job.file import load_job_nodes
 from tacit.mechanisms.base import COORDINATOR
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
 from tacit.problem.losses import get_loss
+from tacit.types import Shard
 
 # --- Records as cells, the files that hold them, and changes of one record that are hard on code
 
@@ -256,9 +259,56 @@ class World:
         parties = tuple(replace(spec, data="") for spec in self.job.parties)
         return replace(self.job, engine="flare", parties=parties).to_toml()
 
+    @property
+    def split(self) -> PlayedSplit:
+        """How the job splits the data between its parties."""
+        return PLAYED_SPLITS[self.job.split]
+
     def with_table(self, name: str, table: GeneratedTable) -> World:
         """The same with another table of one party."""
         return replace(self, tables={**self.tables, name: table})
+
+
+# --- splits --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PlayedSplit:
+    """What a neighbour test knows of a split.
+
+    Attributes
+    ----------
+    shards : callable
+        Reads what the parties of a job hold.
+    plan : callable
+        Takes the job, and the rows and the encoded columns of each party.
+    same_rows : bool
+        Whether all parties hold columns of the same rows, and one the labels; otherwise each holds rows with labels.
+    most_parties, most_rounds : int
+        How many are played at most.
+    """
+
+    shards: Callable[[Job], Sequence[Shard]]
+    plan: Callable[[Job, Sequence[int], Sequence[int]], Plan]
+    same_rows: bool
+    most_parties: int = sys.maxsize
+    most_rounds: int = sys.maxsize
+
+
+PLAYED_SPLITS = {
+    "features": PlayedSplit(
+        lambda job: load_job_data(job).shards,
+        lambda job, rows, columns: plan_job(job, rows[0], tuple(columns), 0),
+        same_rows=True,
+    ),
+    "samples": PlayedSplit(
+        lambda job: load_job_nodes(job).shards,
+        lambda job, rows, columns: plan_nodes(job, tuple(rows), columns[0], {}),
+        same_rows=False,
+        most_parties=12,
+        most_rounds=3,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -281,28 +331,23 @@ class Protected:
     stays: bool = False
 
 
-def protected_parties(job: Job, plan: Plan | GraphPlan) -> list[Protected]:
+def protected_parties(job: Job, plan: Plan) -> list[Protected]:
     """One for each party and unit about which something is proven."""
     found = []
+    holder = "" if plan.private is None else plan.private.holder  # nobody where each holds the labels of its rows
     for claim in plan.certificate().claims:
         if claim.unit not in ("record", "label") or add_up(claim.events).reasons:
             continue
-        if isinstance(plan, GraphPlan):
-            found.append(Protected(claim, claim.party, claim.party, stays=claim.unit == "record"))
-            continue
-        party = claim.party or job.holder
-        asked = party in plan.asked_parties and claim.unit == "record"
-        found.append(Protected(claim, party, party if asked else COORDINATOR))
+        party, of_row = claim.party or job.holder, claim.unit == "record"
+        owner = party if not holder or (party in plan.asked_parties and of_row) else COORDINATOR
+        found.append(Protected(claim, party, owner, stays=of_row and not holder))
     return found
 
 
-def plan_of(world: World, widths: Mapping[str, int]) -> Plan | GraphPlan:
+def plan_of(world: World, widths: Mapping[str, int]) -> Plan:
     """The plan of a world, given the number of encoded columns of each party."""
-    job = world.job
     rows = [len(table.records) for table in world.tables.values()]
-    if job.split == "samples":
-        return plan_nodes(job, tuple(rows), widths[job.names[0]], {})
-    return plan_job(job, rows[0], tuple(widths[name] for name in job.names), 0)
+    return world.split.plan(world.job, rows, [widths[name] for name in world.job.names])
 
 
 def neighbours(
@@ -314,7 +359,7 @@ def neighbours(
     if protected.claim.unit == "record":
         for kind, record in changes(table, rng, at):
             yield kind, world.with_table(name, table.with_record(at, record))
-    belongs = world.job.split == "samples" or protected.owner == COORDINATOR
+    belongs = not world.split.same_rows or protected.owner == COORDINATOR
     if table.labels is not None and belongs:
         classes = get_loss(world.job.model.loss).task == "classification"
         for kind, label in other_labels(table, at, classes=classes):
