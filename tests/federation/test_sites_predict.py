@@ -13,7 +13,7 @@ from tacit.cli.main import main
 from tacit.errors import InputError, RunError
 from tacit.federation.protocol import Open, Reason, RefusalError, Refused, Scores
 from tacit.federation.score_handler import PredictionRequest, read_request
-from tacit.federation.site import MatchingLimits, OpenGate
+from tacit.federation.site import AllowAll, MatchingLimits
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_aligned import job_text, write_files
 
@@ -69,7 +69,7 @@ def test_only_who_led_the_training_gets_scores(tmp_path: Path) -> None:
     assert loop.sites["phone"].handle(opening, "shop") == Refused(reason=Reason.NOT_LEAD)
 
 
-class No(OpenGate):
+class No(AllowAll):
     """A gate that lets no scores out."""
 
     limits = MatchingLimits(least_common=1)
@@ -89,7 +89,7 @@ class No(OpenGate):
 
 def test_a_party_can_refuse_and_then_no_score_leaves(tmp_path: Path) -> None:
     files, loop = trained(tmp_path, 3)
-    loop.gates = {"phone": No()}
+    loop.authorizers = {"phone": No()}
     loop.restart("phone")
     with pytest.raises(RunError, match="'phone': it was asked, and does not take part"):
         loop.run(PredictionRequest(TRAIN, tuple(files)).to_toml(), PREDICT)

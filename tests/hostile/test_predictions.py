@@ -37,7 +37,7 @@ pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
 def predicted(tmp_path: Path, parties: int) -> tuple[dict[str, Path], Loopback, Says]:
     files, loop = trained(tmp_path, parties)
     gate = Says()
-    loop.gates = {"shop": gate}
+    loop.authorizers = {"shop": gate}
     loop.restart("shop")
     loop.run(PredictionRequest(TRAIN, tuple(files)).to_toml(), PREDICT)
     return files, loop, gate
@@ -73,7 +73,7 @@ def tacit_bytes(reply: Answered) -> bytes:
 def test_a_second_alignment_before_the_answer_needs_a_second_consent(tmp_path: Path) -> None:
     files, loop = trained(tmp_path, 2)
     gate = Says()
-    loop.gates = {"shop": gate}
+    loop.authorizers = {"shop": gate}
     loop.restart("shop")
     text = PredictionRequest(TRAIN, tuple(files)).to_toml()
     stopped: list[object] = []

@@ -10,7 +10,7 @@
 | handlers.py | from the text of a job to its handler and its lead |
 | matching.py, own_data.py, parts.py | a site's common rows, its own data, its own part of the model |
 | journal.py | what a site has answered, kept and given again as it was |
-| gate.py, budget.py, ledger_file.py, releases.py | a party's yes in stages, and what it may spend and has released |
+| consent.py, budget.py, ledger_file.py, releases.py | a party's yes in stages, and what it may spend and has released |
 | kit.py, project.py, own_site.py | each organisation's kit, made by `tacit federation init`, and the site it gives |
 | driver.py, progress.py, status.py | sees a job through; how far it is and how it ended; what an organisation sees |
 | processes.py, child.py, flare_settings.py | FLARE's process of a site, which ends with its parent; its settings |

@@ -232,7 +232,7 @@ class Member:
         site = self._own()
         from tacit.federation.handlers import make_lead  # imported early, with scipy and pyarrow
 
-        with _Beat(server, run, self._waits) as beat:
+        with _ProgressReporter(server, run, self._waits) as beat:
             try:
                 return {"done": {"rounds": make_lead(site, run, job).go(observe=beat)}}
             except (FaultError, OSError, RunAborted) as error:  # nobody refused: the driver hands the job in again
@@ -393,14 +393,14 @@ def _import_early() -> None:
     import tacit.federation.own_site  # noqa: F401
 
 
-class _Beat:
+class _ProgressReporter:
     """Tells the server how far the run is: after a round, at most once a second, and from time to time anyway."""
 
     def __init__(self, server: Any, run: str, waits: Callable[[], dict[str, list[Any]]]) -> None:
         self.server, self.run, self.waits, self.last = server, run, waits, 0.0
         self.round, self.seconds, self._over = 0, 0.0, threading.Event()
 
-    def __enter__(self) -> _Beat:
+    def __enter__(self) -> _ProgressReporter:
         threading.Thread(target=self._keep_telling, daemon=True).start()
         return self
 
@@ -445,7 +445,7 @@ def write_job(folder: Path, run: str, job: str, parties: Sequence[str], lead: st
     return folder / run
 
 
-class Desk:
+class AdminSession:
     """Where jobs are handed in: a session with the server, as the coordinator's organisation.
 
     Raises

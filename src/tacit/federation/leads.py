@@ -156,7 +156,7 @@ class Sites:
     def exchange(self, message: Message) -> list[Message]:
         """Ask every party; their answers in the parties' order."""
         if self.private and message.kind not in UNASKED:  # what the labels say with noise is a release too: once
-            self.site.gate.released(self.run, QUESTIONS + message.round, digest(message))
+            self.site.authorizer.released(self.run, QUESTIONS + message.round, digest(message))
         replies = ask_all(self.site, self.names, Answer(message=Packet.of(message)), Answered)
         answers = [replies[name].message.message(name) for name in self.names]
         for answer in answers:

@@ -46,7 +46,7 @@ from tacit.federation.protocol import (
     Resend,
     Step,
 )
-from tacit.federation.site import Ask, Site, StepResult, Task, own_data, received
+from tacit.federation.site import Ask, Site, StepResult, Task, private_errors, received
 from tacit.files import write_json
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
@@ -117,8 +117,8 @@ class NodeHandler:
     def prepare(self) -> Prepared:
         """Ask for the first consent, and read the site's file."""
         task = self.task
-        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(), task.job.to_toml())
-        with own_data():
+        task.authorizer.allow_preparing(task.run, task.name, task.others, self.describe(), task.job.to_toml())
+        with private_errors():
             self.own = open_node(task.job, task.name, task.data)
         shard = self.own.shard
         names = hashlib.sha256("\n".join(shard.columns).encode()).hexdigest()
@@ -146,7 +146,7 @@ class NodeHandler:
         task.check_plan(plan, request.plan)
         task.check_record(self.journal.at)
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None)
-        task.gate.allow(task.run, task.job, plan, task.name, {"data": data.digest})
+        task.authorizer.allow(task.run, task.job, plan, task.name, {"data": data.digest})
         data.keep()
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             node = Node(own.shard, labels.values, None, plan, task.mask_context(plan), task.signer)
@@ -227,7 +227,7 @@ class NodeHandler:
     def _send(self, record: JournalRecord) -> int:
         """Hand each neighbour its message, all at once, recorded before; bytes that were sent."""
         if record.number not in self.recorded:
-            self.task.gate.released(self.task.run, record.number, sent_digest(record.states["node"]))
+            self.task.authorizer.released(self.task.run, record.number, sent_digest(record.states["node"]))
             self.recorded.add(record.number)
         outbox = self._outbox(record)
         with ThreadPoolExecutor(max(1, len(outbox))) as pool:

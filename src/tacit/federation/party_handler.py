@@ -31,7 +31,7 @@ from tacit.federation.protocol import (
     Shaped,
     Step,
 )
-from tacit.federation.site import Site, StepResult, Task, own_data, received
+from tacit.federation.site import Site, StepResult, Task, private_errors, received
 from tacit.files import read_json, write_json
 from tacit.job.file import check_as_they_are
 from tacit.plan import Plan
@@ -105,20 +105,20 @@ class PartyHandler:
         """Ask for the first consent, and read the site's file."""
         task = self.task
         id_ = next(spec.id for spec in task.job.parties if spec.name == task.name)
-        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(id_), task.job.to_toml())
+        task.authorizer.allow_preparing(task.run, task.name, task.others, self.describe(id_), task.job.to_toml())
         if task.dask is not None:
             check_as_they_are(task.job, "a site with dask")
-        with own_data():
+        with private_errors():
             file = self.file = open_file(task.job, task.name, task.data, task.dask)
             file.check()
             if file.spec.id is not None:
-                names, limits = task.job.names, task.gate.limits
+                names, limits = task.job.names, task.authorizer.limits
                 self.matching = Matching(task.folder, task.name, names, file.ids, file.spec.id, limits)
         return Prepared(matched="" if self.matching is None else self.matching.run)
 
     def describe(self, id_: str | None) -> list[str]:
         """What the organisation is shown before anything about its data is told."""
-        task, limits = self.task, self.task.gate.limits
+        task, limits = self.task, self.task.authorizer.limits
         lines = [f"job          {show(task.job.name)}: preparation", f"with         {', '.join(task.others)}"]
         sizes = "the number of your columns after encoding"
         if id_ is None:
@@ -134,7 +134,7 @@ class PartyHandler:
     def shape(self) -> Shaped:
         """Pick the common rows and encode the columns."""
         self.rows = None if self.matching is None else self.matching.rows
-        with own_data():
+        with private_errors():
             self.own = self.file.take(self.rows)
         features = self.own.shard.features
         return Shaped(rows=features.shape[0], columns=features.shape[1])
@@ -158,7 +158,7 @@ class PartyHandler:
         rows = "" if self.rows is None else arrays_digest({"rows": self.rows})
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None, rows=rows)
         bound = {"data": data.digest} | ({"rows": rows} if rows else {})
-        task.gate.allow(task.run, task.job, plan, task.name, bound)
+        task.authorizer.allow(task.run, task.job, plan, task.name, bound)
         data.keep()
         self.plan = plan
         if task.name in plan.asked_parties:
@@ -200,7 +200,7 @@ class PartyHandler:
             record = self._answer(message, asked)
         if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
             # Recorded once, also where the site died between its journal and its book.
-            self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
+            self.task.authorizer.released(self.task.run, message.round, arrays_digest(record.answer))
             self.sent = party.release(message, record.answer)
         return Answered(message=Packet.of(self.sent))
 

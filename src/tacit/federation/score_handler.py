@@ -47,7 +47,7 @@ from tacit.federation.protocol import (
     decode_reply,
     encode,
 )
-from tacit.federation.site import Gate, Site, StepResult, check_asked, check_run, mask_cautions, own_data
+from tacit.federation.site import Authorizer, Site, StepResult, check_asked, check_run, mask_cautions, private_errors
 from tacit.files import write_atomically
 from tacit.job.values import literal, read_toml
 from tacit.plan.describe import many
@@ -124,7 +124,7 @@ class ScoreHandler:
         The site's file of rows to score.
     jobs : Path
         Where the site keeps its runs, that of the training among them.
-    gate : Gate
+    authorizer : Authorizer
     signer : KeySigner or None
         Vouches for the keys of masks.
     """
@@ -139,10 +139,10 @@ class ScoreHandler:
         name: str,
         data: Path,
         jobs: Path,
-        gate: Gate,
+        authorizer: Authorizer,
         signer: KeySigner | None = None,
     ) -> None:
-        self.run, self.request, self.name, self.gate, self.signer = run, request, name, gate, signer
+        self.run, self.request, self.name, self.authorizer, self.signer = run, request, name, authorizer, signer
         self.data, self.part = data, jobs / request.run / MODEL / f"{name}.json"
         self.folder = jobs / run
         self.allowed = ""  # the digest of the rows and of the part that the site has agreed to
@@ -158,7 +158,7 @@ class ScoreHandler:
         """
         asked = read_request(request.job)
         check_asked(site.name, caller, asked.lead, asked.parties)
-        return cls(request.run, asked, site.name, site.new, site.folder, site.gate, site.signer)
+        return cls(request.run, asked, site.name, site.new, site.folder, site.authorizer, site.signer)
 
     def handle(self, request: Step, caller: str) -> Step:
         """Do one step, for the lead alone."""
@@ -196,14 +196,14 @@ class ScoreHandler:
     def prepare(self) -> Prepared:
         """Ask for the first consent, read the part of the model and score the own rows."""
         check_about(self.part.parent.parent, self.request.lead, self.request.parties)
-        limits = self.gate.limits
+        limits = self.authorizer.limits
         lines = [
             f"job          predictions by the model of run {self.request.run}: preparation",
             f"with         {', '.join(self.others)}",
             *describe_matching(limits, "your ids", self.request.lead),
         ]
-        self.gate.allow_preparing(self.run, self.name, self.others, lines, self.request.to_toml())
-        with own_data():
+        self.authorizer.allow_preparing(self.run, self.name, self.others, lines, self.request.to_toml())
+        with private_errors():
             self.own = read_own_scores(self.part, self.data, hold=True)
             ids = list(self.own.places)
             self.matching = Matching(self.folder, self.name, self.request.parties, ids, "id", limits)
@@ -228,7 +228,7 @@ class ScoreHandler:
             return Begun(rows=rows, at=ROUND)
         digest = self._digest()
         bound = {"rows": self.matching.digest, "part": sha256(self.own.part).hexdigest()}
-        self.gate.allow_scores(self.run, self.name, self.describe(rows), {**bound, "scores": digest})
+        self.authorizer.allow_scores(self.run, self.name, self.describe(rows), {**bound, "scores": digest})
         self.allowed = digest
         return Begun(rows=rows)
 

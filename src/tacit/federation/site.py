@@ -71,7 +71,7 @@ class MatchingLimits:
     tries: int = 5
 
 
-class Gate(Protocol):
+class Authorizer(Protocol):
     """A site's say in what is asked of it: its consent, in stages, and its budget."""
 
     limits: MatchingLimits
@@ -98,7 +98,7 @@ class Gate(Protocol):
         """The largest number under which this party has answered in a run, by the record; -1 where there is none."""
 
 
-class OpenGate:
+class AllowAll:
     """Takes part in everything: for tests, and for parties of one process."""
 
     limits = MatchingLimits(least_common=1)
@@ -140,7 +140,7 @@ class Task:
         Where the site keeps the run's journal and its part of the model.
     lead : str
         The site that leads.
-    gate : Gate
+    authorizer : Authorizer
     dask : ClusterAddress or None
         The site's own cluster, which reads and keeps its rows.
     signer : KeySigner or None
@@ -153,7 +153,7 @@ class Task:
     data: Path
     folder: Path
     lead: str
-    gate: Gate
+    authorizer: Authorizer
     dask: ClusterAddress | None = None
     signer: KeySigner | None = None
 
@@ -168,7 +168,7 @@ class Task:
         """
         job = read_text(request.job)
         check_asked(site.name, caller, lead_of(job), job.names)
-        own = (site.gate, site.dask, site.signer)
+        own = (site.authorizer, site.dask, site.signer)
         return cls(request.run, job, site.name, site.data, site.folder / request.run, caller, *own)
 
     @property
@@ -188,7 +188,7 @@ class Task:
 
     def check_record(self, at: int) -> None:
         """Refuse to go on from a journal that ends before what has left: its noise would be drawn a second time."""
-        if self.gate.last_release(self.run) > at:
+        if self.authorizer.last_release(self.run) > at:
             raise RefusalError(Reason.LOST)
 
     def check_plan(self, plan: Plan, told: str) -> None:
@@ -205,7 +205,7 @@ class Handler(Protocol):
 
 
 @contextmanager
-def own_data() -> Iterator[None]:
+def private_errors() -> Iterator[None]:
     """What goes wrong inside is about the site's own data: why stays here."""
     try:
         yield
@@ -306,7 +306,7 @@ class Site:
         Its own file.
     folder : Path
         Where it keeps runs.
-    gate : Gate
+    authorizer : Authorizer
     ask : callable
         Asks other sites: names, request -> their replies.
     make_handler : callable
@@ -324,14 +324,15 @@ class Site:
         name: str,
         data: Path,
         folder: Path,
-        gate: Gate,
+        authorizer: Authorizer,
         ask: Ask,
         make_handler: MakeHandler[Handler],
         new: Path | None = None,
         dask: ClusterAddress | None = None,
         signer: KeySigner | None = None,
     ) -> None:
-        self.name, self.data, self.folder, self.gate, self.ask, self.dask = name, data, folder, gate, ask, dask
+        self.name, self.data, self.folder = name, data, folder
+        self.authorizer, self.ask, self.dask = authorizer, ask, dask
         self.make_handler, self.new, self.signer = make_handler, data if new is None else new, signer
         self.open_run, self.opened_by, self.agreed = "", "", False
         self.owner: dict[str, str] = {}  # who leads the run that is open, and a fingerprint of its text
@@ -363,7 +364,7 @@ class Site:
         """
         try:
             with self.busy:
-                self.gate.allow_job()
+                self.authorizer.allow_job()
                 return self._open(request, self.name, make)
         except Exception as error:
             raise party_error(self.name, self._failure(request, self.name, error)) from error
@@ -404,7 +405,7 @@ class Site:
         return Interrupted(reason=reason)
 
     def _step(self, request: Step, caller: str) -> Step:
-        self.gate.allow_job()
+        self.authorizer.allow_job()
         if isinstance(request, Open):
             self._open(request, caller, self.make_handler)
             return Opened()

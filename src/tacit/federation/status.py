@@ -9,7 +9,7 @@ from typing import Any
 
 from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, read_limits
-from tacit.federation.gate import waits
+from tacit.federation.consent import waits
 from tacit.federation.identity import OWN, Identity
 from tacit.federation.journal import Journal
 from tacit.federation.kit import PARTY, Kit

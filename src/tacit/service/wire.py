@@ -69,7 +69,7 @@ class ProblemReply(Strict, title="Problem"):
 
 
 class Health(Strict):
-    """What a service says of itself while it runs."""
+    """The service runs."""
 
     status: str
 

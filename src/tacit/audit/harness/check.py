@@ -14,14 +14,14 @@ import numpy as np
 
 from tacit.audit.attacks import BROKEN, NEIGHBOURS, NO_VIOLATION, NOT_TRIED, AttackResult
 from tacit.audit.harness.play import Command, play_commands, play_sites
-from tacit.audit.harness.recording import Compared, Difference, Recording, compare, sent_twice
+from tacit.audit.harness.recording import Comparison, Difference, Recording, compare, sent_twice
 from tacit.audit.harness.tape import Tape
 from tacit.audit.harness.world import (
     NUMBER,
     PLAYED_SPLITS,
     SPARSE,
     Column,
-    Protected,
+    ProtectedData,
     World,
     columns_of,
     make_world,
@@ -101,13 +101,13 @@ class NeighbourFindings:
         return not self.differences and self.ratio <= 1 + ROUNDING
 
     def line(self) -> str:
-        """The whole in a line."""
+        """What was compared and what was found, in one line."""
         count = len(self.differences)
         said = f"{self.comparisons} comparisons over {self.steps} steps, {count} differences outside planned releases"
         return f"{said}; these differ by {100 * self.ratio:.1f} % of what the claim allows" if self.ratio else said
 
     def add(self, other: NeighbourFindings) -> None:
-        """Together with another test."""
+        """Add what another test of the same job found."""
         self.comparisons += other.comparisons
         self.steps += other.steps
         self.pairs += other.pairs
@@ -197,7 +197,7 @@ class _Pairs:
 
     world: World
     plan: Plan
-    protected: Protected
+    protected: ProtectedData
     way: Way
     command: Command | None
     scope: Scope
@@ -250,12 +250,12 @@ class _Pairs:
         sums = add_up(self.protected.claim.events)
         return tape.cost(_honest(self.plan)).ratio(sums.mu, sums.pure)
 
-    def _seen(self, kind: str, compared: Compared) -> list[LocatedDifference]:
+    def _seen(self, kind: str, compared: Comparison) -> list[LocatedDifference]:
         unit = self.protected.claim.unit
         return [LocatedDifference(self.protected.party, unit, kind, self.way, one) for one in compared.differences]
 
 
-def _compare_releases(tape: Tape, compared: Compared) -> None:
+def _compare_releases(tape: Tape, compared: Comparison) -> None:
     """The same releases, of the same shapes, must be asked for on both data sets."""
     compared.comparisons += len(tape.first)
     for fault in tape.faults:
@@ -285,7 +285,7 @@ def plan_world(world: World, folder: Path) -> Plan:
     return plan_of(world, {shard.name: shard.features.shape[1] for shard in shards})
 
 
-def own_files(plan: Plan, protected: Protected) -> list[str]:
+def own_files(plan: Plan, protected: ProtectedData) -> list[str]:
     """Files of the protected party that no claim covers."""
     private = plan.private
     assert private is not None

@@ -60,7 +60,7 @@ class Column:
     blanks: bool = False
 
     def draw(self, rng: np.random.Generator) -> Cell:
-        """A usual cell."""
+        """A cell as most records have it."""
         if self.blanks and rng.random() < 0.1:
             return None
         if self.kind == CATEGORY:
@@ -312,7 +312,7 @@ PLAYED_SPLITS = {
 
 
 @dataclass(frozen=True)
-class Protected:
+class ProtectedData:
     """Whose data a claim is about.
 
     Attributes
@@ -331,7 +331,7 @@ class Protected:
     stays: bool = False
 
 
-def protected_parties(job: Job, plan: Plan) -> list[Protected]:
+def protected_parties(job: Job, plan: Plan) -> list[ProtectedData]:
     """One for each party and unit about which something is proven."""
     found = []
     holder = "" if plan.private is None else plan.private.holder  # nobody where each holds the labels of its rows
@@ -340,7 +340,7 @@ def protected_parties(job: Job, plan: Plan) -> list[Protected]:
             continue
         party, of_row = claim.party or job.holder, claim.unit == "record"
         owner = party if not holder or (party in plan.asked_parties and of_row) else COORDINATOR
-        found.append(Protected(claim, party, owner, stays=of_row and not holder))
+        found.append(ProtectedData(claim, party, owner, stays=of_row and not holder))
     return found
 
 
@@ -351,7 +351,7 @@ def plan_of(world: World, widths: Mapping[str, int]) -> Plan:
 
 
 def neighbours(
-    world: World, protected: Protected, rng: np.random.Generator, turn: int = 0
+    world: World, protected: ProtectedData, rng: np.random.Generator, turn: int = 0
 ) -> Iterator[tuple[str, World]]:
     """Worlds in which one record of the protected party, or one label, is another one: first, last or middle."""
     name, table = protected.party, world.tables[protected.party]

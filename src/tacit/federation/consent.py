@@ -1,7 +1,5 @@
 """What a party is shown before it takes part in a job, and its answer.
 
-What a party is shown before it takes part in a job, and its answer.
-
 A job asks in stages: before ids are matched and sizes are told, before training, and before each prediction. Each
 answer is bound to all that the stage depends on (`digest_of`), so that nothing can be changed after a yes.
 
@@ -35,9 +33,6 @@ from tacit.privacy.certificate import up
 from tacit.privacy.filters import PROMISE
 from tacit.records import as_choice, as_list, as_record, as_text, as_whole
 from tacit.text import plural, show, size
-
-# --- What a party is shown before it takes part in a job, and its answer
-
 
 POLICIES = ("ask", "within-budget", "always", "never")
 PENDING, ACCEPTED, REFUSED = "pending.json", "accepted.json", "refused.json"
@@ -308,7 +303,7 @@ def answer_pending(kit_path: Path, ask: Callable[[str, Sequence[str]], bool]) ->
 MATCHING = ("most_ids", "least_common", "tries", "without_asking")
 
 
-class SiteGate:
+class KitAuthorizer:
     """The say of the organisation whose kit this is."""
 
     def __init__(self, kit: Kit) -> None:
