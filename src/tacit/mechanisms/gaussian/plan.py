@@ -34,8 +34,7 @@ from tacit.mechanisms.gaussian.settings import (
     sum_rounding,
 )
 from tacit.mechanisms.gaussian.words import certificate, outlook
-from tacit.privacy import accountant
-from tacit.privacy.calibration import budget_mu, split_mu
+from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed
@@ -49,7 +48,6 @@ from tacit.topologies import SampleSplit
 ABSOLUTE_WIDTH = 0.1  # of label_norm: the absolute loss is rounded off this near to its kink
 LEAST_THRESHOLD, MOST_THRESHOLD = 1e-8, 1e8  # of the Huber loss, in units of label_norm
 LEAST_MASKED = 3  # nodes of a star: under masks the middle must see a sum of two others at least
-MOST_NUDGES = 2000
 NUMBER = 8  # bytes
 MASKED = 3  # words in which a number of a sum travels under masks
 
@@ -206,11 +204,11 @@ def _budget(epsilon: float, delta: float, by: str) -> float:
     mu = budget_mu(epsilon, delta) * (1 - 1e-12)
     if by == "gdp":
         return mu
-    for _ in range(MOST_NUDGES):
-        if accountant.second_opinion([GaussianRelease(mu, 1.0)], delta) <= epsilon:
-            return mu
-        mu *= 1 - 1e-5
-    raise InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
+    refused = InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
+    budget = Budget(epsilon, delta, by)
+    return calibrate(
+        lambda size: [GaussianRelease(size, 1.0)], budget, mu, 1 - budget.step, otherwise=refused, most=2000
+    )
 
 
 def _together(request: MechanismRequest, layout: SampleSplit) -> float:

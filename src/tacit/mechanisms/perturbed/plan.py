@@ -26,6 +26,7 @@ from tacit.errors import InputError
 from tacit.mechanisms.base import MechanismRequest
 from tacit.mechanisms.perturbed import NodeNumbers
 from tacit.privacy import accountant
+from tacit.privacy.calibration import Budget
 from tacit.privacy.certificate import OTHER_RUNS, Certificate, at_several_parties
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event, GaussianRelease, NormRelease
@@ -312,16 +313,15 @@ def gaussian_events(pairs: Iterable[tuple[float, float]], what: str, party: str,
     ]
 
 
-def spent(privacy: Privacy, events: Sequence[Event]) -> float:
-    """Epsilon of some events by the accountant that was asked for, and never below the exact one."""
-    own = accountant.epsilon(events, privacy.delta)
-    return own if privacy.accountant == "gdp" else max(own, accountant.second_opinion(events, privacy.delta))
+def budget_of(privacy: Privacy) -> Budget:
+    """What each record may pay."""
+    return Budget(math.inf if privacy.epsilon is None else privacy.epsilon, privacy.delta, privacy.accountant)
 
 
 def check_spent(method: str, privacy: Privacy, events: Mapping[str, Sequence[Event]]) -> None:
     """Refuse a plan that spends more than was asked."""
     for name, own in events.items():
-        total = spent(privacy, own)
+        total = budget_of(privacy).spent(own)
         if privacy.epsilon is not None and total > privacy.epsilon:
             raise InputError(
                 f"method={method!r} would spend epsilon {total:.6g} on each record of {name} over the whole run, more "
