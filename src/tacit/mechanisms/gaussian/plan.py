@@ -127,10 +127,9 @@ def _refuse(request: MechanismRequest, layout: SampleSplit) -> None:
         (problem.rho is not None, f'rho={problem.rho}: the noise fixes it, so give rho="auto"'),
         (
             request.options is not None,
-            "options: it has nothing to tune, so leave them out, or use method='dual', 'primal' or 'pdml'",
+            "options: it has nothing to tune, so leave them out, or use mechanism='dual', 'primal' or 'pdml'",
         ),
-        (request.published, 'published=True: no paper has it; choose method="dual", "primal" or "pdml"'),
-        (privacy.mechanism != "auto", f"mechanism={privacy.mechanism!r}: it is for columns split between parties"),
+        (request.published, 'published=True: no paper has it; choose mechanism="dual", "primal" or "pdml"'),
         (privacy.refit, "refit=True: it is for columns split between parties"),
         (privacy.label_epsilon is not None, "label_epsilon: labels are covered with their rows, so leave it out"),
         (privacy.neighbours != "replace-one", "neighbours='zero-out': it is proven for replace-one"),
@@ -150,7 +149,7 @@ def _refuse(request: MechanismRequest, layout: SampleSplit) -> None:
     )
     for refused, reason in reasons:
         if refused:
-            raise InputError(f"method='gaussian' does not fit {reason}")
+            raise InputError(f"mechanism='gaussian' does not fit {reason}")
     _loss(problem.loss, privacy.label_norm)
 
 
@@ -165,8 +164,8 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
     if isinstance(loss, Huber):
         if not LEAST_THRESHOLD <= loss.threshold / label_norm <= MOST_THRESHOLD:
             raise InputError(
-                f"method='gaussian' does not fit threshold={loss.threshold:g} beside label_norm={label_norm:g}: their "
-                f"quotient must be from {LEAST_THRESHOLD:g} to {MOST_THRESHOLD:g}"
+                f"mechanism='gaussian' does not fit threshold={loss.threshold:g} beside label_norm={label_norm:g}: "
+                f"their quotient must be from {LEAST_THRESHOLD:g} to {MOST_THRESHOLD:g}"
             )
         return Huber(loss.threshold / label_norm), loss.threshold / label_norm
     why = {
@@ -176,8 +175,8 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
         "poisson": "has a derivative without bound",
     }.get(loss.name, "has no proven bound here")
     raise InputError(
-        f"method='gaussian' does not fit loss={loss.name!r}: it {why}; choose logistic for two classes, squared, huber "
-        "or absolute for numbers"
+        f"mechanism='gaussian' does not fit loss={loss.name!r}: it {why}; choose logistic for two classes, squared, "
+        "huber or absolute for numbers"
     )
 
 
@@ -270,9 +269,9 @@ def _solvable(settings: GaussianSettings, rows: int) -> GaussianSettings:
         settings, rounding = replace(settings, tolerance=tolerance), tolerance / settings.scale
     if rounding > MOST_ROUNDING:
         raise InputError(
-            f"method='gaussian' does not fit {rows} rows of {settings.columns} columns at a node here: rounding could "
-            "move a sum by as much as a row does, so use fewer rows a node, a larger alpha, or, with loss='huber', a "
-            "threshold near label_norm"
+            f"mechanism='gaussian' does not fit {rows} rows of {settings.columns} columns at a node here: rounding "
+            "could move a sum by as much as a row does, so use fewer rows a node, a larger alpha, or, with "
+            "loss='huber', a threshold near label_norm"
         )
     return settings
 

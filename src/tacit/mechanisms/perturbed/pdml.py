@@ -277,7 +277,9 @@ def _label_epsilons(privacy: Privacy, options: PaperOptions, layout: SampleSplit
             raise InputError(f"label_epsilons of {name} are {len(own)}: the node has {rows} rows, give one for each")
     missing = [name for name in layout.graph.names if name not in given]
     if missing and privacy.label_epsilon is None:
-        raise InputError(f"method='pdml' needs label_epsilon: nothing says how to randomize the labels of {missing[0]}")
+        raise InputError(
+            f"mechanism='pdml' needs label_epsilon: nothing says how to randomize the labels of {missing[0]}"
+        )
     found = {}
     for name in layout.graph.names:
         own = given.get(name, (privacy.label_epsilon or 0.0,))
