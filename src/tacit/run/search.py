@@ -23,14 +23,13 @@ from tacit.problem.alphas import alpha_grid, check_has_alpha, check_rule, choose
 from tacit.run.labels import Labels
 from tacit.run.model import joint_scores
 from tacit.run.star import Run, RunResult
-from tacit.solvers.base import Algorithm
 from tacit.types import Shard, Vector
 
 Watch = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class AlphaSearch:
     """What a search found.
 
     Attributes
@@ -106,7 +105,7 @@ def search_alpha(
     splits: Splits,
     rule: str,
     watch: Watch | None = None,
-) -> Found:
+) -> AlphaSearch:
     """Try every alpha on every fold and take one.
 
     Parameters
@@ -150,7 +149,7 @@ def search_alpha(
     taken = choose(losses, sizes, rule)
     if not np.isfinite(mean_losses(losses, sizes)[taken]):
         raise RunError("no alpha has a finite loss on rows left out: scale the columns, or try larger alphas")
-    return Found(
+    return AlphaSearch(
         alpha=alphas[taken],
         alphas=alphas,
         losses=losses,
@@ -167,7 +166,7 @@ def search_alpha(
 
 def search_job(
     plan: Plan, shards: Sequence[Shard], labels: Labels, spec: SearchSpec, watch: Watch | None = None
-) -> Found:
+) -> AlphaSearch:
     """The search that a job asks for: the same alphas and folds for every plan of the same rows and seed."""
     kinds = labels.values if labels.classes else None
     splits = deal_folds(spec.folds, plan.problem.rows, plan.problem.seed, kinds, name="search.folds")
@@ -197,7 +196,7 @@ class _Fold:
         self.left_out, self.test_weights = left_out, whole[left_out]
         self.size = float(self.test_weights.sum())
         self.run: Run | None = None
-        self.follows = isinstance(plan.algorithm, Algorithm) and plan.algorithm.follows
+        self.follows = plan.algorithm.follows
         # other methods are asked for the scores of the rows left out
         self.more_rounds = 0 if self.follows else 1
         self.more_bytes = 0 if self.follows else 8 * len(shards) * len(left_out)
