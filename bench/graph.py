@@ -18,7 +18,8 @@ from bench.progress import say
 from bench.row import Row, seconds
 from tacit import HorizontalClassifier
 from tacit.plan import make_graph_plan
-from tacit.run.graph import GraphResult, GraphRun
+from tacit.run.graph import GraphRun
+from tacit.run.result import Result
 from tacit.topologies import Graph, make_graph
 from tacit.types import Shard, Vector
 
@@ -80,9 +81,7 @@ def _warm_up() -> None:
     _run(make_graph("ring", 3), tables, labels, 8, None)
 
 
-def _run(
-    graph: Graph, tables: list[Vector], labels: list[Vector], rounds: int, clock: RoundClock | None
-) -> GraphResult:
+def _run(graph: Graph, tables: list[Vector], labels: list[Vector], rounds: int, clock: RoundClock | None) -> Result:
     plan = make_graph_plan(
         loss="logistic",
         penalty="l2",
