@@ -27,10 +27,8 @@ def with_alpha(begun: PreparedRun, directory: RunFolder, *, quiet: bool) -> tupl
 
     A run that goes on takes the alpha that its search took.
     """
-    from tacit.plan import GraphPlan
-
     plan = begun.plan
-    if begun.job.search is None or isinstance(plan, GraphPlan):
+    if begun.job.search is None:
         return begun, None
     record = directory.read_search()
     if record is None:
@@ -49,11 +47,9 @@ def with_alpha(begun: PreparedRun, directory: RunFolder, *, quiet: bool) -> tupl
 
 
 def _search(begun: PreparedRun) -> dict[str, Any]:
-    from tacit.plan import Plan
     from tacit.run.search import search_job
 
     assert begun.job.search is not None
-    assert isinstance(begun.plan, Plan)
     return search_job(begun.plan, begun.shards, begun.labels, begun.job.search).record()
 
 
@@ -211,9 +207,7 @@ def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _privacy(result: Result, outlook: Sequence[str]) -> list[tuple[str, str]]:
     """What is proven, by which mechanism, and whether it was worth it."""
-    from tacit.plan import GraphPlan
     from tacit.plan.describe import mechanism_words, strengths
-    from tacit.plan.describe_graph import method_words
 
     certificate = str(result.certificate).splitlines()
     said = [("privacy", certificate[1]), *_cautions(certificate)]
@@ -221,7 +215,7 @@ def _privacy(result: Result, outlook: Sequence[str]) -> list[tuple[str, str]]:
     if result.certificate.target is None:
         return said
     said += _wrapped("protects", strengths(result.certificate))
-    said += _wrapped("mechanism", method_words(plan) if isinstance(plan, GraphPlan) else mechanism_words(plan))
+    said += _wrapped("mechanism", mechanism_words(plan))
     for number, text in enumerate(outlook):
         said += _wrapped("" if number else "worth it?", text)
     return said

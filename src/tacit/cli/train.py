@@ -274,11 +274,10 @@ def noted_interrupts() -> Iterator[Callable[[], None]]:
 
 def _make_run(begun: PreparedRun) -> Run | GraphRun:
     from tacit.cli.prepare import labels_by_node
-    from tacit.plan import GraphPlan
     from tacit.run.graph import GraphRun
     from tacit.run.star import Run
 
-    if isinstance(begun.plan, GraphPlan):
+    if begun.job.split == "samples":
         return GraphRun(begun.plan, begun.shards, labels_by_node(begun))
     return Run(begun.plan, begun.shards, begun.labels.values)
 

@@ -62,7 +62,7 @@ from tacit.federation.protocol import (
 )
 from tacit.federation.score_handler import SHARE, ScoreHandler, read_request
 from tacit.federation.site import QUESTIONS, Site, plan_print, read_text, required
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import digest
 from tacit.run.checkpoint import checkpoint_arrays, from_arrays
@@ -362,7 +362,7 @@ class GraphLead:
         ask_all(site, names, Forget())
         return session.state.rounds
 
-    def _plan(self, names: Sequence[str], prepared: Mapping[str, Prepared]) -> GraphPlan:
+    def _plan(self, names: Sequence[str], prepared: Mapping[str, Prepared]) -> Plan:
         """The plan of the sizes that the nodes told; every node makes it again for itself."""
         first = prepared[names[0]]
         for name in names:
@@ -396,14 +396,14 @@ class SitesGraph:
 
     knows_objective = False  # nobody does
 
-    def __init__(self, site: Site, names: Sequence[str], plan: GraphPlan, own: NodeHandler) -> None:
+    def __init__(self, site: Site, names: Sequence[str], plan: Plan, own: NodeHandler) -> None:
         self.site, self.names, self.plan, self.own = site, names, plan, own
         self.state = LoopState()
 
     def agree(self) -> None:
         """Pass the keys of masks on, where the run has them."""
         plan = self.plan
-        if plan.private is None or not plan.private.masked:
+        if not plan.secure:
             return
         middle = plan.graph.names[plan.graph.centre]
         replies = ask_all(self.site, self.names, Keys(), Key)

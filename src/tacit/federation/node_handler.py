@@ -39,7 +39,7 @@ from tacit.federation.protocol import (
 )
 from tacit.federation.site import Ask, Task, own_data, received, required
 from tacit.files import text_digest
-from tacit.plan import GraphPlan
+from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.folder import RunFolder, SavedResult
@@ -58,7 +58,7 @@ class NodeHandler:
     def __init__(self, task: Task, ask: Ask) -> None:
         self.task, self.ask = task, ask
         self.own: OwnRows | None = None
-        self.plan: GraphPlan | None = None
+        self.plan: Plan | None = None
         self.node: Node | None = None
         self.finished = False
         self.inboxes: dict[int, dict[str, Message]] = {}  # by round, then by neighbour

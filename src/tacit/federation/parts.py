@@ -11,7 +11,7 @@ from tacit.columns.constants import Encoding
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import OVER
 from tacit.files import read_json, write_json
-from tacit.plan import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.run.encoded import with_encoding
 from tacit.run.folder import RunFolder, SavedJoint, SavedPart
@@ -26,9 +26,7 @@ def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encod
     RunFolder(folder).write_part(SavedPart(model, id_, None if encoding is None else encoding.encoder))
 
 
-def write_whole(
-    folder: Path, plan: GraphPlan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None
-) -> None:
+def write_whole(folder: Path, plan: Plan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None) -> None:
     """Write a node's model of whole rows, with which it predicts at home."""
     whole = consensus_model(plan, (model,), model.coef, -model.offset)
     encoder = None if encoding is None else encoding.encoder

@@ -10,6 +10,8 @@ import numpy as np
 
 from tacit.files import damaged, read_json
 from tacit.job import Job
+from tacit.mechanisms import MECHANISMS
+from tacit.mechanisms.base import Mechanism
 from tacit.privacy.certificate import Certificate
 from tacit.run.folder import PLAN, RunFolder
 from tacit.run.predict import SavedModel, load_model
@@ -46,8 +48,14 @@ class SavedRun:
         """Whether numbers made from the model tell nothing that the certificate does not cover."""
         if not self.certificate.private:
             return True
-        privacy = self.plan["privacy"] or {}
-        return not self.job.model.published and privacy.get("mechanism") not in ("shares", "published")
+        mechanism = self.mechanism
+        return not self.job.model.published and (mechanism is None or mechanism.serves)
+
+    @property
+    def mechanism(self) -> Mechanism[Any] | None:
+        """What added the noise; None where nothing did."""
+        privacy = self.plan["privacy"]
+        return None if not privacy else MECHANISMS.get(privacy.get("mechanism") or privacy.get("method"))
 
     def distances(self) -> list[float]:
         """Where the rows are split: how far each node's model is from the mean, relative to it."""

@@ -25,9 +25,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeVar
 
 from tacit.errors import RunError
-from tacit.plan import GraphPlan, Plan
-from tacit.solvers.base import PrivateAlgorithm, Progress
-from tacit.solvers.consensus import PrivateConsensus
+from tacit.plan import Plan
+from tacit.solvers.base import Progress
 from tacit.types import Arrays, Trace, TraceRow
 
 # --- What the trace of a private run may hold: public numbers, and functions of what was released; nothing else
@@ -80,7 +79,7 @@ class Session(Protocol[Ending_co]):
     knows_objective: bool
 
     @property
-    def plan(self) -> Plan | GraphPlan:
+    def plan(self) -> Plan:
         """What is run."""
 
     @property
@@ -149,8 +148,8 @@ def _record(session: Session[Any], progress: Progress, spent: float) -> TraceRow
     state = session.state
     state.rounds += 1
     state.converged, state.note = progress.done, progress.note
-    private = isinstance(session.plan.algorithm, PrivateAlgorithm | PrivateConsensus)  # not where labels alone were
-    if not private and session.knows_objective and not math.isfinite(progress.objective):  # randomized beforehand
+    private = session.plan.algorithm.noisy  # not where labels alone were randomized beforehand
+    if not private and session.knows_objective and not math.isfinite(progress.objective):
         raise RunError(
             f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
             "(say, standard deviation 1) or raise alpha"
@@ -173,7 +172,7 @@ def _record(session: Session[Any], progress: Progress, spent: float) -> TraceRow
     return row
 
 
-def spent_of(plan: Plan | GraphPlan) -> float:
+def spent_of(plan: Plan) -> float:
     """Epsilon of the planned run: its noise is calibrated to the whole, so that no part of it is claimed for less."""
     certificate = plan.certificate()
     return math.inf if certificate.target is None else certificate.epsilon(certificate.target.delta)

@@ -45,7 +45,7 @@ from tacit.files import (
     write_text,
 )
 from tacit.job import Job, read_job
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, Modified
 from tacit.run.checkpoint import read_checkpoint, write_checkpoint
@@ -74,7 +74,7 @@ class PreparedRun:
     """Everything that must be the same when a run goes on: the job, plan and encoded data; and rows held out."""
 
     job: Job
-    plan: Plan | GraphPlan
+    plan: Plan
     shards: Sequence[Shard]
     labels: Labels
     held: HeldOut | None = None

@@ -10,7 +10,7 @@ import numpy as np
 
 from tacit.blocks.rows import RowClip
 from tacit.errors import RunError
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.run.drive import Checkpoint, LoopState, Observer, drive
 from tacit.run.node import Node, agree_on_masks
 from tacit.run.result import Model, PartyModel, Result, with_versions
@@ -80,7 +80,7 @@ class GraphRun:
 
     def __init__(
         self,
-        plan: GraphPlan,
+        plan: Plan,
         shards: Sequence[Shard],
         labels: Sequence[Vector],
         weights: Sequence[Vector] | None = None,
@@ -191,7 +191,7 @@ class GraphRun:
         self.state = state
 
 
-def consensus_model(plan: GraphPlan, parts: tuple[PartyModel, ...], coef: Vector, intercept: float) -> Model:
+def consensus_model(plan: Plan, parts: tuple[PartyModel, ...], coef: Vector, intercept: float) -> Model:
     """A model of whole rows; private methods scale rows down before they are scored, as in training."""
     clip = None if plan.private is None else RowClip(plan.private.settings.row_norm)
     return Model(parts, intercept, mean=PartyModel("", parts[0].columns, coef, 0.0, clip))

@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.blocks.rows import RowClip
 from tacit.mechanisms.gram.settings import BEND_AT
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.types import Matrix, Shard, Trace, TraceRow, Vector
 from tacit.version import __version__
@@ -144,7 +144,7 @@ class Result:
         In a private run: whether the collaboration is worth it.
     """
 
-    plan: Plan | GraphPlan
+    plan: Plan
     model: Model
     trace: Trace
     certificate: Certificate

@@ -30,7 +30,7 @@ from tacit.run.coordinator import Coordinator
 from tacit.run.drive import Checkpoint, LoopState, Observer, drive
 from tacit.run.party import Party
 from tacit.run.result import Model, PartyModel, Result, traffic, with_versions
-from tacit.solvers.base import Algorithm, Progress
+from tacit.solvers.base import Progress
 from tacit.solvers.memory.window import WindowView
 from tacit.types import Arrays, Message, Shard, Vector
 
@@ -152,8 +152,7 @@ class Run(Star):
 
     def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector) -> None:
         self.shards = shards
-        make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
-        self.shared = make_shared(plan.problem) if make_shared else None
+        self.shared = plan.algorithm.make_shared(plan.problem)
         asked = [shard for shard in shards if shard.name in plan.asked_parties]
         self.holder = next((shard for shard in shards if shard.name not in plan.asked_parties), None)
         with fitting_threads(shards), np.errstate(**QUIET):
