@@ -145,10 +145,10 @@ def drive(
 
 def _record(session: Session[Any], progress: Progress, spent: float) -> TraceRow:
     """Count a round, write its row of the trace, and see whether the run is over."""
-    state = session.state
+    state, planned = session.state, session.plan.private
     state.rounds += 1
     state.converged, state.note = progress.done, progress.note
-    private = session.plan.algorithm.noisy  # not where labels alone were randomized beforehand
+    private = planned is not None and planned.algorithm is not None  # not where labels alone were randomized beforehand
     if not private and session.knows_objective and not math.isfinite(progress.objective):
         raise RunError(
             f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
