@@ -18,8 +18,7 @@ from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.request import SEEDED, Privacy
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
 from tacit.run.result import Result
 from tacit.run.star import Run
 from tacit.solvers.base import Problem

@@ -22,8 +22,7 @@ from tacit.privacy.events import GaussianRelease
 from tacit.privacy.randomness import grid_step
 from tacit.privacy.request import Privacy
 from tacit.privacy.verify import verify
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
 from tacit.run.star import Run
 from tacit.solvers.base import Problem
 from tacit.types import Shard

@@ -97,7 +97,7 @@ def prepare_nodes(job: Job, file: str) -> PreparedRun:
     """Read the data of a job and plan its run; refusals name the job's file."""
     from tacit.job import load_job_nodes
     from tacit.plan.from_job import plan_nodes
-    from tacit.problem.losses import get_loss
+    from tacit.problem.registry import get_loss
     from tacit.run.folder import PreparedRun
 
     try:

@@ -172,7 +172,7 @@ def prepare(job: Job, found: Cluster | None = None) -> tuple[JobData, PreparedRu
     from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
     from tacit.plan.from_job import plan_job
-    from tacit.problem.losses import get_loss
+    from tacit.problem.registry import get_loss
     from tacit.run.folder import PreparedRun
 
     loss = get_loss(job.model.loss)  # before files that may be large are read

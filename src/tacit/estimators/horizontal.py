@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from tacit.estimators.inputs import (
 )
 from tacit.estimators.mixins import BinaryFace, RegressionFace
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
-from tacit.problem.losses import get_loss
+from tacit.problem.registry import get_loss
 from tacit.problem.regularizers import Regularizer
 from tacit.records import check_finite, check_matrix
 from tacit.run.graph import GraphRun
@@ -122,7 +123,7 @@ class _Horizontal(BaseEstimator):
         plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties or numbered(len(groups.tables)))
         plan.problem.loss.check_labels(encoded)
         run = GraphRun(plan, groups.shards(plan.graph.names, columns), labels, groups.weights)
-        with progress(plan, visible=bool(self.verbose)) as observe:
+        with progress(plan, visible=True) if self.verbose else nullcontext() as observe:
             result = run.go(observe)
         self.graph_ = plan.graph
         self._keep(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ from tacit.estimators.inputs import (
 )
 from tacit.estimators.mixins import BinaryFace, RegressionFace
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.problem.losses import get_loss
+from tacit.problem.registry import get_loss
 from tacit.problem.regularizers import Regularizer
 from tacit.run.progress import progress
 from tacit.run.result import Result, joint_scores
@@ -130,7 +131,7 @@ class _Vertical(BaseEstimator):
         return plan, shards, encoded, layout
 
     def _go(self, run: Run, layout: Layout) -> Result:
-        with progress(run.plan, visible=bool(self.verbose)) as observe:
+        with progress(run.plan, visible=True) if self.verbose else nullcontext() as observe:
             result = run.go(observe)
         self._keep(result, layout)
         return result

@@ -21,7 +21,7 @@ from tacit.errors import InputError
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
-from tacit.problem.losses import get_loss
+from tacit.problem.registry import get_loss
 from tacit.run.fingerprint import fingerprint
 from tacit.run.labels import Labels, encode_labels
 from tacit.text import show

@@ -29,7 +29,8 @@ from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.problem.losses import LOSSES, Loss, Modified
+from tacit.problem.losses import Loss, Modified
+from tacit.problem.registry import LOSSES
 from tacit.report.measures import calibration, difference, measure, roc, row_losses, spread
 from tacit.run.folder import PreparedRun
 from tacit.run.result import Model, Result

@@ -19,7 +19,7 @@ from tacit.columns.encoder import Encoder, from_record
 from tacit.data.load import PartySpec, PredictionData, load_prediction_data
 from tacit.errors import InputError
 from tacit.files import damaged, read_json, show_path, write_atomically
-from tacit.problem.losses import LOSSES
+from tacit.problem.registry import LOSSES
 from tacit.run.folder import CERTIFICATE, FORMAT, MODEL, PLAN, RESULT, SAMPLES, RunFolder
 from tacit.run.result import PartyModel, joint_scores
 from tacit.text import show

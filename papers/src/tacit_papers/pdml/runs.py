@@ -17,8 +17,8 @@ from tacit.plan import Plan, SampleSplit, TrainingRequest
 from tacit.plan import make_plan as plan_of
 from tacit.privacy import accountant
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.problem.losses import get_loss
 from tacit.problem.losses.modified import modified
+from tacit.problem.registry import get_loss
 from tacit.run.graph import GraphRun
 from tacit.solvers.consensus.base import NodeData
 from tacit.solvers.consensus.local import LocalProblem
