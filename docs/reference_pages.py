@@ -32,8 +32,7 @@ from tacit.job.file import OF_SAMPLES, SPLITS, Job, Model
 from tacit.job.sections import COLUMN_KEYS, GraphSpec, SearchSpec
 from tacit.plan.from_job import METHODS as GRAPH_METHODS
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.problem.losses import LOSSES
-from tacit.problem.regularizers import REGULARIZERS
+from tacit.problem.registry import LOSSES, REGULARIZERS
 from tacit.solvers import ALGORITHMS
 
 WIDTH = "100"  # of the help of a verb

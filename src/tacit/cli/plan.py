@@ -338,7 +338,7 @@ def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
 def label_lines(job: Job) -> list[str]:
     """Which of two labels is positive, as far as the job says: the labels are not looked at."""
     from tacit.cli.prepare import common_positive
-    from tacit.problem.losses import get_loss
+    from tacit.problem.registry import get_loss
 
     if get_loss(job.model.loss).task != "classification":
         return []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tacit.data.nodes import NodesData
     from tacit.job import Job
     from tacit.problem.losses import Loss
-    from tacit.run.folder import Begun
+    from tacit.run.folder import PreparedRun
     from tacit.run.labels import Labels
     from tacit.types import Shard, Vector
 
@@ -93,12 +93,12 @@ def warn_of_few(counts: Counts) -> None:
 # --- Jobs with split = "samples": from the job and its files to a plan
 
 
-def prepare_nodes(job: Job, file: str) -> Begun:
+def prepare_nodes(job: Job, file: str) -> PreparedRun:
     """Read the data of a job and plan its run; refusals name the job's file."""
     from tacit.job import load_job_nodes
     from tacit.plan.from_job import plan_nodes
-    from tacit.problem.losses import get_loss
-    from tacit.run.folder import Begun
+    from tacit.problem.registry import get_loss
+    from tacit.run.folder import PreparedRun
 
     try:
         loss = get_loss(job.model.loss)  # before files that may be large are read
@@ -117,7 +117,7 @@ def prepare_nodes(job: Job, file: str) -> Begun:
     except InputError as error:
         raise InputError(f"{file}: {error}") from error
     encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
-    return Begun(job, plan, shards, labels, held, encodings)
+    return PreparedRun(job, plan, shards, labels, held, encodings)
 
 
 def _hold_out(
@@ -139,7 +139,7 @@ def _hold_out(
     return shards, replace(labels, values=values, epsilons=known), epsilons, held
 
 
-def labels_by_node(begun: Begun) -> list[Vector]:
+def labels_by_node(begun: PreparedRun) -> list[Vector]:
     """Each node's labels."""
     import numpy as np
 
@@ -202,7 +202,7 @@ def with_memory(job: Job, memory: str | None) -> Job:
     return job
 
 
-def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
+def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, PreparedRun]:
     """Plan a job on rows that stay on disk, and bring them there."""
     import numpy as np
 
@@ -210,7 +210,7 @@ def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
     from tacit.job.values import bytes_of
     from tacit.plan.from_job import plan_job
     from tacit.plan.memory import check_reading
-    from tacit.run.folder import Begun
+    from tacit.run.folder import PreparedRun
 
     files = open_files(job.parties, job.folder)
     columns = tuple(len(file.features) for file in files)
@@ -227,7 +227,7 @@ def prepare_streamed(job: Job, loss: Loss) -> tuple[JobData, Begun]:
     data = replace(data, labels=np.zeros(0))  # a number for each row: kept once
     plan = plan_job(job, len(labels.values), columns, 0)
     plan.problem.loss.check_labels(labels.values)
-    return data, Begun(job, plan, data.shards, labels, encodings=data.encodings)
+    return data, PreparedRun(job, plan, data.shards, labels, encodings=data.encodings)
 
 
 # --- `tacit train --dask ADDRESS`: training on rows that are on a Dask cluster
@@ -270,7 +270,7 @@ def cluster_for(job: Job, options: argparse.Namespace) -> AbstractContextManager
     return connect(ClusterAddress(options.dask, tls, options.dask_insecure))
 
 
-def prepare_on_cluster(job: Job, loss: Loss, cluster: Cluster) -> tuple[JobData, Begun]:
+def prepare_on_cluster(job: Job, loss: Loss, cluster: Cluster) -> tuple[JobData, PreparedRun]:
     """Plan a job on rows that a cluster reads, and have them read."""
     from tacit.data.align import align
     from tacit.data.cluster import ClusterFile, ClusterRows
@@ -278,7 +278,7 @@ def prepare_on_cluster(job: Job, loss: Loss, cluster: Cluster) -> tuple[JobData,
     from tacit.data.load import JobData
     from tacit.plan.from_job import plan_job
     from tacit.plan.memory import check_on_cluster
-    from tacit.run.folder import Begun
+    from tacit.run.folder import PreparedRun
     from tacit.run.labels import encode_labels
     from tacit.types import Shard
 
@@ -297,4 +297,4 @@ def prepare_on_cluster(job: Job, loss: Loss, cluster: Cluster) -> tuple[JobData,
         Shard(file.spec.name, ClusterRows(cluster, file, rows), file.features)
         for file, rows in zip(files, alignment.rows, strict=True)
     ]
-    return JobData(shards, values, alignment.ids, alignment.counts), Begun(job, plan, shards, labels)
+    return JobData(shards, values, alignment.ids, alignment.counts), PreparedRun(job, plan, shards, labels)

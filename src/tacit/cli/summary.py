@@ -15,15 +15,14 @@ from tacit.text import command, duration, size, tell, traffic, within
 if TYPE_CHECKING:
     from tacit.data.load import JobData
     from tacit.job import Job
-    from tacit.run.folder import Begun, RunDirectory
-    from tacit.run.graph import GraphResult
-    from tacit.run.star import RunResult
+    from tacit.run.folder import PreparedRun, RunFolder
+    from tacit.run.result import Result
 
 
 # --- The search for alpha of `tacit train`: made once, kept in search.json, and told as a table
 
 
-def with_alpha(begun: Begun, directory: RunDirectory, *, quiet: bool) -> tuple[Begun, dict[str, Any] | None]:
+def with_alpha(begun: PreparedRun, directory: RunFolder, *, quiet: bool) -> tuple[PreparedRun, dict[str, Any] | None]:
     """What is to be trained with the alpha that the job's search takes, and the record of the search; None without one.
 
     A run that goes on takes the alpha that its search took.
@@ -47,7 +46,7 @@ def with_alpha(begun: Begun, directory: RunDirectory, *, quiet: bool) -> tuple[B
     return replace(begun, plan=replace(plan, problem=replace(plan.problem, alpha=record["alpha"]))), record
 
 
-def _search(begun: Begun) -> dict[str, Any]:
+def _search(begun: PreparedRun) -> dict[str, Any]:
     from tacit.run.search import search_job
 
     assert begun.job.search is not None
@@ -86,9 +85,9 @@ FIRST = ("auc", "r2", "deviance", "accuracy", "rmse")  # which measure is said, 
 
 
 def evaluate_and_finish(
-    directory: RunDirectory,
-    result: RunResult | GraphResult,
-    begun: Begun,
+    directory: RunFolder,
+    result: Result,
+    begun: PreparedRun,
     data: JobData | None,
     *,
     quiet: bool = True,
@@ -154,14 +153,14 @@ CAUTION = "CAUTION: "  # how a line of a certificate begins that warns
 _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
 
-def is_finished(result: RunResult | GraphResult) -> bool:
+def is_finished(result: Result) -> bool:
     """Whether the run did what was planned: its stopping rule holds, or it went its fixed number of rounds."""
     return result.converged or result.plan.fixed_rounds
 
 
 def summary(
-    begun: Begun,
-    result: RunResult | GraphResult,
+    begun: PreparedRun,
+    result: Result,
     directory: Path,
     data: JobData | None,
     evaluated: dict[str, Any],
@@ -170,10 +169,10 @@ def summary(
 ) -> list[str]:
     """How the run went: `data` say how rows were matched, `searched` how alpha was chosen, `page` where its page is."""
     from tacit.report.verdict import told, verdict
-    from tacit.run.folder import result_record
+    from tacit.run.folder import saved_result
     from tacit.text import plural
 
-    record = result_record(result, begun)
+    record = saved_result(result, begun).record()
     rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
         *_wrapped("verdict", verdict(evaluated).sentence),
@@ -206,7 +205,7 @@ def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [("objective", f"{record['objective']:.6g}, {within(gap)}")]
 
 
-def _privacy(result: RunResult | GraphResult, outlook: Sequence[str]) -> list[tuple[str, str]]:
+def _privacy(result: Result, outlook: Sequence[str]) -> list[tuple[str, str]]:
     """What is proven, by which mechanism, and whether it was worth it."""
     from tacit.plan.describe import mechanism_words, strengths
 
@@ -240,7 +239,7 @@ def _rows(data: JobData) -> str:
     return f"{data.counts.kept} matched by id ({'; '.join(parts)})"
 
 
-def _rows_of_nodes(begun: Begun) -> str:
+def _rows_of_nodes(begun: PreparedRun) -> str:
     held = [0] * len(begun.shards) if begun.held is None else [s.features.shape[0] for s in begun.held.shards]
     parts = ", ".join(
         f"{shard.name} {shard.features.shape[0] + more}" for shard, more in zip(begun.shards, held, strict=True)
@@ -248,7 +247,7 @@ def _rows_of_nodes(begun: Begun) -> str:
     return f"{len(begun.labels.values) + sum(held)} ({parts})"
 
 
-def _held_out(begun: Begun) -> list[tuple[str, str]]:
+def _held_out(begun: PreparedRun) -> list[tuple[str, str]]:
     if begun.held is None:
         return []
     return [("", f"{begun.held.rows} of them held out, {len(begun.labels.values)} trained on")]
@@ -258,7 +257,7 @@ def _sent(record: dict[str, int]) -> str:
     return f"{size(record['bytes'])} between neighbours, {size(record['bytes_busiest_edge'])} over the busiest edge"
 
 
-def _columns(begun: Begun) -> list[tuple[str, str]]:
+def _columns(begun: PreparedRun) -> list[tuple[str, str]]:
     """How the columns were encoded, by party, or once where all have the same."""
     from tacit.cli.prepare import train_lines
 
@@ -266,7 +265,7 @@ def _columns(begun: Begun) -> list[tuple[str, str]]:
     return [("" if number else "columns", line) for number, line in enumerate(lines)]
 
 
-def _classes(begun: Begun) -> list[tuple[str, str]]:
+def _classes(begun: PreparedRun) -> list[tuple[str, str]]:
     if not begun.labels.classes:
         return []
     negative, positive = begun.labels.classes
@@ -275,7 +274,7 @@ def _classes(begun: Begun) -> list[tuple[str, str]]:
     return [("label", f"{label}: {positive} is positive, {negative} negative{before}")]
 
 
-def _next(begun: Begun, directory: Path, new: str = "") -> str:
+def _next(begun: PreparedRun, directory: Path, new: str = "") -> str:
     """The command that predicts, from the files of the job or from files of the same name elsewhere."""
     job = begun.job
     if job.split == "samples":

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from tacit.data.cluster import Cluster
     from tacit.data.load import JobData
     from tacit.job import Job
-    from tacit.run.folder import Begun, RunDirectory
-    from tacit.run.graph import GraphResult, GraphRun
-    from tacit.run.star import Run, RunResult
+    from tacit.run.folder import PreparedRun, RunFolder
+    from tacit.run.graph import GraphRun
+    from tacit.run.result import Result
+    from tacit.run.star import Run
     from tacit.types import Shard, TraceRow
 
 HELP = "train what a job file describes"
@@ -121,9 +122,9 @@ def _train_here(job: Job, options: argparse.Namespace, found: Cluster | None) ->
     from tacit.cli.prepare import prepare_nodes
     from tacit.cli.summary import evaluate_and_finish, is_finished, report_if_possible, summary, with_alpha
     from tacit.run.encoded import with_encoding
-    from tacit.run.folder import RunDirectory
+    from tacit.run.folder import RunFolder
 
-    directory = RunDirectory(options.out or default_directory(job.name))
+    directory = RunFolder(options.out or default_directory(job.name))
     with directory.locked(resume=options.resume):
         if directory.finished:
             directory.check_job(job)
@@ -165,14 +166,14 @@ def default_directory(name: str) -> Path:
 # --- from the job to a plan --------------------------------------------------------------------------
 
 
-def prepare(job: Job, found: Cluster | None = None) -> tuple[JobData, Begun]:
+def prepare(job: Job, found: Cluster | None = None) -> tuple[JobData, PreparedRun]:
     """Read the data of a job, or have a cluster read them, and plan its run."""
     from tacit.cli.prepare import matched_labels, prepare_streamed, warn_of_few
     from tacit.data.holdout import held_rows, set_aside
     from tacit.job import load_job_data
     from tacit.plan.from_job import plan_job
-    from tacit.problem.losses import get_loss
-    from tacit.run.folder import Begun
+    from tacit.problem.registry import get_loss
+    from tacit.run.folder import PreparedRun
 
     loss = get_loss(job.model.loss)  # before files that may be large are read
     if found is not None:
@@ -189,7 +190,7 @@ def prepare(job: Job, found: Cluster | None = None) -> tuple[JobData, Begun]:
     columns = tuple(shard.features.shape[1] for shard in shards)
     plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
     plan.problem.loss.check_labels(labels.values)
-    return data, Begun(job, plan, shards, labels, held, data.encodings)
+    return data, PreparedRun(job, plan, shards, labels, held, data.encodings)
 
 
 def _nbytes(matrix: Any) -> int:
@@ -207,7 +208,7 @@ def _check_interval(seconds: float | None) -> None:
 
 
 @contextmanager
-def _stoppable(directory: RunDirectory, options: argparse.Namespace) -> Iterator[None]:
+def _stoppable(directory: RunFolder, options: argparse.Namespace) -> Iterator[None]:
     """Say how to go on with a run that is interrupted."""
     try:
         yield
@@ -218,7 +219,7 @@ def _stoppable(directory: RunDirectory, options: argparse.Namespace) -> Iterator
         raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
 
 
-def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult | GraphResult:
+def _train(directory: RunFolder, begun: PreparedRun, options: argparse.Namespace) -> Result:
     from tacit.run.checkpoint import CHECKPOINT_SECONDS, LEAN_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
     from tacit.run.progress import progress
 
@@ -271,7 +272,7 @@ def noted_interrupts() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _make_run(begun: Begun) -> Run | GraphRun:
+def _make_run(begun: PreparedRun) -> Run | GraphRun:
     from tacit.cli.prepare import labels_by_node
     from tacit.run.graph import GraphRun
     from tacit.run.star import Run
@@ -281,21 +282,21 @@ def _make_run(begun: Begun) -> Run | GraphRun:
     return Run(begun.plan, begun.shards, begun.labels.values)
 
 
-def _refuse_diverged(directory: RunDirectory, result: RunResult | GraphResult) -> None:
+def _refuse_diverged(directory: RunFolder, result: Result) -> None:
     """A run whose method gave up leaves its trace and no model."""
     if result.note and not result.converged:
         directory.write_trace(result.trace)
         raise RunError(f"{result.note} (stopped after round {len(result.trace)}; no model was written)")
 
 
-def _why_not(result: RunResult | GraphResult) -> str:
+def _why_not(result: Result) -> str:
     return (
         f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
         "the model is usable but not optimal: raise rounds or tol, or scale the columns to similar size"
     )
 
 
-def _already_finished(directory: RunDirectory, quiet: bool) -> int:
+def _already_finished(directory: RunFolder, quiet: bool) -> int:
     record = directory.read_result()
     if not quiet:
         print(f"the run in {directory.path} is finished ({record.get('rounds')} rounds): nothing to do")

@@ -48,12 +48,12 @@ from tacit.federation.protocol import (
     encode,
 )
 from tacit.federation.site import Authorizer, Site, StepResult, check_asked, check_run, mask_cautions, private_errors
-from tacit.files import write_atomically
+from tacit.files import text_digest, write_atomically
 from tacit.job.values import literal, read_toml
 from tacit.plan.describe import many
 from tacit.privacy.releases import arrays_digest
 from tacit.run import door
-from tacit.run.folder import MODEL
+from tacit.run.folder import RunFolder
 from tacit.run.masking import KeySigner, Masks
 from tacit.run.own_scores import OwnScores, read_own_scores
 from tacit.types import Vector, Words
@@ -143,7 +143,7 @@ class ScoreHandler:
         signer: KeySigner | None = None,
     ) -> None:
         self.run, self.request, self.name, self.authorizer, self.signer = run, request, name, authorizer, signer
-        self.data, self.part = data, jobs / request.run / MODEL / f"{name}.json"
+        self.data, self.part = data, RunFolder(jobs / request.run).part(name)
         self.folder = jobs / run
         self.allowed = ""  # the digest of the rows and of the part that the site has agreed to
 
@@ -188,7 +188,7 @@ class ScoreHandler:
     def masks(self) -> Masks | None:
         """The masks of this process: never saved, and made once."""
         masked = self.request.masked
-        context = sha256(self.request.to_toml().encode()).hexdigest()
+        context = text_digest(self.request.to_toml())
         if self.name not in masked:
             return None
         return Masks(self.name, masked, f"{RUN} {self.run} {context}", signer=self.signer)

@@ -22,7 +22,7 @@ from tacit.plan import Plan
 from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
-from tacit.problem.losses import get_loss
+from tacit.problem.registry import get_loss
 from tacit.types import Shard
 
 # --- Records as cells, the files that hold them, and changes of one record that are hard on code
