@@ -17,7 +17,8 @@ from tacit.files import plain_number, write_atomically
 from tacit.job import Job, Model, PartySpec
 from tacit.run import checkpoint
 from tacit.run.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
-from tacit.run.folder import PreparedRun, RunFolder, fingerprint
+from tacit.run.fingerprint import fingerprint
+from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.labels import Labels
 from tacit.run.predict import load_model
 from tacit.run.star import Run
