@@ -31,6 +31,7 @@ LAYERS = [
     ["estimators"],
     ["audit"],
     ["report"],
+    ["jobs"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

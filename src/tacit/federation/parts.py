@@ -17,9 +17,9 @@ from tacit.plan import GraphPlan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Modified
 from tacit.run.drive import versions
-from tacit.run.encoded import with_encoding
 from tacit.run.folder import ABOUT, CERTIFICATE, CERTIFICATE_TEXT, FORMAT, JOINT, MODEL, party_record, whole_record
 from tacit.run.model import PartyModel
+from tacit.run.prepare import with_encoding
 
 MASKS = "masks.json"
 

@@ -18,7 +18,8 @@ The job file: its sections and keys, read and written.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,8 @@ class Job:
         How alpha is chosen; None where the model has it.
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
+    file : str
+        Name of the file it was read from, for messages; empty where there is none.
     """
 
     name: str
@@ -159,6 +162,7 @@ class Job:
     encode: EncodeRules = field(default_factory=EncodeRules)
     search: SearchSpec | None = None
     folder: Path = Path(".")
+    file: str = field(default="", compare=False)
 
     @property
     def holder(self) -> str:
@@ -174,6 +178,19 @@ class Job:
     def protected(self) -> frozenset[str]:
         """The parties whose rows are to be protected: no constant of their encoding may come from their rows."""
         return protected_parties(self.privacy, self.split, self.parties)
+
+    @property
+    def rows_are_split(self) -> bool:
+        """Whether the parties hold different rows with the same columns, and not columns of the same rows."""
+        return self.split == "samples"
+
+    @contextmanager
+    def named_refusals(self) -> Iterator[None]:
+        """Inside, refusals name the job's file."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError(f"{self.file}: {error}" if self.file else str(error)) from error
 
     def make_graph(self) -> Graph:
         """The graph between the parties, where the rows are split."""
@@ -390,6 +407,7 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         encode=EncodeRules(**_section(document.get("encode", {}), "encode")),
         graph=_graph(document, split, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
+        file=path.name,
     )
     check_memory(job)
     return job

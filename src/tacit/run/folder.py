@@ -39,8 +39,10 @@ from scipy import sparse
 from tacit.blocks.rows import RowClip
 from tacit.columns.constants import Encoding
 from tacit.columns.encoder import Encoder, to_record
+from tacit.data.align import Matching
 from tacit.data.cluster import ClusterGoneError, ClusterRows
 from tacit.data.holdout import HeldOut
+from tacit.data.labels import Labels
 from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.errors import InputError
 from tacit.files import TEMPORARY, damaged, plain_number, read_json, show_path, write_json, write_text
@@ -52,7 +54,6 @@ from tacit.problem.losses import Loss, Modified
 from tacit.run.checkpoint import read_checkpoint
 from tacit.run.drive import versions
 from tacit.run.graph import GraphResult, GraphRun
-from tacit.run.labels import Labels
 from tacit.run.model import PartyModel, joint_scores
 from tacit.run.star import Run, RunResult
 from tacit.run.trace_file import growing_trace, write_trace
@@ -163,7 +164,7 @@ TRIES, PAUSE = 5, 0.05  # to take the lock: who watches a run may hold it for an
 
 @dataclass(frozen=True)
 class Begun:
-    """Everything that must be the same when a run goes on: the job, plan and encoded data; and rows held out."""
+    """Everything that must be the same when a run goes on: the job, plan and encoded data; rows held out."""
 
     job: Job
     plan: Plan | GraphPlan
@@ -171,6 +172,7 @@ class Begun:
     labels: Labels
     held: HeldOut | None = None
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
+    matching: Matching | None = None
 
     def record(self) -> dict[str, Any]:
         """As plain values, for plan.json."""
