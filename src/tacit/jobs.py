@@ -144,7 +144,7 @@ class _Callbacks(Watcher):
 
 
 def _warn(remark: str) -> None:
-    warnings.warn(remark, stacklevel=4)
+    warnings.warn(remark, stacklevel=2)
 
 
 # --- From the job to a finished run ------------------------------------------------------------------------
