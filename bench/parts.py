@@ -24,6 +24,7 @@ from bench import (
     rounds,
     service,
     streamed,
+    structure,
 )
 
 PARTS: dict[str, ModuleType] = {
@@ -46,4 +47,5 @@ PARTS: dict[str, ModuleType] = {
     "faults": faults,
     "flare": flare,
     "dask": on_dask,
+    "structure": structure,
 }

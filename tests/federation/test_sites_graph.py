@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from tacit.cli.main import main
 from tacit.errors import RunError
 from tacit.federation.protocol import Numbers, Packet, Play, Put, Reason, Refused, Step
-from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
+from tests.federation.loopback import Carried, Loopback, no_waiting_for_the_disk  # noqa: F401
 
 NODES = 4
 
@@ -73,6 +75,27 @@ def test_sites_train_the_models_of_one_process(tmp_path: Path, parts: dict[str, 
     assert trace(tmp_path / "sites" / "node0" / "run-00000001") == trace(tmp_path / "one")
 
 
+def test_whoever_asks_gets_the_reply_to_its_own_request(tmp_path: Path) -> None:
+    """Nodes send at once: another thread's message may arrive between a reply and its reading."""
+    files = write_files(tmp_path)
+    calm, loop = Loopback(files, tmp_path / "calm"), Loopback(files, tmp_path / "sites")
+    text = job_text(files, "flare", **CASES["plain"])
+    calm.run(text)
+    other = next(one for one in calm.carried if isinstance(one.asked, Put))
+
+    class Crowded(list[Carried]):
+        def append(self, one: Carried) -> None:
+            super().extend([one, other])
+
+    loop.carried = Crowded()
+    loop.run(text)
+    assert rows_of(tmp_path / "sites") == rows_of(tmp_path / "calm")
+
+
+def rows_of(folder: Path) -> list[tuple]:
+    return trace(folder / "node0" / "run-00000001")
+
+
 @pytest.mark.parametrize("parts", ["plain", "gaussian", "masked star"])
 def test_a_run_that_was_killed_anywhere_ends_with_the_same_models(tmp_path: Path, parts: str) -> None:
     files = write_files(tmp_path)
@@ -82,14 +105,13 @@ def test_a_run_that_was_killed_anywhere_ends_with_the_same_models(tmp_path: Path
     total = len(calm.carried)
     for point in sorted({3, *np.linspace(9, total, 3, dtype=int).tolist()}):
         for where in ("disturb", "after"):
-            loop, calls = Loopback(files, tmp_path / f"{point}-{where}"), []
+            loop, calls = Loopback(files, tmp_path / f"{point}-{where}"), count(1)
 
-            def count(*_: object, calls: list = calls, point: int = point) -> None:
-                calls.append(1)
-                if len(calls) == point:
+            def die(*_: object, calls: Iterator[int] = calls, point: int = point) -> None:
+                if next(calls) == point:
                     raise KilledError
 
-            setattr(loop, where, count)
+            setattr(loop, where, die)
             try:
                 loop.run(text)
             except (KilledError, RunError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -39,15 +40,14 @@ class KilledError(Exception):
 
 
 def kill_at(loop: Loopback, point: int, *, before: bool) -> None:
-    """Break the network at one call, before it is handled or after."""
-    calls: list[int] = []
+    """Break the network at one call, before it is handled or after; threads call at once, and one of them is it."""
+    calls = count(1)
 
-    def count(*_: object) -> None:
-        calls.append(1)
-        if len(calls) == point:
+    def die(*_: object) -> None:
+        if next(calls) == point:
             raise KilledError
 
-    loop.disturb, loop.after = (count, lambda *_: None) if before else (lambda *_: None, count)
+    loop.disturb, loop.after = (die, lambda *_: None) if before else (lambda *_: None, die)
 
 
 GRAPH = {

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from tacit.columns.table import ArrowTable
 from tacit.data.align import text_ids
 from tacit.errors import InputError
-from tacit.files import show_path, write_atomically
+from tacit.files import open_arrays, show_path, write_atomically
 from tacit.text import plural, show
 
 VERSION = 1
@@ -88,7 +88,7 @@ class Alignment:
             Where the file is missing, damaged, or no alignment.
         """
         try:
-            with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            with open_arrays(path) as file:
                 rows, about = file["rows"], json.loads(str(file["about"]))
             found = cls(
                 str(about["party"]),

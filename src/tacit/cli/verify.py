@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.privacy.verify import Verdict
+    from tacit.privacy.verify import Verification
 
 HELP = "recompute a privacy certificate"
 DESCRIPTION = """\
@@ -67,7 +67,7 @@ def _shown(path: Path) -> str:
     return "".join(character if character.isprintable() else "?" for character in str(path))
 
 
-def _print(verdict: Verdict) -> None:
+def _print(verdict: Verification) -> None:
     if verdict.lines:
         _print_table(verdict)
         print()
@@ -81,7 +81,7 @@ def _print(verdict: Verdict) -> None:
         print("The certificate agrees: it claims no privacy, and epsilon is infinite.")
 
 
-def _print_table(verdict: Verdict) -> None:
+def _print_table(verdict: Verification) -> None:
     """A table: with rules in a terminal, plain text elsewhere."""
     from rich import box
     from rich.console import Console

@@ -12,7 +12,7 @@ from tacit.errors import InputError
 from tacit.text import command, duration, plain, raw, size
 
 if TYPE_CHECKING:
-    from tacit.run.watching import Seen, Watcher
+    from tacit.run.watching import RunView, Watcher
 
 HELP = "watch a run in progress"
 DESCRIPTION = """\
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     return NOT_FINISHED
 
 
-def _follow(watcher: Watcher, every: float | None) -> Seen:
+def _follow(watcher: Watcher, every: float | None) -> RunView:
     """Show the run until it ends."""
     from rich.console import Console
     from rich.live import Live
@@ -78,7 +78,7 @@ def _follow(watcher: Watcher, every: float | None) -> Seen:
     return seen
 
 
-def _follow_plainly(watcher: Watcher, every: float) -> Seen:
+def _follow_plainly(watcher: Watcher, every: float) -> RunView:
     """A line each time, where something is new."""
     last = -1
     while not _over(seen := watcher.look()):
@@ -90,7 +90,7 @@ def _follow_plainly(watcher: Watcher, every: float) -> Seen:
     return seen
 
 
-def _over(seen: Seen) -> bool:
+def _over(seen: RunView) -> bool:
     from tacit.run.watching import FINISHED, STOPPED
 
     return seen.state in (FINISHED, STOPPED)
@@ -99,7 +99,7 @@ def _over(seen: Seen) -> bool:
 # --- in words ----------------------------------------------------------------------------------------
 
 
-def lines(seen: Seen) -> list[str]:
+def lines(seen: RunView) -> list[str]:
     """A run as it is, a line for each thing."""
     rows = [("run", f"{seen.name}: {seen.state}" if seen.name else seen.state)]
     if seen.trace:
@@ -108,7 +108,7 @@ def lines(seen: Seen) -> list[str]:
     return [f"{title:<10} {text}" for title, text in rows]
 
 
-def one_line(seen: Seen) -> str:
+def one_line(seen: RunView) -> str:
     """A run as it is, in one line."""
     if not seen.trace:
         return seen.state
@@ -116,12 +116,12 @@ def one_line(seen: Seen) -> str:
     return f"round {_round(seen)}{objective}  {_speed(seen)}  {_sent(seen)}"
 
 
-def _round(seen: Seen) -> str:
+def _round(seen: RunView) -> str:
     most = f" of at most {seen.most_rounds}" if seen.most_rounds else ""
     return f"{seen.trace[-1].round}{most}"
 
 
-def _objective(seen: Seen) -> list[tuple[str, str]]:
+def _objective(seen: RunView) -> list[tuple[str, str]]:
     """Nothing in a private run, where nobody may know it."""
     last = seen.trace[-1]
     if not math.isfinite(last.objective):
@@ -131,18 +131,18 @@ def _objective(seen: Seen) -> list[tuple[str, str]]:
     return [("objective", f"{last.objective:.6g}, residuals {last.primal:.1e} and {last.dual:.1e}")]
 
 
-def _speed(seen: Seen) -> str:
+def _speed(seen: RunView) -> str:
     speed, last = seen.speed, seen.trace[-1]
     said = f"{speed:.3g} rounds/s, " if math.isfinite(speed) else ""
     return f"{said}{duration(last.seconds)} {'in all' if _over(seen) else 'so far'}"
 
 
-def _sent(seen: Seen) -> str:
+def _sent(seen: RunView) -> str:
     down, up = (sum(getattr(row, name) for row in seen.trace) for name in ("bytes_down", "bytes_up"))
     return f"{size(down)} to the parties, {size(up)} back" if down else f"{size(up)} between neighbours"
 
 
-def _privacy(seen: Seen) -> str:
+def _privacy(seen: RunView) -> str:
     spent = seen.trace[-1].epsilon
     if not math.isfinite(spent):
         return "none: epsilon is infinite"

@@ -17,7 +17,7 @@ from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor, _Ve
 from tacit.plan import Plan
 from tacit.problem.alphas import alpha_grid, check_rule
 from tacit.problem.regularizers import Regularizer
-from tacit.run.search import Found, check_not_private, search_alpha
+from tacit.run.search import AlphaSearch, check_not_private, search_alpha
 from tacit.run.star import Run, RunResult
 from tacit.text import one_line
 from tacit.types import Vector
@@ -91,7 +91,7 @@ class _Search(_Vertical):
         except (IndexError, TypeError, ValueError) as error:
             raise InputError(f"cv does not split these {problem.rows} rows: {one_line(error)}") from error
 
-    def _keep_search(self, found: Found) -> None:
+    def _keep_search(self, found: AlphaSearch) -> None:
         self.search_ = found
         self.alpha_, self.alphas_ = found.alpha, np.array(found.alphas)
         self.loss_path_, self.rounds_path_ = found.losses, found.rounds_by_fit.astype(int)
@@ -187,7 +187,7 @@ class VerticalRegressorCV(_Search, VerticalRegressor):
         )  # fmt: skip
 
 
-def _why_unfinished(found: Found, plan: Plan) -> str:
+def _why_unfinished(found: AlphaSearch, plan: Plan) -> str:
     return (
         f"{found.unfinished} of the {found.losses.size} fits of the search did not converge to "
         f"tol={plan.problem.tol:g}: raise max_rounds or tol, or scale the columns to similar size"

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from tacit.errors import RunError
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.releases import sync_folder
-from tacit.files import show_path, write_atomically
+from tacit.files import open_arrays, show_path, write_atomically
 from tacit.text import one_line
 from tacit.types import Arrays
 
@@ -133,7 +133,7 @@ class Shelf:
             Where a file is missing or damaged.
         """
         try:
-            with np.load(self._path(number), allow_pickle=False) as file:
+            with open_arrays(self._path(number)) as file:
                 record = json.loads(bytes(file["record"]).decode())
                 arrays = {k.removeprefix("small/"): file[k] for k in file.files if k.startswith("small/")}
             parts = self._parts(record["where"])
@@ -146,14 +146,14 @@ class Shelf:
     def _parts(self, where: Mapping[str, int]) -> dict[str, Array]:
         parts = {}
         for number in sorted(set(where.values())):
-            with np.load(self._path(number), allow_pickle=False) as file:
+            with open_arrays(self._path(number)) as file:
                 for part in (part for part, place in where.items() if place == number):
                     parts[part] = file[f"part/{part}"]
         return parts
 
     def _whereabouts(self, number: int) -> dict[str, int]:
         try:
-            with np.load(self._path(number), allow_pickle=False) as file:
+            with open_arrays(self._path(number)) as file:
                 record = json.loads(bytes(file["record"]).decode())
             return {str(part): int(place) for part, place in record["where"].items()}
         except Exception as error:

@@ -89,8 +89,9 @@ class Loopback:
         self.disturb(caller, name, request)
         content = encode(request)
         reply = encode(self.sites[name].handle(decode_request(content), caller))
-        self.carried.append(Carried(caller, name, content, reply))
-        answered = self.carried[-1].answered
+        one = Carried(caller, name, content, reply)
+        self.carried.append(one)  # other threads carry at the same time: the last of the list may be theirs
+        answered = one.answered
         self.after(caller, name, request, answered)
         return answered
 

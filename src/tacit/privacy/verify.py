@@ -22,7 +22,7 @@ CLOSE = 0.01
 
 
 @dataclass(frozen=True)
-class Line:
+class ClaimCheck:
     """One claim, as stated and as computed anew."""
 
     about: str
@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """What a check found.
 
     Attributes
@@ -55,11 +55,11 @@ class Verdict:
     claimed: float
     recomputed: float
     difference: float
-    lines: tuple[Line, ...]
+    lines: tuple[ClaimCheck, ...]
     problems: tuple[str, ...]
 
 
-def verify(certificate_json: str | bytes) -> Verdict:
+def verify(certificate_json: str | bytes) -> Verification:
     """Compute the epsilon of a certificate anew and compare.
 
     Raises
@@ -79,7 +79,7 @@ def verify(certificate_json: str | bytes) -> Verdict:
     recomputed = max(main, default=math.inf)
     problems = [line.problem for line in lines if line.problem]
     problems += _whole(certificate, record["private"], claimed, at)
-    return Verdict(not problems, claimed, recomputed, difference(claimed, recomputed), lines, tuple(problems))
+    return Verification(not problems, claimed, recomputed, difference(claimed, recomputed), lines, tuple(problems))
 
 
 def difference(claimed: float, recomputed: float) -> float:
@@ -91,7 +91,7 @@ def difference(claimed: float, recomputed: float) -> float:
     return abs(claimed - recomputed) / recomputed
 
 
-def _check(claim: Claim, claimed: float, certificate: Certificate) -> Line:
+def _check(claim: Claim, claimed: float, certificate: Certificate) -> ClaimCheck:
     assert certificate.target is not None  # a certificate with claims has a target
     at = certificate.target.delta
     first, second = claim.epsilon(at), accountant.second_opinion(claim.events, at)
@@ -102,7 +102,7 @@ def _check(claim: Claim, claimed: float, certificate: Certificate) -> Line:
         problem = f"{about}: states epsilon {claimed:.6g}, {lower} than the {first:.6g} of its own events"
     elif difference(claimed, second) > CLOSE:
         problem = f"{about}: the second accountant finds epsilon {second:.6g}, not {claimed:.6g}"
-    return Line(about, claimed, first, second, accountant.opinion_by(claim.events, at), problem)
+    return ClaimCheck(about, claimed, first, second, accountant.opinion_by(claim.events, at), problem)
 
 
 def _whole(certificate: Certificate, private: bool, claimed: float, at: float | None) -> list[str]:

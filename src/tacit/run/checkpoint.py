@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.files import write_atomically
+from tacit.files import open_arrays, write_atomically
 from tacit.run.drive import LoopState
 from tacit.run.graph import GraphRun
 from tacit.run.star import Run
@@ -73,7 +73,7 @@ def checkpoint_arrays(run: Run | GraphRun) -> Arrays:
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Arrays], LoopState]:
     """Read a checkpoint; a damaged one raises whatever its reader raises."""
-    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+    with open_arrays(path) as file:
         return from_arrays({key: file[key] for key in file.files})
 
 

@@ -30,7 +30,7 @@ Watch = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class AlphaSearch:
     """What a search found.
 
     Attributes
@@ -106,7 +106,7 @@ def search_alpha(
     splits: Splits,
     rule: str,
     watch: Watch | None = None,
-) -> Found:
+) -> AlphaSearch:
     """Try every alpha on every fold and take one.
 
     Parameters
@@ -150,7 +150,7 @@ def search_alpha(
     taken = choose(losses, sizes, rule)
     if not np.isfinite(mean_losses(losses, sizes)[taken]):
         raise RunError("no alpha has a finite loss on rows left out: scale the columns, or try larger alphas")
-    return Found(
+    return AlphaSearch(
         alpha=alphas[taken],
         alphas=alphas,
         losses=losses,
@@ -167,7 +167,7 @@ def search_alpha(
 
 def search_job(
     plan: Plan, shards: Sequence[Shard], labels: Labels, spec: SearchSpec, watch: Watch | None = None
-) -> Found:
+) -> AlphaSearch:
     """The search that a job asks for: the same alphas and folds for every plan of the same rows and seed."""
     kinds = labels.values if labels.classes else None
     splits = deal_folds(spec.folds, plan.problem.rows, plan.problem.seed, kinds, name="search.folds")

@@ -19,7 +19,7 @@ RECENT = 20  # rounds whose speed is said
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunView:
     """A run at one moment.
 
     Attributes
@@ -73,7 +73,7 @@ class Watcher:
         if not begun:
             raise InputError(f"there is no run in {show_path(path)}: give the directory that tacit train writes")
 
-    def look(self) -> Seen:
+    def look(self) -> RunView:
         """The run as it is now."""
         state = self._state()  # before the trace: of a finished run all rounds are read
         if not self._plan and (self.path / PLAN).exists():
@@ -83,7 +83,7 @@ class Watcher:
         rounds = (private if isinstance(private, dict) else self._plan).get("rounds" if private else "max_rounds")
         if not isinstance(rounds, int) or not 0 <= rounds <= 10**9:
             rounds = 0  # a damaged plan does not keep anybody from watching
-        return Seen(state, self._name(), rounds, Trace(self._reader.read()))
+        return RunView(state, self._name(), rounds, Trace(self._reader.read()))
 
     def _state(self) -> str:
         if (self.path / RESULT).exists():

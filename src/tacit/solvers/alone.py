@@ -47,7 +47,7 @@ def corrected_scores(problem: Problem, block: Block, labels: Vector, folds: int,
     loss, smooth = problem.loss, problem.loss.smooth and problem.loss.convex
     if not smooth or problem.regularizer.form != "quadratic" or block.d > MOST_COLUMNS or block.n < 2 * folds:
         return None
-    parts = [_Fold(problem, block, labels, slice(k, None, folds)) for k in range(folds)]
+    parts = [_LeftOut(problem, block, labels, slice(k, None, folds)) for k in range(folds)]
     unit = abs(loss.total(block.predict(start[:-1]) + start[-1], labels, problem.row_weights)) / problem.total
     try:
         x = _without_each(problem, parts, start, problem.tol * unit)
@@ -61,7 +61,7 @@ def corrected_scores(problem: Problem, block: Block, labels: Vector, folds: int,
     return scores
 
 
-def _without_each(problem: Problem, parts: list[_Fold], start: Vector, gap: float) -> Vector | None:
+def _without_each(problem: Problem, parts: list[_LeftOut], start: Vector, gap: float) -> Vector | None:
     """The optimum without each fold, to within this gap; None where the steps do not shrink."""
     pull = np.append(np.full(start.size - 1, problem.alpha * problem.regularizer.l2), 0.0)
     slopes, hessians = zip(*(part.expanded(start) for part in parts), strict=True)
@@ -86,7 +86,7 @@ def _without_each(problem: Problem, parts: list[_Fold], start: Vector, gap: floa
     return None
 
 
-class _Fold:
+class _LeftOut:
     """The rows of one fold: a view where they are dense."""
 
     def __init__(self, problem: Problem, block: Block, labels: Vector, rows: slice) -> None:

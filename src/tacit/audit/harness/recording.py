@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tacit.federation.protocol import ORIGINS
+from tacit.files import open_arrays
 
 CLOCKS = frozenset({"seconds", "at"})  # what whoever writes a file measures by his own clock
 MESSAGES, MASKED = "message of ", "<u8"  # words under masks are unsigned
@@ -219,7 +220,7 @@ def content_of(path: Path) -> Any:
     """A file as values: JSON and arrays by their parts, text by its lines, anything else by its bytes."""
     raw = path.read_bytes()
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
+        with open_arrays(path) as file:
             return {name: file[name] for name in file.files}
     try:
         text = raw.decode("utf-8")

@@ -22,7 +22,7 @@ UNSEEN = 1e-12  # of the loss: what a step gains below this, rounding may hide, 
 SURE = 1e-3  # where it is this small beside the intercept
 
 
-class Predictions:
+class JointPredictions:
     """z with everything the coordinator knows about it; moved only to where the objective is known."""
 
     def __init__(self, problem: Problem, labels: Vector) -> None:
@@ -124,7 +124,7 @@ class Predictions:
         self._evaluate(self.loss_at(z))
 
 
-class LeanPredictions(Predictions):
+class LeanPredictions(JointPredictions):
     """The same, with three vectors: labels, z and residual, moved in place some rows at a time."""
 
     def place(self, z: Vector, intercept: float) -> None:
@@ -207,13 +207,13 @@ NEEDLESS = 1e-12  # of z
 SLOPE_LEFT = 1e-3  # the search ends when the slope has fallen to this part of the first
 
 
-class Subspace:
+class StepSubspace:
     """Objective over cf in z + [S, share] cf + b, and its chord Newton model in the frozen metric.
 
     The penalty along cf is known exactly from the parties' inner products, so no message is needed.
     """
 
-    def __init__(self, predictions: Predictions, window: Window, alpha: float, total: Arrays) -> None:
+    def __init__(self, predictions: JointPredictions, window: Window, alpha: float, total: Arrays) -> None:
         self.predictions, self.window, self.alpha = predictions, window, alpha
         heard = _is_more_than_rounding(total["share"], predictions.z)
         self.share = total["share"] if heard else 0.0 * total["share"]  # not copied: it has a number for every row
@@ -310,7 +310,7 @@ class MemoryCoordinator:
         self.problem = problem
         self.alpha = problem.alpha * problem.regularizer.l2
         self.sends_step = problem.loss.recover(np.zeros(1)) is None
-        self.predictions = (LeanPredictions if problem.lean else Predictions)(problem, labels)
+        self.predictions = (LeanPredictions if problem.lean else JointPredictions)(problem, labels)
         self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
         self.coefficients: Vector = np.zeros(0)
         self.round, self.plain = 0, False
@@ -390,7 +390,7 @@ class MemoryCoordinator:
         self.window.correct(total["move_dot_newest"])
         predictions = self.predictions
         start, intercept = predictions.mark(), predictions.intercept
-        subspace = Subspace(predictions, self.window, self.alpha, total)
+        subspace = StepSubspace(predictions, self.window, self.alpha, total)
         subspace.minimise()
         predictions.intercept += subspace.intercept_move()
         objective = subspace.objective()
@@ -401,7 +401,7 @@ class MemoryCoordinator:
         self._remember(subspace, start, intercept)
         return self._progress(objective, gradient2 / predictions.total**2, decrement / predictions.total)
 
-    def _remember(self, subspace: Subspace, start: Any, intercept: float) -> None:
+    def _remember(self, subspace: StepSubspace, start: Any, intercept: float) -> None:
         row = subspace.penalty_gram @ subspace.cf
         self.coefficients = subspace.cf
         moved = self.predictions.intercept - intercept

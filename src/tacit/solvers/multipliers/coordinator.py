@@ -12,7 +12,7 @@ from tacit.solvers.constant import best_constant, constant_loss, negligible_obje
 from tacit.solvers.duality import balance, is_certifiable, lower_bound, shrunk
 from tacit.solvers.memory.window import ROWS_AT_ONCE, Window
 from tacit.solvers.multipliers.envelopes import LossEnvelope, SmoothLoss
-from tacit.solvers.multipliers.party import Control, Damping, Kind, window_size
+from tacit.solvers.multipliers.party import Control, Damping, StepKind, window_size
 from tacit.types import Arrays, Vector
 
 # --- The small problem at the coordinator: the smoothed objective over every direction known so far
@@ -24,7 +24,7 @@ SLOPE_LEFT = 1e-3  # the search ends when the slope has fallen to this part of t
 MOST_HALVINGS = 30
 
 
-class Subspace:
+class SmoothedSubspace:
     """Smoothed objective over cf in z + [S, share, 1] cf: exact for the loss, a quadratic model for the penalty.
 
     Without an intercept there is no column of ones.
@@ -128,12 +128,12 @@ class MultipliersCoordinator:
         nothing = constant_loss(problem, labels, start)
         self.scale = negligible_objective(problem, labels, start)
         feasible = math.isfinite(problem.regularizer.value(np.zeros(1)))
-        self.kind = Kind.STEP if feasible else Kind.EVALUATE
+        self.kind = StepKind.STEP if feasible else StepKind.EVALUATE
         self.best_objective, self.best_intercept, self.keep = nothing if feasible else math.inf, start, False
 
     def start_at(self, total: Arrays, intercept: float) -> None:
         """Begin from coefficients the parties already hold."""
-        self.z, self.intercept, self.kind = total["share"] + intercept, intercept, Kind.STEP
+        self.z, self.intercept, self.kind = total["share"] + intercept, intercept, StepKind.STEP
         self.here = self.loss.at(self.z)
         self.best_objective = math.inf
         self._judge(self.z, float(total["numbers"][0]))
@@ -145,10 +145,10 @@ class MultipliersCoordinator:
         message = {"coefficients": self.coefficients}
         if self.coefficients.size:
             message["step"] = self.window.newest
-        if self.kind == Kind.EVALUATE:
+        if self.kind == StepKind.EVALUATE:
             return message | {"control": self._control(refresh=False)}
         self.round += 1
-        if self.kind == Kind.MULTIPLY:
+        if self.kind == StepKind.MULTIPLY:
             self._move_multipliers()
         refresh = self.round in REFRESH_ROUNDS or not self.window.metric.size
         if refresh:
@@ -190,9 +190,9 @@ class MultipliersCoordinator:
     def combine(self, total: Arrays) -> Progress:
         """Judge the model at the point reached, or step on."""
         self.damping.judge(float(total["numbers"][1]))
-        if self.kind == Kind.EVALUATE:
+        if self.kind == StepKind.EVALUATE:
             self._judge(total["share"] + self.intercept, float(total["numbers"][0]))
-            self.coefficients, self.kind = np.zeros(0), Kind.MULTIPLY
+            self.coefficients, self.kind = np.zeros(0), StepKind.MULTIPLY
             return self._progress(math.inf, math.inf)
         worth, _, penalty, infeasible, gradient2, newton, decrement = (float(number) for number in total["numbers"])
         self.plain = decrement < 0.5 * newton  # the coupling led astray: leave it out once
@@ -211,12 +211,12 @@ class MultipliersCoordinator:
     def _choose_kind(self) -> None:
         self.steps += 1
         moving = (self.steps >= LEAST_STEPS and self.precise) or self.steps >= MOST_STEPS
-        last = Kind.MULTIPLY if self.quadratic else Kind.EVALUATE  # x is the model there, so that it is known already
-        self.kind = last if moving else Kind.STEP
+        last = StepKind.MULTIPLY if self.quadratic else StepKind.EVALUATE  # x is the model there: known already
+        self.kind = last if moving else StepKind.STEP
 
     def _advance(self, total: Arrays, penalty: float) -> None:
         """Minimise over every direction known so far, and keep the step."""
-        subspace = Subspace(self.loss, self.window, self.z, self.here, total)
+        subspace = SmoothedSubspace(self.loss, self.window, self.z, self.here, total)
         subspace.minimise(1e-12 * self.total * self.scale)
         change = subspace.penalty_change(subspace.cf)
         self.damping.expect(penalty + change, self.here.value - subspace.here.value - change)

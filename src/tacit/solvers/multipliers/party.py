@@ -19,7 +19,7 @@ from tacit.types import Arrays, Vector
 # --- The few numbers of every broadcast
 
 
-class Kind(IntEnum):
+class StepKind(IntEnum):
     """What an exchange is for."""
 
     EVALUATE = 0  # the objective of the model k at the point just reached
@@ -52,7 +52,7 @@ class Control:
         Least curvature of the penalty's envelope, as a part of its stiffness.
     """
 
-    kind: Kind
+    kind: StepKind
     slot: int
     refresh: bool
     keep: bool
@@ -71,7 +71,7 @@ class Control:
     def unpack(cls, numbers: Vector) -> Control:
         """The numbers as they are used."""
         kind, slot, refresh, keep, plain, *rest = (float(number) for number in numbers)
-        return cls(Kind(int(kind)), int(slot), bool(refresh), bool(keep), bool(plain), *rest)
+        return cls(StepKind(int(kind)), int(slot), bool(refresh), bool(keep), bool(plain), *rest)
 
 
 # --- What every party can compute from the broadcasts alone, where steps and metric are always sent
@@ -182,9 +182,9 @@ class MultipliersParty:
             self.penalty.set_stiffness(control.stiffness)
         here = self.penalty.at(self.x)
         arrived = here.value
-        if control.kind == Kind.EVALUATE:
+        if control.kind == StepKind.EVALUATE:
             return self._evaluate(here)
-        if control.kind == Kind.MULTIPLY:
+        if control.kind == StepKind.MULTIPLY:
             self.penalty.move_multiplier(here, control.growth)
             here = self.penalty.at(self.x)
         return self._propose(inbox, control, here, arrived)
