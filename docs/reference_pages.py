@@ -28,7 +28,7 @@ from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.data.load import PartySpec
 from tacit.estimators.vertical import ENGINES
 from tacit.job.file import _KEYS as SECTIONS
-from tacit.job.file import OF_SAMPLES, SPLITS, Job, Model
+from tacit.job.file import SPLITS, Job, Model
 from tacit.job.sections import COLUMN_KEYS, GraphSpec, SearchSpec
 from tacit.plan.from_job import METHODS as GRAPH_METHODS
 from tacit.privacy.request import PaperOptions, Privacy
@@ -163,7 +163,8 @@ def _default(section: str, key: str) -> str:
         ):
             break
         written = f"`{json.dumps(field.default)}`"
-        return written + (f"; samples: `{OF_SAMPLES[key]}`" if section == "job" and key in OF_SAMPLES else "")
+        others = SPLITS["samples"].defaults if section == "job" else {}
+        return written + (f"; samples: `{others[key]}`" if key in others else "")
     if (section, key) == ("job", "name"):
         return "the file's name"
     return "needed" if (section, key) in NEEDED else ""

@@ -84,8 +84,8 @@ def run_job(
     folder = RunDirectory(default_folder(known.name) if out is None else out)
     address = ClusterAddress(dask) if isinstance(dask, str) else dask
     with cluster_for(known, address) as cluster:
-        watcher = _Callbacks(observe, note or _warn)
-        train_job(known, folder, watcher, resume=resume, cluster=cluster, checkpoint_every=checkpoint_every)
+        observer = _Callbacks(observe, note or _warn)
+        train_job(known, folder, observer, resume=resume, cluster=cluster, checkpoint_every=checkpoint_every)
     return load(folder.path)
 
 
@@ -104,7 +104,7 @@ def default_folder(name: str) -> Path:
 # --- Who looks on ----------------------------------------------------------------------------------------
 
 
-class Watcher:
+class JobObserver:
     """Whoever looks on while a job is trained; this one shows nothing, others override what they show."""
 
     def note(self, remark: str) -> None:
@@ -130,7 +130,7 @@ class Watcher:
 
 
 @dataclass(frozen=True)
-class _Callbacks(Watcher):
+class _Callbacks(JobObserver):
     """Two functions of whoever calls `run_job`."""
 
     observe: Observer | None
@@ -168,7 +168,7 @@ class Trained:
 def train_job(
     job: Job,
     folder: RunDirectory,
-    watcher: Watcher,
+    observer: JobObserver,
     *,
     resume: bool = False,
     cluster: Cluster | None = None,
@@ -180,19 +180,19 @@ def train_job(
             folder.check_job(job)
             folder.forget()
             return None
-        prepared, search = _with_alpha(prepare(job, cluster=cluster, note=watcher.note), folder, watcher)
+        prepared, search = _with_alpha(prepare(job, cluster=cluster, note=observer.note), folder, observer)
         folder.begin(prepared)
         if search is not None:
             folder.write_search(search)
-        with watcher.resumable(folder.path):
-            result = _train(folder, prepared, watcher, checkpoint_every)
-            trained = Trained(prepared, result, _evaluate_and_finish(folder, prepared, result, watcher), search)
+        with observer.resumable(folder.path):
+            result = _train(folder, prepared, observer, checkpoint_every)
+            trained = Trained(prepared, result, _evaluate_and_finish(folder, prepared, result, observer), search)
     if not trained.ended_as_planned:
-        watcher.note(f"not converged: {_why_not(result)}")
+        observer.note(f"not converged: {_why_not(result)}")
     return trained
 
 
-def _with_alpha(prepared: Begun, folder: RunDirectory, watcher: Watcher) -> tuple[Begun, dict[str, Any] | None]:
+def _with_alpha(prepared: Begun, folder: RunDirectory, observer: JobObserver) -> tuple[Begun, dict[str, Any] | None]:
     """What is to be trained with the alpha that the job's search takes, and the record of the search; None without one.
 
     A run that goes on takes the alpha that its search took.
@@ -203,8 +203,8 @@ def _with_alpha(prepared: Begun, folder: RunDirectory, watcher: Watcher) -> tupl
     assert isinstance(plan, Plan)
     if record is None:
         record = search_job(plan, prepared.shards, prepared.labels, prepared.job.search).record()
-        watcher.searched(record)
-        _note_search(record, watcher.note)
+        observer.searched(record)
+        _note_search(record, observer.note)
     return replace(prepared, plan=replace(plan, problem=replace(plan.problem, alpha=record["alpha"]))), record
 
 
@@ -221,14 +221,14 @@ def _note_search(record: dict[str, Any], note: Note) -> None:
 
 
 def _train(
-    folder: RunDirectory, prepared: Begun, watcher: Watcher, checkpoint_every: float | None
+    folder: RunDirectory, prepared: Begun, observer: JobObserver, checkpoint_every: float | None
 ) -> RunResult | GraphResult:
     """Run to the end, from the last checkpoint where there is one; the certificate says what is true of the encoding.
 
     A run that fails before anything was saved leaves no trace; one whose method gave up leaves its trace and no model.
     """
     try:
-        result = _go(folder, prepared, watcher, checkpoint_every)
+        result = _go(folder, prepared, observer, checkpoint_every)
     except RunError:
         folder.abandon()
         raise
@@ -240,17 +240,17 @@ def _train(
 
 
 def _go(
-    folder: RunDirectory, prepared: Begun, watcher: Watcher, checkpoint_every: float | None
+    folder: RunDirectory, prepared: Begun, observer: JobObserver, checkpoint_every: float | None
 ) -> RunResult | GraphResult:
     run = _make_run(prepared)
     if folder.restore(run) and run.state.rounds:
-        watcher.going_on(run.state.rounds)
+        observer.going_on(run.state.rounds)
     if prepared.plan.private is not None and not folder.checkpoint.exists():
         write_checkpoint(folder.checkpoint, run)  # the keys of the noise, before anything is sent
     usual = LEAN_CHECKPOINT_SECONDS if prepared.plan.problem.lean else CHECKPOINT_SECONDS
     save = Checkpoints(folder.checkpoint, usual if checkpoint_every is None else checkpoint_every)
     with (
-        watcher.rounds(prepared.plan) as show,
+        observer.rounds(prepared.plan) as show,
         folder.growing_trace(run.state.trace) as add,
         noted_interrupts() as check,
     ):
@@ -297,14 +297,14 @@ def noted_interrupts() -> Iterator[Callable[[], None]]:
 
 
 def _evaluate_and_finish(
-    folder: RunDirectory, prepared: Begun, result: RunResult | GraphResult, watcher: Watcher
+    folder: RunDirectory, prepared: Begun, result: RunResult | GraphResult, observer: JobObserver
 ) -> dict[str, Any]:
     """Evaluate a run that came to its end, write evaluation.json and then the rest, and return the evaluation.
 
     In this order, as a run that is killed before it is evaluated would else count as finished, and never be.
     """
     try:
-        with watcher.comparing() as watch:
+        with observer.comparing() as watch:
             record = evaluation.evaluate(result, prepared, watch)
     except Exception:
         folder.finish(result, prepared)  # the model is there, and going on would only fail again

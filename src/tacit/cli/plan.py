@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(job: Job, sizes: Sizes, plan: Plan | GraphPlan) -> list[str]:
+def _lines(job: Job, sizes: JobSizes, plan: Plan | GraphPlan) -> list[str]:
     """The job, its sizes, the plan, and remarks on them."""
     from tacit.plan.describe import many
 
@@ -83,7 +83,7 @@ def _search_record(job: Job) -> dict[str, Any]:
     return {} if job.search is None else {"search": asdict(job.search)}
 
 
-class Sizes(Protocol):
+class JobSizes(Protocol):
     """The public sizes of a job of either split, from the options or from the files."""
 
     def plan(self) -> Plan | GraphPlan:
@@ -342,7 +342,7 @@ def _by_party(text: str, names: list[str], option: str) -> dict[str, int]:
     return found
 
 
-_SIZES: dict[str, Callable[[Job, str | None, str | None], Sizes]] = {"features": party_sizes, "samples": node_sizes}
+_SIZES: dict[str, Callable[[Job, str | None, str | None], JobSizes]] = {"features": party_sizes, "samples": node_sizes}
 
 
 # --- What the options say ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.cli.bar import progress_bar
 from tacit.errors import InputError
-from tacit.jobs import Trained, Watcher
+from tacit.jobs import JobObserver, Trained
 from tacit.run.progress import progress
 from tacit.text import command, duration, plural, size, tell, traffic, within
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # --- While it trains
 
 
-class Terminal(Watcher):
+class Terminal(JobObserver):
     """Shows at the terminal how the training of a job goes."""
 
     def __init__(self, options: argparse.Namespace) -> None:

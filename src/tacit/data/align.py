@@ -39,7 +39,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Matching:
+class RowMatching:
     """How the rows of a job were matched: by id or by position, with the rows kept and dropped."""
 
     by_id: bool

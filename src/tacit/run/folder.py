@@ -39,7 +39,7 @@ from scipy import sparse
 from tacit.blocks.rows import RowClip
 from tacit.columns.constants import Encoding
 from tacit.columns.encoder import Encoder, to_record
-from tacit.data.align import Matching
+from tacit.data.align import RowMatching
 from tacit.data.cluster import ClusterGoneError, ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.data.labels import Labels
@@ -172,7 +172,7 @@ class Begun:
     labels: Labels
     held: HeldOut | None = None
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
-    matching: Matching | None = None
+    matching: RowMatching | None = None
 
     def record(self) -> dict[str, Any]:
         """As plain values, for plan.json."""

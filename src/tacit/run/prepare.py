@@ -20,7 +20,7 @@ import numpy as np
 
 from tacit.columns.constants import Encoding
 from tacit.columns.words import constants
-from tacit.data.align import Counts, Matching, align
+from tacit.data.align import Counts, RowMatching, align
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.holdout import HeldOut, held_rows, set_aside
 from tacit.data.labels import Labels, check_labels, encode_labels
@@ -135,7 +135,7 @@ def _in_memory(job: Job, loss: Loss, note: Note) -> Begun:
     columns = tuple(shard.features.shape[1] for shard in shards)
     plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
     plan.problem.loss.check_labels(labels.values)
-    return Begun(job, plan, shards, labels, held, data.encodings, Matching(data.ids is not None, data.counts))
+    return Begun(job, plan, shards, labels, held, data.encodings, RowMatching(data.ids is not None, data.counts))
 
 
 def _on_disk(job: Job, loss: Loss, note: Note) -> Begun:
@@ -154,7 +154,7 @@ def _on_disk(job: Job, loss: Loss, note: Note) -> Begun:
     labels = _labels_of_holder(job, loss, data)
     plan = plan_job(job, len(labels.values), columns, 0)
     plan.problem.loss.check_labels(labels.values)
-    matching = Matching(data.ids is not None, data.counts)
+    matching = RowMatching(data.ids is not None, data.counts)
     return Begun(job, plan, data.shards, labels, encodings=data.encodings, matching=matching)
 
 
@@ -175,7 +175,7 @@ def _on_cluster(job: Job, loss: Loss, cluster: Cluster, note: Note) -> Begun:
         Shard(file.spec.name, ClusterRows(cluster, file, rows), file.features)
         for file, rows in zip(files, matched.rows, strict=True)
     ]
-    return Begun(job, plan, shards, labels, matching=Matching(matched.ids is not None, matched.counts))
+    return Begun(job, plan, shards, labels, matching=RowMatching(matched.ids is not None, matched.counts))
 
 
 def _labels_of_holder(job: Job, loss: Loss, data: JobData) -> Labels:

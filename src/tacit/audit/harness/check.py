@@ -282,7 +282,7 @@ def _refuse_broken(first: Recording, way: Way, world: World) -> None:
 def plan_world(world: World, folder: Path) -> Plan | GraphPlan:
     """The plan of a world, from its own files."""
     job = replace(read_job(world.write(folder)), engine="in-process")
-    shards = load_job_nodes(job).shards if job.split == "samples" else load_job_data(job).shards
+    shards = load_job_nodes(job).shards if job.rows_are_split else load_job_data(job).shards
     shutil.rmtree(folder)
     return plan_of(world, {shard.name: shard.features.shape[1] for shard in shards})
 
@@ -360,7 +360,7 @@ def _unplayable(job: Job) -> str:
     """Why the job cannot be played on small generated data; empty where it can."""
     if job.memory is not None:
         return "rows that are left on disk (memory) are not played"
-    if job.split == "samples" and len(job.parties) > MOST_NODES:
+    if job.rows_are_split and len(job.parties) > MOST_NODES:
         return f"more than {MOST_NODES} parties are not played"
     if job.options is not None and job.options.randomized:
         return "labels that were randomized beforehand are not played"
@@ -369,7 +369,7 @@ def _unplayable(job: Job) -> str:
 
 def _ways(job: Job, scope: Scope) -> tuple[Way, ...]:
     """Without the library of private matching, ids are not matched between sites."""
-    matched = any(spec.id is not None for spec in job.parties) and job.split == "features"
+    matched = any(spec.id is not None for spec in job.parties) and not job.rows_are_split
     missing = matched and importlib.util.find_spec("private_set_intersection") is None
     return tuple(way for way in scope.ways if not (missing and way.where == BETWEEN))
 
@@ -383,7 +383,7 @@ def job_world(job: Job) -> World:
         columns[spec.name], rows[spec.name] = own, min(table.n_rows, MOST_ROWS)
         suffixes[spec.name] = _suffix(spec.data)
         parties.append(replace(kept, positive=None))
-    if job.split == "features":
+    if not job.rows_are_split:
         rows = dict.fromkeys(rows, min(rows.values()))
     small = replace(job, parties=tuple(parties), holdout=0.0, memory=None, rounds=_rounds(job))
     return make_world(small, columns, suffixes, rows)
@@ -391,7 +391,7 @@ def job_world(job: Job) -> World:
 
 def _rounds(job: Job) -> int:
     """Few rounds, unless the job gives numbers for each."""
-    return job.rounds if job.split == "features" or job.options is not None else min(job.rounds, MOST_ROUNDS)
+    return job.rounds if not job.rows_are_split or job.options is not None else min(job.rounds, MOST_ROUNDS)
 
 
 def _columns(spec: PartySpec, table: Any) -> tuple[tuple[Column, ...], PartySpec]:

@@ -299,7 +299,7 @@ def plan_of(world: World, widths: Mapping[str, int]) -> Plan | GraphPlan:
     """The plan of a world, given the number of encoded columns of each party."""
     job = world.job
     rows = [len(table.records) for table in world.tables.values()]
-    if job.split == "samples":
+    if job.rows_are_split:
         return plan_nodes(job, tuple(rows), widths[job.names[0]], {})
     return plan_job(job, rows[0], tuple(widths[name] for name in job.names), 0)
 
@@ -313,7 +313,7 @@ def neighbours(
     if protected.claim.unit == "record":
         for kind, record in changes(table, rng, at):
             yield kind, world.with_table(name, table.with_record(at, record))
-    belongs = world.job.split == "samples" or protected.owner == COORDINATOR
+    belongs = world.job.rows_are_split or protected.owner == COORDINATOR
     if table.labels is not None and belongs:
         classes = get_loss(world.job.model.loss).task == "classification"
         for kind, label in other_labels(table, at, classes=classes):
