@@ -13,7 +13,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_info
 
 from bench.data import ALPHA
-from tacit.plan import make_plan
+from tacit.plan import FeatureSplit, TrainingRequest, make_plan
 from tacit.run.star import Run
 from tacit.types import Matrix, Shard, TraceRow, Vector
 
@@ -102,20 +102,9 @@ def _warm_up(method: str) -> None:
 def _time_rounds(blocks: Sequence[Matrix], labels: Vector, method: str, rounds: int, aside: Action | None) -> Timing:
     start = time.perf_counter()
     shards = [Shard(f"party {k}", block) for k, block in enumerate(blocks, start=1)]
-    plan = make_plan(
-        loss="logistic",
-        penalty="l2",
-        alpha=ALPHA,
-        fit_intercept=False,
-        method=method,
-        rho="auto",
-        max_rounds=rounds,
-        tol=0.0,
-        privacy=None,
-        party_names=tuple(shard.name for shard in shards),
-        rows=len(labels),
-        input_bytes=sum(_nbytes(block) for block in blocks),
-    )
+    request = TrainingRequest("logistic", "l2", ALPHA, fit_intercept=False, tol=0.0, method=method, max_rounds=rounds)
+    names, size = tuple(shard.name for shard in shards), sum(_nbytes(block) for block in blocks)
+    plan = make_plan(request, FeatureSplit(names, len(labels), input_bytes=size))
     run = Run(plan, shards, labels)
     clock = RoundClock(aside)
     setup = clock.mark - start

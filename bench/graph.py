@@ -17,7 +17,7 @@ from bench.data import ALPHA, Task, a9a
 from bench.progress import say
 from bench.row import Row, seconds
 from tacit import HorizontalClassifier
-from tacit.plan import make_graph_plan
+from tacit.plan import SampleSplit, TrainingRequest, make_plan
 from tacit.run.graph import GraphResult, GraphRun
 from tacit.topologies import Graph, make_graph
 from tacit.types import Shard, Vector
@@ -83,21 +83,8 @@ def _warm_up() -> None:
 def _run(
     graph: Graph, tables: list[Vector], labels: list[Vector], rounds: int, clock: RoundClock | None
 ) -> GraphResult:
-    plan = make_graph_plan(
-        loss="logistic",
-        penalty="l2",
-        alpha=ALPHA,
-        fit_intercept=False,
-        method="none",
-        published=False,
-        rho="auto",
-        max_rounds=rounds,
-        tol=0.0,
-        privacy=None,
-        graph=graph,
-        rows=tuple(len(own) for own in labels),
-        columns=tables[0].shape[1],
-    )
+    request = TrainingRequest("logistic", "l2", ALPHA, fit_intercept=False, tol=0.0, method="none", max_rounds=rounds)
+    plan = make_plan(request, SampleSplit(graph, tuple(len(own) for own in labels), tables[0].shape[1]))
     shards = [Shard(name, table) for name, table in zip(graph.names, tables, strict=True)]
     run = GraphRun(plan, shards, labels)
     if clock is not None:

@@ -135,7 +135,7 @@ def test_every_key(tmp_path: Path) -> None:
         ("[privacy]\nrow_norm = { phon = 1 }" + PARTIES, 'names "phon" (did you mean "phone"?), which is no party: '),
         ('[privacy]\naccountant = "rdp"' + PARTIES, 'privacy.accountant = "rdp" is not allowed: it must be one of "g'),
         ('[privacy]\nprotect = ["all"]' + PARTIES, "privacy.protect = ['all'] is not allowed: it must be one of \"o"),
-        ('[privacy]\nmechanism = "noise"' + PARTIES, 'privacy.mechanism = "noise" is not allowed: it must be one of '),
+        ('[privacy]\nmechanism = ""' + PARTIES, 'privacy.mechanism = "" is not allowed: it must be text in quotes'),
         ('[privacy]\npredictions = "me"' + PARTIES, 'privacy.predictions = "me" is not allowed: it must be one of "'),
         ('[privacy]\nneighbours = "add"' + PARTIES, 'privacy.neighbours = "add" is not allowed: it must be one of "r'),
         ("[privacy]\ncoef_norm = 0.0" + PARTIES, "privacy.coef_norm = 0.0 is not allowed: it must be a number above 0"),

@@ -17,7 +17,7 @@ from typing import Any
 from tacit.data.cluster import Cluster, ClusterAddress
 from tacit.errors import InputError, RunError
 from tacit.job import Job, read_job
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.report import evaluation
 from tacit.run.checkpoint import CHECKPOINT_SECONDS, LEAN_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
 from tacit.run.drive import Observer
@@ -120,7 +120,7 @@ class JobObserver:
         """Around everything after which an interrupted run can go on in its folder."""
         return nullcontext()
 
-    def rounds(self, plan: Plan | GraphPlan) -> AbstractContextManager[Observer | None]:
+    def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
         """Around the training: what to call after each round."""
         return nullcontext()
 
@@ -139,7 +139,7 @@ class _Callbacks(JobObserver):
     def note(self, remark: str) -> None:
         self.remark(remark)
 
-    def rounds(self, plan: Plan | GraphPlan) -> AbstractContextManager[Observer | None]:
+    def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
         return nullcontext(self.observe)
 
 
@@ -200,7 +200,6 @@ def _with_alpha(prepared: Begun, folder: RunDirectory, observer: JobObserver) ->
     if prepared.job.search is None:
         return prepared, None
     plan, record = prepared.plan, folder.read_search()
-    assert isinstance(plan, Plan)
     if record is None:
         record = search_job(plan, prepared.shards, prepared.labels, prepared.job.search).record()
         observer.searched(record)
@@ -268,9 +267,10 @@ def _go(
 
 
 def _make_run(prepared: Begun) -> Run | GraphRun:
-    if isinstance(prepared.plan, GraphPlan):
-        return GraphRun(prepared.plan, prepared.shards, labels_by_node(prepared))
-    return Run(prepared.plan, prepared.shards, prepared.labels.values)
+    plan, shards = prepared.plan, prepared.shards
+    if prepared.job.rows_are_split:
+        return GraphRun(plan, shards, labels_by_node(prepared))
+    return Run(plan, shards, prepared.labels.values)
 
 
 @contextmanager

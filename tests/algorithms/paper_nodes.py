@@ -9,11 +9,12 @@ import numpy as np
 
 from tacit.blocks.dense import Block
 from tacit.mechanisms.perturbed import MODEL
-from tacit.plan.graph import GraphPlan, make_graph_plan
+from tacit.plan import Plan
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.solvers.consensus import NodeData
 from tacit.topologies import make_graph
 from tacit.types import Vector
+from tests.plans import sample_plan
 
 
 class Scripted:
@@ -37,7 +38,7 @@ class Scripted:
         return np.full(size, self._spread)
 
 
-def plan(method: str = "dual", rows: tuple[int, ...] = (50, 50), columns: int = 2, **changes: Any) -> GraphPlan:
+def plan(method: str = "dual", rows: tuple[int, ...] = (50, 50), columns: int = 2, **changes: Any) -> Plan:
     """A plan for nodes that all talk to each other."""
     graph = changes.pop("graph", None) or make_graph("complete", len(rows))
     options = changes.pop("options", {})
@@ -55,7 +56,7 @@ def plan(method: str = "dual", rows: tuple[int, ...] = (50, 50), columns: int = 
         "max_rounds": 100,
         "tol": 1e-6,
     }
-    return make_graph_plan(
+    return sample_plan(
         **{**chosen, **changes},
         method=method,
         privacy=Privacy(**asked),
@@ -66,7 +67,7 @@ def plan(method: str = "dual", rows: tuple[int, ...] = (50, 50), columns: int = 
     )
 
 
-def side(made: GraphPlan, features: Vector, labels: Vector, release: Scripted, node: int = 0) -> Any:
+def side(made: Plan, features: Vector, labels: Vector, release: Scripted, node: int = 0) -> Any:
     """The side of one node."""
     assert made.private is not None
     place = made.place(made.graph.names[node])
@@ -74,6 +75,6 @@ def side(made: GraphPlan, features: Vector, labels: Vector, release: Scripted, n
     return made.private.algorithm.node(made.problem, place, data, made.private.settings, release)
 
 
-def heard(made: GraphPlan, model: Vector, node: int = 0) -> dict[str, dict[str, Vector]]:
+def heard(made: Plan, model: Vector, node: int = 0) -> dict[str, dict[str, Vector]]:
     """An inbox in which every neighbour sent the same model."""
     return {name: {MODEL: model} for name in made.graph.neighbours(made.graph.names[node])}

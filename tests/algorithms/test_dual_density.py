@@ -12,18 +12,18 @@ import pytest
 from tacit.mechanisms.perturbed import NOISE, at_round
 from tacit.mechanisms.perturbed.dual import dual_round, published_round
 from tacit.mechanisms.perturbed.plan import bounds
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.types import Vector
 from tests.algorithms.paper_nodes import Scripted, heard, plan, side
 
 
-def planned_rate(made: GraphPlan, round_: int, node: int = 0) -> float:
+def planned_rate(made: Plan, round_: int, node: int = 0) -> float:
     assert made.private is not None
     planned = made.private.releases[made.graph.names[node]]
     return next(one.rate for one in planned if one.name == at_round(NOISE, round_))  # type: ignore[union-attr]
 
 
-def needed_noise(made: GraphPlan, X: Vector, y: Vector, own: Vector, others: Vector, dual: Vector, f: Vector) -> Any:
+def needed_noise(made: Plan, X: Vector, y: Vector, own: Vector, others: Vector, dual: Vector, f: Vector) -> Any:
     """(noise that makes f the minimiser, Jacobian of f -> noise), from the definition alone."""
     assert made.private is not None
     n = made.private.settings.nodes[made.graph.names[0]]
@@ -38,7 +38,7 @@ def needed_noise(made: GraphPlan, X: Vector, y: Vector, own: Vector, others: Vec
     return -gradient / per_row, jacobian
 
 
-def log_ratio(made: GraphPlan, rate: float, data: Any, other: Any, own: Vector, heard_: Vector, f: Vector) -> float:
+def log_ratio(made: Plan, rate: float, data: Any, other: Any, own: Vector, heard_: Vector, f: Vector) -> float:
     """log of density(f | data) / density(f | other) of the model of round 2, after checking it against the code."""
     n = made.private.settings.nodes[made.graph.names[0]]  # type: ignore[union-attr]
     degree = len(made.graph.neighbours(made.graph.names[0]))
@@ -66,7 +66,7 @@ def worst_pair(rows: int, rng: np.random.Generator) -> tuple[Any, Any, Vector]:
     return (X, y), (other, y), np.array([1e3, 0.0])
 
 
-def aimed(made: GraphPlan, data: Any, f: Vector, along: Vector) -> Vector:
+def aimed(made: Plan, data: Any, f: Vector, along: Vector) -> Vector:
     """A neighbour's model that makes the noise needed for f point along a vector."""
     assert made.private is not None
     zero = np.zeros(2)
@@ -142,7 +142,7 @@ def test_no_random_pair_exceeds_alpha(seed: int) -> None:
 def test_extra_curvature_comes_in_where_the_volume_would_take_too_much() -> None:
     made = plan(rows=(2, 2), alpha=1e-3, rho=1e-3, options={"alphas": 0.5, "rounds": 1}, privacy={"epsilon": 100.0})
     assert made.private is not None
-    node = bounds(made.private.privacy, made.problem, _sizes(made), "dual", None)[0]
+    node = bounds(made.private.privacy, made.problem, made.samples, "dual", None)[0]
     one = dual_round(node, 0.5)
     assert one.extra > 0
     assert one.volume == pytest.approx(0.5 / (2 * math.sqrt(2)))  # two columns
@@ -155,9 +155,3 @@ def test_extra_curvature_comes_in_where_the_volume_would_take_too_much() -> None
     # phi of Algorithm 2: c1 / ((B/C)(e^(alpha/4) - 1)) - rho - 2 eta N_p
     assert printed.extra == pytest.approx(0.25 * node.per_row / math.expm1(0.125) - node.modulus)
     assert one.extra < printed.extra
-
-
-def _sizes(made: GraphPlan) -> Any:
-    from tacit.mechanisms.base import GraphSizes
-
-    return GraphSizes(made.graph, made.rows, made.columns, made.max_rounds)

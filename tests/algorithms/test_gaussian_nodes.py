@@ -23,14 +23,15 @@ from tacit.mechanisms.gaussian.node import (
     UnitRows,
 )
 from tacit.mechanisms.gaussian.settings import GaussianSettings, gradient_sensitivity, model_sensitivity, solve_rounding
-from tacit.plan import GraphPlan, make_graph_plan
+from tacit.plan import Plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Huber
 from tacit.problem.losses.half import Half
-from tacit.solvers.consensus import NodeData, Place
+from tacit.solvers.consensus import NodeData
 from tacit.solvers.consensus.local import LocalProblem, Solved
 from tacit.topologies import make_graph
 from tacit.types import Vector
+from tests.plans import sample_plan
 
 
 class Watch:
@@ -61,9 +62,9 @@ def plan_for(
     loss: object = "logistic",
     gradients: bool = False,
     **asked: object,
-) -> GraphPlan:
+) -> Plan:
     """Without masks: exact solves, as where few rounds are allowed, or gradients."""
-    return make_graph_plan(
+    return sample_plan(
         loss=loss,  # type: ignore[arg-type]
         penalty="l2",
         alpha=1e-3,
@@ -81,16 +82,16 @@ def plan_for(
     )
 
 
-def sides(plan: GraphPlan, X: Vector, y: Vector) -> tuple[GaussianNode, Watch]:
+def sides(plan: Plan, X: Vector, y: Vector) -> tuple[GaussianNode, Watch]:
     assert plan.private is not None
     watch = Watch()
-    place = Place("node 1", plan.graph, plan.sizes, plan.columns)
+    place = plan.place("node 1")
     side = plan.private.algorithm.node(plan.problem, place, NodeData(Block(X), y), plan.private.settings, watch)
     assert isinstance(side, GaussianNode)
     return side, watch
 
 
-def released(plan: GraphPlan, X: Vector, y: Vector, state: dict[str, Vector]) -> Vector:
+def released(plan: Plan, X: Vector, y: Vector, state: dict[str, Vector]) -> Vector:
     """What a node would release in this state, without noise."""
     side, watch = sides(plan, X, y)
     side.restore(state)

@@ -13,7 +13,6 @@ from sklearn.svm import LinearSVC
 
 from tacit import InputError, VerticalClassifier, VerticalRegressor
 from tacit.blocks.dense import Block
-from tacit.plan import make_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Ball, Box, get_regularizer
 from tacit.run.star import Run
@@ -22,6 +21,7 @@ from tacit.solvers.multipliers.envelopes import LossEnvelope, PenaltyEnvelope
 from tacit.types import Shard
 from tests.conftest import correlated
 from tests.oracles.convex import optimum
+from tests.plans import feature_plan
 
 
 def svm(**changes: object) -> VerticalClassifier:
@@ -162,7 +162,7 @@ def paused(loss: str, penalty: str, rounds: int) -> tuple[Run, Run]:
     """A run to the end, and one that was paused after some rounds and taken up by new sides."""
     X, y = correlated(get_loss(loss).task, columns=20)
     shards = [Shard(f"party{i}", part) for i, part in enumerate(np.array_split(X, 3, axis=1))]
-    plan = make_plan(
+    plan = feature_plan(
         loss=loss,
         penalty=penalty,
         alpha=1e-3,
@@ -263,7 +263,7 @@ def test_slopes_of_the_penalty_are_derivatives_and_the_value_is_a_bound(penalty:
     ],
 )
 def test_the_default_method(loss: str, penalty: str, parties: int, columns: int, method: str) -> None:
-    plan = make_plan(
+    plan = feature_plan(
         loss=loss,
         penalty=penalty,
         alpha=1e-3,

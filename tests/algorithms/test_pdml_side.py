@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.types import Vector
 from tests.algorithms.paper_nodes import Scripted, heard, plan, side
 
@@ -15,7 +15,7 @@ def data(rng: np.random.Generator, rows: int = 20, columns: int = 3) -> tuple[Ve
     return X / np.linalg.norm(X, axis=1)[:, None], rng.choice([-1.0, 1.0], rows)
 
 
-def objective_gradient(made: GraphPlan, X: Vector, y: Vector, w: Vector) -> Vector:
+def objective_gradient(made: Plan, X: Vector, y: Vector, w: Vector) -> Vector:
     """Gradient of (1/m) sum of the modified loss + ridge, without the noise."""
     n = made.private.settings.nodes[made.graph.names[0]]  # type: ignore[union-attr]
     margin, tilt = y * (X @ w), 1 / np.expm1(1.0)
@@ -23,7 +23,7 @@ def objective_gradient(made: GraphPlan, X: Vector, y: Vector, w: Vector) -> Vect
     return np.asarray(n.weight / len(y) * X.T @ slopes + n.ridge * w)
 
 
-def seen_gradient(made: GraphPlan, w: Vector, own: Vector, others: Vector, dual: Vector) -> Vector:
+def seen_gradient(made: Plan, w: Vector, own: Vector, others: Vector, dual: Vector) -> Vector:
     """What a neighbour computes from models alone: the gradient of the node's objective, noise included."""
     n = made.private.settings.nodes[made.graph.names[0]]  # type: ignore[union-attr]
     return -2 * dual - 2 * n.penalty * w + n.penalty * (own + others)

@@ -8,23 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.mechanisms.base import GraphSizes
 from tacit.mechanisms.perturbed import NOISE, at_round
 from tacit.mechanisms.perturbed.plan import NodeBounds, bounds
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.types import Vector
 from tests.algorithms.paper_nodes import Scripted, heard, plan, side
 
 Data = tuple[Vector, Vector]
 
 
-def node_bounds(made: GraphPlan) -> NodeBounds:
+def node_bounds(made: Plan) -> NodeBounds:
     assert made.private is not None
-    sizes = GraphSizes(made.graph, made.rows, made.columns, made.max_rounds)
+    sizes = made.samples
     return bounds(made.private.privacy, made.problem, sizes, "primal", None)[0]
 
 
-def replay(made: GraphPlan, data: Data, sent: list[Vector], inboxes: list[Vector], rounds: int) -> list[Vector]:
+def replay(made: Plan, data: Data, sent: list[Vector], inboxes: list[Vector], rounds: int) -> list[Vector]:
     """The models of one node before noise, when `sent` are its releases and `inboxes` what it hears."""
     given = {at_round(NOISE, t): sent[t - 1] for t in range(1, rounds + 1)}
     release = Scripted(add=lambda name, value: sent[int(name.split()[1]) - 1])
@@ -55,8 +54,8 @@ def pair(rng: np.random.Generator, rows: int, columns: int) -> tuple[Data, Data]
     return (X, y), (other, flipped)
 
 
-def moved(made: GraphPlan, rng: np.random.Generator, columns: int, rounds: int, size: float) -> float:
-    data, other = pair(rng, made.rows[0], columns)
+def moved(made: Plan, rng: np.random.Generator, columns: int, rounds: int, size: float) -> float:
+    data, other = pair(rng, made.samples.rows[0], columns)
     sent = [size * rng.normal(size=columns) for _ in range(rounds)]
     inboxes = [size * rng.normal(size=columns) for _ in range(rounds)]
     first, second = (replay(made, one, sent, inboxes, rounds) for one in (data, other))
@@ -81,15 +80,15 @@ def test_replaced_rows_move_a_model_by_no_more_than_the_bound(seed: int) -> None
     assert closest > 0.7  # the bound is not idle
 
 
-def stubborn(made: GraphPlan) -> tuple[Data, Data]:
+def stubborn(made: Plan) -> tuple[Data, Data]:
     """One row, or the opposite one: the node's own model runs away in the other direction."""
-    rows = made.rows[0]
+    rows = made.samples.rows[0]
     X, y = np.zeros((rows, 1)), np.ones(rows)
     X[0] = 1.0
     return (X, y), (-X, y)
 
 
-def run_away(made: GraphPlan, rounds: int) -> list[float]:
+def run_away(made: Plan, rounds: int) -> list[float]:
     sent = [np.zeros(1)] * rounds
     first, second = (replay(made, data, sent, sent, rounds) for data in stubborn(made))
     return [abs(float(a[0] - b[0])) for a, b in zip(first, second, strict=True)]
@@ -147,7 +146,7 @@ def test_published_intermediate_rounds_are_not_called_broken() -> None:
 # --- the last round ----------------------------------------------------------------------------------
 
 
-def noise_for(made: GraphPlan, node: Any, target: Vector, others: Vector) -> Vector:
+def noise_for(made: Plan, node: Any, target: Vector, others: Vector) -> Vector:
     """The noise that makes the last round of a node end at `target`, from the definition."""
     n, data = node.numbers, node.data
     own = node.model if made.private.settings.published else node.released  # type: ignore[union-attr]

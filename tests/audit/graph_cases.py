@@ -8,18 +8,19 @@ from typing import Any
 
 from tacit.mechanisms.gaussian.node import ExactNode
 from tacit.mechanisms.perturbed.primal import PrimalNode
-from tacit.plan import GraphPlan, make_graph_plan
+from tacit.plan import Plan
 from tacit.privacy.claim import Claim
 from tacit.privacy.releases import Allowed, AllowedNormNoise, AllowedResponse, Planned
 from tacit.privacy.request import Privacy
 from tacit.topologies import make_graph
 from tacit.types import Vector
+from tests.plans import sample_plan
 
 NODE = "node 1"
 
 
-def gaussian(*, secure: bool = False, rounds: int = 3, epsilon: float = 4.0, loss: str = "logistic") -> GraphPlan:
-    return make_graph_plan(
+def gaussian(*, secure: bool = False, rounds: int = 3, epsilon: float = 4.0, loss: str = "logistic") -> Plan:
+    return sample_plan(
         loss=loss,
         penalty="l2",
         alpha=1e-3,
@@ -37,7 +38,7 @@ def gaussian(*, secure: bool = False, rounds: int = 3, epsilon: float = 4.0, los
     )
 
 
-def record_claim(plan: GraphPlan) -> Claim:
+def record_claim(plan: Plan) -> Claim:
     return next(one for one in plan.certificate().claims if one.unit == "record" and one.party == NODE)
 
 
@@ -55,7 +56,7 @@ def _half(one: Planned) -> Planned:
     return replace(one, epsilon=2 * one.epsilon)
 
 
-def with_node(plan: GraphPlan, node: Callable[..., Any]) -> GraphPlan:
+def with_node(plan: Plan, node: Callable[..., Any]) -> Plan:
     """The plan, its noise and its claims, with another node."""
     assert plan.private is not None
     algorithm = replace(plan.private.algorithm, node=node)

@@ -14,13 +14,14 @@ from tacit.audit.attacks import AS_STATED, AT_95, AT_999, BROKEN, NO_VIOLATION, 
 from tacit.audit.auditor import named_attacks
 from tacit.audit.scene import Watched, watch
 from tacit.errors import InputError
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
+from tests.plans import feature_plan
 
 ROWS = 600
 
 
 def plan(method: str = "auto", privacy: Privacy | None = None, loss: str = "logistic", **more: Any) -> Plan:
-    return make_plan(
+    return feature_plan(
         loss=loss,
         penalty="l2",
         alpha=1e-2,

@@ -20,7 +20,7 @@ from tacit.audit.graph.rounds import claimed_rounds, density_ratios, paper_alpha
 from tacit.audit.graph.scene import node_scenes, row_norm
 from tacit.audit.scene import Claimed, Held, Worst, search
 from tacit.cli.audit import audit_any
-from tacit.plan import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.topologies import make_graph
 from tests.algorithms.paper_nodes import Scripted, plan, side
@@ -31,14 +31,14 @@ SMALL = Effort(pairs=40, runs=60, seed=1)
 RUNAWAY: dict[str, Any] = {"alpha": 0.02, "rho": 0.5}
 
 
-def replayed(made: GraphPlan, pairs: int = 60, seed: int = 0) -> Worst:
+def replayed(made: Plan, pairs: int = 60, seed: int = 0) -> Worst:
     claim = record_claim(made)
     sums = add_up(claim.events)
     claimed = Claimed(sums.mu, 0.0, claim.neighbours, row_norm(made, NODE), sums.pure)
     return search(node_scenes(made, NODE), claimed, pairs, np.random.default_rng(seed))
 
 
-def verdicts(made: GraphPlan, effort: Effort = SMALL) -> dict[str, str]:
+def verdicts(made: Plan, effort: Effort = SMALL) -> dict[str, str]:
     return {finding.name: finding.verdict for finding in audit_graph(made, effort).findings}
 
 

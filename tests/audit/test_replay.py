@@ -14,10 +14,11 @@ from tacit.audit.replay import Cost, Replay
 from tacit.audit.scene import Claimed, Held, Scene, directed, search
 from tacit.audit.scene import scenes as plan_scenes
 from tacit.errors import RunError
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.privacy.releases import Allowed, AllowedResponse, Releaser
 from tests.audit import toy
+from tests.plans import feature_plan
 
 CLAIMED = Claimed(toy.MU, 0.0)
 PLANNED = (Allowed("sum", 2.0, 2), AllowedResponse("bit", 0.5))
@@ -155,7 +156,7 @@ def test_directed_neighbours_are_all_there() -> None:
 
 def gram(**asked: object) -> Plan:
     asked = {"epsilon": 1.0, **asked}
-    return make_plan(
+    return feature_plan(
         loss="logistic",
         penalty="l2",
         alpha=1e-3,

@@ -11,8 +11,8 @@ import numpy as np
 from tacit.audit.scene import Scene
 from tacit.blocks.dense import Block
 from tacit.blocks.rows import RowClip
-from tacit.mechanisms.base import PrivatePlan
-from tacit.plan import Plan
+from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
+from tacit.plan import FeatureSplit, Plan
 from tacit.privacy.accountant import gdp_mu
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
@@ -95,6 +95,15 @@ class Coordinator:
 TOY = PrivateAlgorithm("toy", party=Party, coordinator=Coordinator)
 
 
+class Toy(Mechanism[FeatureSplit]):
+    name = "toy"
+    split = FeatureSplit.split
+    words = "sums with noise"
+
+    def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+        raise NotImplementedError
+
+
 def plan(fault: str = "", rows: int = 4, releases: tuple[Planned, ...] | None = None) -> Plan:
     problem = Problem(get_loss("logistic"), get_regularizer("l2"), 0.1, False, 1, rows, 1e-4)
     planned = (Allowed("sum", SD, 2 * ROUNDS),) if releases is None else releases
@@ -102,9 +111,9 @@ def plan(fault: str = "", rows: int = 4, releases: tuple[Planned, ...] | None = 
     claim = Claim("record", "shop", "replace-one", "anyone", (event,), "by hand")
     certificate = Certificate(unit="record", theorem="by hand", claims=(claim,), target=Target(1.0, DELTA))
     private = PrivatePlan(
-        Privacy(epsilon=1.0), "toy", TOY, Settings(fault), {"shop": planned}, certificate, "shop", ROUNDS, {}
+        Privacy(epsilon=1.0), Toy(), TOY, Settings(fault), {"shop": planned}, certificate, ROUNDS, {}, holder="shop"
     )
-    return Plan(problem, "memory", ("shop",), ROUNDS, private)
+    return Plan(problem, "memory", FeatureSplit(("shop",), rows), ROUNDS, private)
 
 
 def scene(fault: str = "", used: tuple[Planned, ...] | None = None, rows: int = 4, seed: int = 0) -> Scene:

@@ -8,16 +8,16 @@ import pytest
 
 from tacit import Privacy
 from tacit.federation.budget import events_of
-from tacit.plan import Plan, make_plan
-from tacit.plan.graph import make_graph_plan
+from tacit.plan import Plan
 from tacit.privacy import accountant
 from tacit.privacy.events import NotPrivate, RandomizedResponse
 from tacit.privacy.request import PaperOptions
 from tacit.topologies import make_graph
+from tests.plans import feature_plan, sample_plan
 
 
 def features(privacy: Privacy | None) -> Plan:
-    return make_plan(
+    return feature_plan(
         loss="logistic",
         penalty="l2",
         alpha=1e-3,
@@ -36,7 +36,7 @@ def features(privacy: Privacy | None) -> Plan:
 
 
 def samples(privacy: Privacy | None, method: str, **others: Any) -> Any:
-    return make_graph_plan(
+    return sample_plan(
         loss="logistic",
         penalty="l2",
         alpha=1e-2,

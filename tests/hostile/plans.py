@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from tacit import Privacy
-from tacit.plan import GraphPlan, Plan, make_graph_plan, make_plan
+from tacit.plan import Plan
 from tacit.topologies import make_graph
+from tests.plans import feature_plan as make_features
+from tests.plans import sample_plan
 
 NODES = ["n1", "n2", "n3"]
 
 
 def feature_plan(*, secure: bool = False, holdout: float = 0.0, **privacy: Any) -> Plan:
     """Three parties with four columns each."""
-    plan = make_plan(
+    plan = make_features(
         loss="logistic", penalty="l2", alpha=1e-3, fit_intercept=True, method="auto", rho="auto", max_rounds=10,
         tol=1e-4, privacy=Privacy(**privacy), party_names=("a", "b", "c"), rows=500, input_bytes=0, columns=(4, 4, 4),
         secure_aggregation=secure,
@@ -32,9 +34,9 @@ def node_plan(
     given: bool = False,
     private: bool = True,
     **privacy: Any,
-) -> GraphPlan:
+) -> Plan:
     """Three nodes on a star with a hundred rows each; `given` labels were randomized by their contributors."""
-    plan = make_graph_plan(
+    plan = sample_plan(
         loss="logistic", penalty="l2", alpha=1e-2, fit_intercept=method == "gaussian", method=method,
         published=published, rho="auto", max_rounds=5, tol=0.0, privacy=Privacy(**privacy) if private else None,
         graph=make_graph("star", NODES, 0), rows=(100, 100, 100), columns=4, secure_aggregation=secure,
@@ -43,12 +45,12 @@ def node_plan(
     return replace(plan, holdout=holdout)
 
 
-def given_plan(holdout: float = 0.0) -> GraphPlan:
+def given_plan(holdout: float = 0.0) -> Plan:
     """A run without noise on labels that were randomized before."""
     return node_plan("none", holdout=holdout, given=True, private=False)
 
 
-PRIVATE: dict[str, Callable[..., Plan | GraphPlan]] = {
+PRIVATE: dict[str, Callable[..., Plan]] = {
     "others": lambda **more: feature_plan(epsilon=1, **more),
     "others, labels": lambda **more: feature_plan(epsilon=1, label_epsilon=1, **more),
     "refit": lambda **more: feature_plan(epsilon=1, refit=True, **more),
@@ -70,7 +72,7 @@ PRIVATE: dict[str, Callable[..., Plan | GraphPlan]] = {
 }
 """Plans that prove something."""
 
-NOT_PRIVATE: dict[str, Callable[..., Plan | GraphPlan]] = {
+NOT_PRIVATE: dict[str, Callable[..., Plan]] = {
     "published": lambda **more: feature_plan(epsilon=1, mechanism="published", **more),
     "primal, published": lambda **more: node_plan("primal", epsilon=1, published=True, **more),
 }

@@ -9,16 +9,17 @@ import pytest
 
 from tacit import Privacy
 from tacit.errors import InputError
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
 from tacit.run.party import Party
 from tacit.types import Message, Shard, Vector
+from tests.plans import feature_plan
 
 ROWS = 400
 
 
 def plan_of(**privacy: Any) -> Plan:
-    return make_plan(
+    return feature_plan(
         loss="logistic", penalty="l2", alpha=1e-3, fit_intercept=True, method="auto", rho="auto", max_rounds=3,
         tol=1e-4, privacy=Privacy(epsilon=1.0, mechanism="shares", **privacy), party_names=("a", "b", "c"), rows=ROWS,
         input_bytes=0, columns=(3, 1, 3),

@@ -18,8 +18,7 @@ import tacit.mechanisms.perturbed as papers_module
 from tacit import PaperOptions, Privacy
 from tacit.errors import InputError, TacitError
 from tacit.mechanisms.perturbed import MODEL
-from tacit.plan import make_graph_plan, make_plan
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.releases import Allowed, Releaser
 from tacit.problem.losses import Huber
 from tacit.run.graph import GraphRun
@@ -29,6 +28,8 @@ from tacit.run.star import Run
 from tacit.solvers.consensus.everybody import DOWN, UP
 from tacit.topologies import make_graph
 from tacit.types import Message, Shard, Vector
+from tests.plans import feature_plan as make_features
+from tests.plans import sample_plan
 
 PAPERS = ("dual", "primal", "pdml")
 ROWS, COLUMNS = 40, 3
@@ -38,15 +39,13 @@ EXTREME = (1e300, -1e300, 1e-300, 5e-324, -0.0, 0.0, 1.0, 1e154, 1e60, 1e8, -1.0
 # --- the sample split ----------------------------------------------------------------------------------
 
 
-def graph_plan(
-    method: str, *, graph: str = "complete", nodes: int = 2, epsilon: float = 0.5, **changes: Any
-) -> GraphPlan:
+def graph_plan(method: str, *, graph: str = "complete", nodes: int = 2, epsilon: float = 0.5, **changes: Any) -> Plan:
     """A private plan of the sample split."""
     asked: dict[str, Any] = {"epsilon": epsilon, **({"label_epsilon": 1.0} if method == "pdml" else {})}
     asked |= changes.pop("privacy", {})
     chosen = {"loss": "logistic", "penalty": "l2", "alpha": 1e-2, "fit_intercept": True, "published": False}
     chosen |= {"rho": "auto", "max_rounds": 4, "tol": 1e-6, **changes}
-    return make_graph_plan(
+    return sample_plan(
         **chosen,
         method=method,
         privacy=Privacy(**asked),
@@ -65,12 +64,12 @@ def two_data_sets() -> tuple[tuple[Vector, Vector], tuple[Vector, Vector]]:
     return (rows, labels), (other, others)
 
 
-def told(plan: GraphPlan, name: str, round_: int, model: Vector) -> dict[str, Message]:
+def told(plan: Plan, name: str, round_: int, model: Vector) -> dict[str, Message]:
     """What the neighbours of a node say in a round of a paper's method."""
     return {one: Message(one, round_, {MODEL: model}) for one in plan.graph.neighbours(name)}
 
 
-def stops(plan: GraphPlan, rows: Vector, labels: Vector, model: Vector) -> bool:
+def stops(plan: Plan, rows: Vector, labels: Vector, model: Vector) -> bool:
     """Whether a node that is told this after its first round stops in its second."""
     node = Node(Shard("node 1", rows), labels, None, plan)
     try:
@@ -231,7 +230,7 @@ def feature_plan(form: str, rows: int = ROWS, columns: int = COLUMNS, **changes:
         "method": "auto",
         "rho": "auto",
     }
-    return make_plan(
+    return make_features(
         **{**chosen, **changes}, max_rounds=3, tol=1e-4, privacy=Privacy(**{"epsilon": 4.0, **FORMS[form]}),
         party_names=NAMES, rows=rows, input_bytes=0, columns=(columns,) * 3,
     )  # fmt: skip
@@ -296,7 +295,7 @@ def test_an_answer_that_is_no_number_leaves_as_the_public_default(monkeypatch: p
 
 def test_papers_options_still_plan() -> None:
     """Every option of the papers' methods leads to a plan whose solves cannot fail: the numbers are there."""
-    plan = make_graph_plan(
+    plan = sample_plan(
         loss="logistic", penalty="l2", alpha=0.1, fit_intercept=False, method="primal", published=False, rho=0.1,
         max_rounds=9, tol=1e-6, privacy=Privacy(epsilon=2.0), graph=make_graph("ring", 3), rows=(50, 60, 70), columns=2,
         options=PaperOptions(rounds=5, noise="norm"),

@@ -8,10 +8,10 @@ from scipy import sparse
 
 from tacit import Privacy
 from tacit.blocks.rows import RowClip
-from tacit.plan import make_plan
 from tacit.run.model import joint_scores
 from tacit.run.star import Run, RunResult
 from tacit.types import Shard, Vector
+from tests.plans import feature_plan
 
 ROWS = 1500
 
@@ -28,7 +28,7 @@ def heavy(seed: int = 0) -> tuple[Vector, Vector, Vector]:
 
 
 def train(own: object, other: Vector, labels: Vector, predictions: str) -> RunResult:
-    plan = make_plan(
+    plan = feature_plan(
         loss="logistic", penalty="l2", alpha=1e-4, fit_intercept=True, method="auto", rho="auto", max_rounds=10,
         tol=1e-6, privacy=Privacy(epsilon=4.0, protect="everyone", row_norm=3.0, predictions=predictions, noise_seed=1),
         party_names=("bank", "shop"), rows=len(labels), input_bytes=0, columns=(4, 3),

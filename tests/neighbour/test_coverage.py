@@ -15,8 +15,8 @@ from tacit.audit.harness.tape import Tape
 from tacit.audit.harness.world import World, protected_parties
 from tacit.data.read import reader_of
 from tacit.federation.protocol import REQUESTS, Scores
-from tacit.mechanisms import base
-from tacit.plan import graph
+from tacit.mechanisms import MECHANISMS
+from tacit.plan import FeatureSplit, SampleSplit
 from tests.neighbour.worlds import FEATURES, SAMPLES, SUFFIX, aligned_world, feature_world, sample_world
 
 CLAIM_NOTHING = {"published", "published-inverse"}  # their certificates say so
@@ -24,12 +24,14 @@ CLAIM_NOTHING = {"published", "published-inverse"}  # their certificates say so
 
 def test_every_mechanism_of_the_feature_split_is_played(tmp_path: Path) -> None:
     plans = [plan_world(feature_world(case, "dense"), tmp_path / "plan") for case in FEATURES]
-    assert {plan.private.mechanism for plan in plans} == base._planners().keys() - CLAIM_NOTHING
+    known = {name for name, one in MECHANISMS.items() if one.split == FeatureSplit.split}
+    assert {plan.private.mechanism.name for plan in plans} == known - CLAIM_NOTHING
 
 
 def test_every_method_of_the_sample_split_is_played(tmp_path: Path) -> None:
     plans = [plan_world(sample_world(case, "dense"), tmp_path / "plan") for case in SAMPLES]
-    assert {plan.private.method for plan in plans} == graph._planners().keys()
+    known = {name for name, one in MECHANISMS.items() if one.split == SampleSplit.split}
+    assert {plan.private.mechanism.name for plan in plans} == known
 
 
 @pytest.mark.parametrize("mechanism", sorted(CLAIM_NOTHING))

@@ -6,8 +6,8 @@ import pytest
 
 from tacit import Privacy
 from tacit.errors import InputError
-from tacit.plan import make_plan
 from tacit.privacy.verify import verify
+from tests.plans import feature_plan
 
 FORMS = {
     "A": {},
@@ -26,7 +26,7 @@ FORMS = {
 
 
 def plan(parties=("a", "b", "c", "d"), rows=500, loss="logistic", penalty="l2", fit_intercept=True, **privacy):
-    return make_plan(
+    return feature_plan(
         loss=loss, penalty=penalty, alpha=1e-3, fit_intercept=fit_intercept, method="auto", rho="auto", max_rounds=10,
         tol=1e-4, privacy=Privacy(**privacy), party_names=parties, rows=rows, input_bytes=0,
         columns=(4,) * len(parties),

@@ -13,10 +13,10 @@ import pytest
 from tacit import HorizontalClassifier, HorizontalRegressor, VerticalClassifier
 from tacit.data.datasets import load_a9a
 from tacit.errors import InputError
-from tacit.mechanisms.base import PrivateGraphPlan
+from tacit.mechanisms.base import PrivatePlan
 from tacit.mechanisms.gaussian import node as node_module
 from tacit.mechanisms.gaussian.node import centre_from
-from tacit.plan import GraphPlan, make_graph_plan
+from tacit.plan import Plan
 from tacit.privacy.accountant import gdp_mu
 from tacit.privacy.releases import Allowed
 from tacit.privacy.request import SEEDED, Privacy
@@ -26,17 +26,18 @@ from tacit.run.graph import GraphResult, GraphRun
 from tacit.topologies import make_graph
 from tacit.types import Arrays, Shard, Vector
 from tests.conftest import real_data
+from tests.plans import sample_plan
 
 ROWS = (300, 200, 250, 400, 350)
 
 
 def plan_for(
     rows: tuple[int, ...] = ROWS, columns: int = 4, graph: str = "ring", *, secure: bool = False, **changes: object
-) -> GraphPlan:
+) -> Plan:
     given = {"loss": "logistic", "penalty": "l2", "alpha": 1e-4, "fit_intercept": True, "published": False}
     given |= {"rho": "auto", "max_rounds": 1000, "tol": 1e-4, "method": "gaussian"}
     given |= {key: changes.pop(key) for key in list(changes) if key in given}
-    return make_graph_plan(
+    return sample_plan(
         **given,  # type: ignore[arg-type]
         privacy=Privacy(**changes),  # type: ignore[arg-type]
         graph=make_graph("star" if secure else graph, len(rows)),
@@ -46,7 +47,7 @@ def plan_for(
     )
 
 
-def private(plan: GraphPlan) -> PrivateGraphPlan:
+def private(plan: Plan) -> PrivatePlan:
     assert plan.private is not None
     return plan.private
 
@@ -59,8 +60,8 @@ def some_data(rows: tuple[int, ...] = ROWS, columns: int = 4, seed: int = 0) -> 
     return np.split(X, cuts), np.split(y, cuts)
 
 
-def make_run(plan: GraphPlan, seed: int = 0) -> GraphRun:
-    tables, labels = some_data(plan.rows, plan.columns, seed)
+def make_run(plan: Plan, seed: int = 0) -> GraphRun:
+    tables, labels = some_data(plan.samples.rows, plan.samples.columns, seed)
     return GraphRun(plan, [Shard(name, X) for name, X in zip(plan.graph.names, tables, strict=True)], labels)
 
 
@@ -190,9 +191,9 @@ def test_masks_are_refused_where_they_would_hide_nothing() -> None:
     common = {"loss": "logistic", "penalty": "l2", "alpha": 0.0, "fit_intercept": True, "published": False}
     common |= {"rho": "auto", "max_rounds": 9, "tol": 1e-4, "rows": ROWS, "columns": 2, "secure_aggregation": True}
     with pytest.raises(InputError, match="star"):
-        make_graph_plan(**common, method="gaussian", privacy=Privacy(), graph=make_graph("ring", 5))  # type: ignore[arg-type]
+        sample_plan(**common, method="gaussian", privacy=Privacy(), graph=make_graph("ring", 5))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="privacy"):
-        make_graph_plan(**common, method="gaussian", privacy=None, graph=make_graph("star", 5))  # type: ignore[arg-type]
+        sample_plan(**common, method="gaussian", privacy=None, graph=make_graph("star", 5))  # type: ignore[arg-type]
 
 
 def test_words() -> None:
@@ -211,7 +212,7 @@ def test_words() -> None:
 # --- the noise that is really added --------------------------------------------------------------------
 
 
-def spent_mu(plan: GraphPlan, monkeypatch: pytest.MonkeyPatch) -> float:
+def spent_mu(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> float:
     """Mu of node 1 from its certificate's sensitivities and from the noise found in a run."""
     given: dict[str, list[Vector]] = {}
     true = node_module.GaussianNode.__init__

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from tacit.errors import InputError
-from tacit.plan import GraphPlan, make_graph_plan
+from tacit.plan import Plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import LOSSES
 from tacit.problem.regularizers import REGULARIZERS
 from tacit.topologies import make_graph
+from tests.plans import sample_plan
 
 REQUESTS: dict[str, Privacy | None] = {
     "none": None,
@@ -24,9 +25,9 @@ SOLVED = {"huber", "logistic", "poisson", "squared", "squared_hinge"}  # all tha
 BOUNDED = {"huber", "logistic"}
 
 
-def plan(method: str, loss: str = "logistic", penalty: str = "l2") -> GraphPlan:
+def plan(method: str, loss: str = "logistic", penalty: str = "l2") -> Plan:
     chosen: dict[str, Any] = {"alpha": 0.1, "fit_intercept": True, "published": False, "rho": "auto", "tol": 1e-6}
-    return make_graph_plan(
+    return sample_plan(
         **chosen, loss=loss, penalty=penalty, method=method, max_rounds=20, privacy=REQUESTS[method],
         graph=make_graph("ring", 3), rows=(40, 40, 40), columns=2,
     )  # fmt: skip

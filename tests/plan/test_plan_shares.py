@@ -10,11 +10,10 @@ import pytest
 
 from tacit.data.datasets import load_a9a
 from tacit.errors import InputError, RunError
-from tacit.mechanisms.base import Sizes
 from tacit.mechanisms.shares import SharesParty
 from tacit.mechanisms.shares import plan as planner
 from tacit.mechanisms.shares.settings import sensitivity
-from tacit.plan import Plan, make_plan
+from tacit.plan import FeatureSplit, Plan
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import GaussianRelease
@@ -25,6 +24,7 @@ from tacit.run.star import Run, RunResult
 from tacit.solvers.base import Problem
 from tacit.types import Shard
 from tests.conftest import real_data
+from tests.plans import feature_plan
 
 NAMES = ("bank", "phone", "shop")
 
@@ -32,7 +32,7 @@ NAMES = ("bank", "phone", "shop")
 def plan_for(rows: int = 400, names: tuple[str, ...] = NAMES, **changes: object) -> Plan:
     problem = {"loss": "logistic", "penalty": "l2", "alpha": 1e-3, "fit_intercept": True, "max_rounds": 50}
     problem |= {key: changes.pop(key) for key in list(changes) if key in problem}
-    return make_plan(
+    return feature_plan(
         **problem,  # type: ignore[arg-type]
         method="auto",
         rho="auto",
@@ -69,9 +69,9 @@ def test_the_certificate_spends_what_was_asked_and_nearly_all_of_it(unit, neighb
 @pytest.mark.parametrize("rounds", [1, 3, 10, 100])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 def test_the_noise_is_tight_for_any_number_of_rounds(rows: int, rounds: int, epsilon: float) -> None:
-    privacy, sizes = Privacy(epsilon=epsilon, mechanism="shares"), Sizes(NAMES, "bank", rows, (4, 4, 4), rounds)
-    sd = planner._noise(privacy, sizes, 1.0, rounds)
-    event = planner._event(privacy, sizes, 1.0, sd, rounds, "bank")
+    privacy, layout = Privacy(epsilon=epsilon, mechanism="shares"), FeatureSplit(NAMES, rows, (4, 4, 4), "bank")
+    sd = planner._noise(privacy, layout, 1.0, rounds)
+    event = planner._event(privacy, layout, 1.0, sd, rounds, "bank")
     assert 0.99 * epsilon <= accountant.epsilon([event], 1e-5) <= epsilon
     assert event.sensitivity >= sensitivity("replace-one", 1.0)
 
@@ -265,7 +265,7 @@ def test_with_hardly_any_noise_it_is_sharing_itself() -> None:
     assert not plan.private.settings.quadratic
     assert plan.private.rounds == 30
     result = Run(plan, shards, labels).go()
-    ordinary = make_plan(
+    ordinary = feature_plan(
         loss="logistic",
         penalty="l2",
         alpha=1e-2,

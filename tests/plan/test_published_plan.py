@@ -12,13 +12,14 @@ import pytest
 from tacit.audit.attacks import column_space_attack
 from tacit.errors import InputError, RunError
 from tacit.mechanisms.published.plan import corollary1_epsilon, lemma1_bound, theorem3_sigma
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.privacy.verify import verify
 from tacit.run.star import Run
 from tacit.types import Message, Shard
 from tests.conftest import correlated
+from tests.plans import feature_plan
 
 ROWS, COLUMNS = 200, (6, 8)
 BOTH = ["published", "published-inverse"]
@@ -32,7 +33,7 @@ def data() -> tuple[list[Shard], np.ndarray]:
 
 def plan_for(privacy: Privacy, **changes: Any) -> Plan:
     settings = {"loss": "logistic", "penalty": "l2", "fit_intercept": False, "max_rounds": 200, "columns": COLUMNS}
-    return make_plan(
+    return feature_plan(
         **{**settings, "rho": "auto", **changes},
         alpha=1e-3,
         method="auto",

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from tacit import InputError, Privacy, VerticalClassifier, VerticalRegressor
+from tacit.data.load import PartySpec
 from tacit.job import Job
-from tacit.plan import Plan, make_plan
-from tacit.plan.make import USUAL_ROUNDS
+from tacit.mechanisms.base import USUAL_ROUNDS
+from tacit.plan import Plan
+from tacit.plan.from_job import plan_job
 from tacit.privacy.request import CLASSES
+from tests.plans import feature_plan
 
 
 def plan_for(privacy: Privacy, names: tuple[str, ...] = ("bank", "shop"), **changes: Any) -> Plan:
@@ -28,7 +31,7 @@ def plan_for(privacy: Privacy, names: tuple[str, ...] = ("bank", "shop"), **chan
         "input_bytes": 10**6,
         "columns": (5,) * len(names),
     }
-    return make_plan(privacy=privacy, **{**settings, **changes})
+    return feature_plan(privacy=privacy, **{**settings, **changes})
 
 
 @pytest.mark.parametrize(
@@ -129,3 +132,11 @@ def test_the_usual_number_of_rounds_is_that_of_estimators_and_jobs() -> None:
 def test_labels_alone_leave_the_method_to_the_user() -> None:
     plan = plan_for(Privacy(epsilon=None, label_epsilon=1.0), method="averaged", rho=0.5)
     assert plan.method == "averaged"
+
+
+def test_a_mechanism_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(InputError, match="mechanism='noise' is unknown: choose one of auto, gram, shares, published"):
+        plan_for(Privacy(mechanism="noise"))
+    job = Job("job", (PartySpec("a", label="y"), PartySpec("b")), privacy=Privacy(mechanism="noise"))
+    with pytest.raises(InputError, match=r'privacy\.mechanism = "noise" is not allowed: it must be one of "auto"'):
+        plan_job(job, 10, (2, 2), 0)

@@ -15,7 +15,7 @@ from tacit.data.datasets import load_a9a
 from tacit.errors import InputError
 from tacit.mechanisms.shares import SharesCoordinator, SharesParty, SharesSettings
 from tacit.mechanisms.shares.settings import sensitivity
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.privacy import accountant
 from tacit.privacy.certificate import up
 from tacit.privacy.events import GaussianRelease
@@ -28,12 +28,13 @@ from tacit.run.star import Run
 from tacit.solvers.base import Problem
 from tacit.types import Shard
 from tests.conftest import real_data
+from tests.plans import feature_plan
 
 NAMES = ("bank", "phone", "shop", "post")
 
 
 def plan_for(names: tuple[str, ...] = NAMES, secure: bool = True, **changes: object) -> Plan:
-    return make_plan(
+    return feature_plan(
         loss="logistic",
         penalty="l2",
         alpha=1e-3,

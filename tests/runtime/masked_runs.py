@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.run.star import Run
 from tacit.types import Shard
 from tests.conftest import correlated
+from tests.plans import feature_plan
 
 ROUNDS = 8  # before any of the methods has nothing left to do but rounding
 NAMES = ("bank", "phone", "shop")
@@ -25,7 +26,7 @@ def problem(
     X = np.delete(X, np.s_[::10], axis=1)  # constant columns, whose coefficients nothing determines
     shards = [Shard(name, X[:, 10 * i : 10 * i + 10]) for i, name in enumerate(NAMES)]
     settings = {"tol": 0.0, "max_rounds": ROUNDS, "party_names": NAMES, "rows": len(labels), **changes}
-    plan = make_plan(
+    plan = feature_plan(
         loss=loss,
         penalty=penalty,
         alpha=1e-2,

@@ -14,11 +14,12 @@ from sklearn.preprocessing import scale
 
 import tacit
 from tacit import Privacy
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.run import door as door_module
 from tacit.run.masking import point_of
 from tacit.run.star import Run, Start
 from tacit.types import Message, Shard
+from tests.plans import feature_plan
 from tests.runtime.recording import Carried, record, watch_door
 
 METHODS = ["memory", "multipliers", "averaged", "published", "sgd"]
@@ -31,7 +32,7 @@ def problem(
     X, y = load_breast_cancer(return_X_y=True)
     X, labels = scale(X), np.where(y == 1, 1.0, -1.0)
     shards = [Shard("bank", X[:, :10]), Shard("phone", X[:, 10:17]), Shard("shop", X[:, 17:])]
-    plan = make_plan(
+    plan = feature_plan(
         loss="logistic",
         penalty="l2",
         alpha=1e-3,

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from tacit.errors import InputError
-from tacit.plan.graph import GraphPlan, make_graph_plan
+from tacit.plan import Plan
 from tacit.privacy.releases import AllowedResponse
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.run.graph import GraphRun
 from tacit.topologies import make_graph
 from tacit.types import Shard
+from tests.plans import sample_plan
 
 ROWS = (40, 60, 50)
 NAMES = ("node 1", "node 2", "node 3")
@@ -23,16 +24,16 @@ LABELS = [np.where(block @ [2.0, -1.0, 0.5] + RNG.normal(size=len(block)) > 0, 1
 EPSILONS = {name: tuple(RNG.uniform(1, 3, size=rows)) for name, rows in zip(NAMES, ROWS, strict=True)}
 
 
-def make(**changes: Any) -> GraphPlan:
+def make(**changes: Any) -> Plan:
     settings: dict[str, Any] = {
         "loss": "logistic", "penalty": "l2", "alpha": 0.1, "fit_intercept": True, "method": "pdml",
         "published": False, "rho": "auto", "max_rounds": 1000, "tol": 1e-10, "privacy": None,
         "graph": make_graph("ring", 3), "rows": ROWS, "columns": 3, "label_epsilons": EPSILONS,
     }  # fmt: skip
-    return make_graph_plan(**(settings | changes))
+    return sample_plan(**(settings | changes))
 
 
-def run(plan: GraphPlan) -> GraphRun:
+def run(plan: Plan) -> GraphRun:
     shards = [Shard(name, block, ("a", "b", "c")) for name, block in zip(NAMES, BLOCKS, strict=True)]
     the_run = GraphRun(plan, shards, LABELS)
     the_run.go()

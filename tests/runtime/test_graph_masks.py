@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tacit.errors import RunError
-from tacit.plan import make_graph_plan
 from tacit.privacy.request import Privacy
 from tacit.run.graph import GraphRun
 from tacit.run.node import agree_on_masks
@@ -14,11 +13,12 @@ from tacit.solvers.consensus.base import TOGETHER
 from tacit.solvers.consensus.everybody import UP
 from tacit.topologies import make_graph
 from tacit.types import Message, Shard
+from tests.plans import sample_plan
 
 
 def make_run() -> GraphRun:
     rows = (30, 40, 50, 60)
-    plan = make_graph_plan(
+    plan = sample_plan(
         loss="logistic",
         penalty="l2",
         alpha=0.0,

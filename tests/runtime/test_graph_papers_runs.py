@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.run.drive import LoopState
 from tacit.run.graph import GraphResult, GraphRun
 from tacit.topologies import make_graph
 from tacit.types import Shard, Vector
 from tests.algorithms.paper_nodes import plan
+from tests.plans import sample_plan
 
 METHODS = ("dual", "primal", "pdml")
 ROWS, COLUMNS, NODES = 1200, 4, 4
@@ -27,12 +28,12 @@ def made_data(seed: int = 0) -> tuple[list[Vector], list[Vector]]:
     return np.split(X, NODES), np.split(y, NODES)
 
 
-def start(made: GraphPlan, seed: int = 0) -> GraphRun:
+def start(made: Plan, seed: int = 0) -> GraphRun:
     features, labels = made_data(seed)
     return GraphRun(made, [Shard(n, X) for n, X in zip(made.graph.names, features, strict=True)], labels)
 
 
-def plan_for(method: str, **changes: Any) -> GraphPlan:
+def plan_for(method: str, **changes: Any) -> Plan:
     chosen = {"rows": (ROWS // NODES,) * NODES, "columns": COLUMNS, "graph": make_graph("ring", NODES), "alpha": 1e-3}
     return plan(method, **{**chosen, "rho": "auto", **changes})
 
@@ -67,10 +68,9 @@ def test_much_budget_comes_near_the_joint_fit(method: str) -> None:
     assert np.linalg.norm(result.coef - joint.coef) < 0.15 * np.linalg.norm(joint.coef)
 
 
-def _ordinary() -> GraphPlan:
-    from tacit.plan.graph import make_graph_plan
+def _ordinary() -> Plan:
 
-    return make_graph_plan(
+    return sample_plan(
         loss="logistic",
         penalty="l2",
         alpha=1e-3,

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from tacit import InputError, Privacy, RunError
-from tacit.mechanisms.base import PrivateGraphPlan
-from tacit.plan import make_graph_plan
+from tacit.mechanisms import MECHANISMS
+from tacit.mechanisms.base import PrivatePlan
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import GaussianRelease
@@ -24,6 +24,7 @@ from tacit.solvers.consensus import PrivateConsensus, Sent
 from tacit.solvers.consensus.base import private_progress
 from tacit.topologies import make_graph
 from tacit.types import Shard
+from tests.plans import sample_plan
 
 ALPHA = 1e-3
 
@@ -56,7 +57,7 @@ def plan_for(graph, tables, **changes):
         "rows": tuple(table.shape[0] for table in tables),
         "columns": tables[0].shape[1],
     }
-    return make_graph_plan(**{**settings, **changes})
+    return sample_plan(**{**settings, **changes})
 
 
 def make_run(kind="random", nodes=6, **changes):
@@ -234,9 +235,9 @@ def private_run(rounds=3, planned=3, nodes=4):
         claims=(Claim("record", "node 1", "replace-one", "neighbours", (event,), "for this test"),),
         target=Target(8.0, 1e-5),
     )
-    private = PrivateGraphPlan(
+    private = PrivatePlan(
         Privacy(noise_seed=1),
-        "gaussian",
+        MECHANISMS["gaussian"],
         PrivateConsensus("shouting", Shouting),
         None,
         {name: (Allowed("shout", 5.0, planned),) for name in graph.names},

@@ -9,11 +9,11 @@ import pytest
 from scipy import stats
 
 from tacit import Privacy
-from tacit.plan import make_plan
 from tacit.privacy.releases import Releaser
 from tacit.run.drive import LoopState
 from tacit.run.star import Run
 from tacit.types import Shard
+from tests.plans import feature_plan
 
 ROWS, COLUMNS = 300, (4, 3, 3)
 NAMES = ("holder", "b", "c")
@@ -36,7 +36,7 @@ def data(columns: tuple[int, ...] = COLUMNS) -> tuple[list[Shard], np.ndarray]:
 
 
 def plan(columns: tuple[int, ...] = COLUMNS, **privacy):
-    return make_plan(
+    return feature_plan(
         loss="logistic", penalty="l2", alpha=1e-3, fit_intercept=True, method="auto", rho="auto", max_rounds=10,
         tol=1e-4, privacy=Privacy(**{"epsilon": 4.0, **privacy}), party_names=NAMES, rows=ROWS, input_bytes=0,
         columns=columns,

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.privacy.request import Privacy
 from tacit.run import progress
 from tacit.types import TraceRow
+from tests.plans import feature_plan
 
 
 def plan_of(privacy: Privacy | None) -> Plan:
-    return make_plan(
+    return feature_plan(
         loss="logistic", penalty="l2", alpha=1e-3, fit_intercept=True, method="auto", rho="auto", max_rounds=50,
         tol=1e-4, privacy=privacy, party_names=("a", "b"), rows=500, input_bytes=0, columns=(3, 4),
     )  # fmt: skip

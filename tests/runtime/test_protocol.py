@@ -10,9 +10,10 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 from tacit.errors import RunError
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.run.star import Run
 from tacit.types import Message, Shard
+from tests.plans import feature_plan
 
 
 def problem(method: str = "auto", **changes: object) -> tuple[Plan, list[Shard], np.ndarray]:
@@ -20,7 +21,7 @@ def problem(method: str = "auto", **changes: object) -> tuple[Plan, list[Shard],
     X, labels = scale(X), np.where(y == 1, 1.0, -1.0)
     shards = [Shard("bank", X[:, :10]), Shard("phone", X[:, 10:17]), Shard("shop", X[:, 17:])]
     settings = {"loss": "logistic", "penalty": "l2", "tol": 1e-8, "max_rounds": 60, **changes}
-    plan = make_plan(
+    plan = feature_plan(
         **settings,
         alpha=1e-3,
         fit_intercept=True,

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from tacit.blocks.dense import Block
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.run.model import joint_scores
 from tacit.run.star import Run
 from tacit.types import Shard
+from tests.plans import feature_plan
 
 ALPHAS = (1.0, 0.1, 0.01, 0.001)
 ROWS = 200
@@ -34,7 +35,7 @@ def labels(shards: list[Shard]) -> np.ndarray:
 def plan_for(loss: str, tol: float, **more: Any) -> Plan:
     weights = np.ones(ROWS)
     weights[::5] = 0.0
-    return make_plan(
+    return feature_plan(
         loss=loss, penalty="l2", alpha=ALPHAS[0], fit_intercept=True, method="memory", rho="auto", max_rounds=300,
         tol=tol, privacy=None, party_names=("p0", "p1", "p2"), rows=ROWS, input_bytes=0, row_weights=weights, **more,
     )  # fmt: skip

@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 from tacit.errors import InputError, RunError
-from tacit.mechanisms import base as private_plans
-from tacit.plan import PrivatePlan, make_plan
+from tacit.mechanisms import MECHANISMS
+from tacit.mechanisms.base import MechanismRequest
+from tacit.mechanisms.gram.plan import Gram
+from tacit.plan import FeatureSplit, PrivatePlan
 from tacit.privacy.certificate import not_private
 from tacit.privacy.request import Privacy
 from tacit.run.masking import HEARD
 from tacit.run.star import Run
 from tacit.solvers.base import PrivateAlgorithm
 from tacit.types import Message, Shard
+from tests.plans import feature_plan
 from tests.runtime.masked_runs import NAMES, copied, problem, same_model
 from tests.runtime.recording import record
 
@@ -38,13 +41,14 @@ def test_secure_aggregation_is_true_or_false(value: object) -> None:
 
 @pytest.mark.parametrize("gathers", [True, False])
 def test_a_mechanism_that_gathers_has_no_sum_to_hide(gathers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def planner(privacy: Privacy, problem_: Any, sizes: Any) -> PrivatePlan:
-        nobody: Any = None
-        algorithm = PrivateAlgorithm("toy", party=nobody, coordinator=nobody, gathers=gathers)
-        known = not_private(sizes.parties, sizes.rows)
-        return PrivatePlan(privacy, "gram", algorithm, None, {}, known, sizes.holder, 3, {})
+    class Toy(Gram):
+        def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+            nobody: Any = None
+            algorithm = PrivateAlgorithm("toy", party=nobody, coordinator=nobody, gathers=gathers)
+            known = not_private(layout.parties, layout.rows)
+            return PrivatePlan(request.privacy, self, algorithm, None, {}, known, 3, {}, holder=layout.holder)
 
-    monkeypatch.setattr(private_plans, "_planners", lambda: {"gram": planner})
+    monkeypatch.setitem(MECHANISMS, "gram", Toy())
     settings: dict[str, Any] = {
         "loss": "logistic", "penalty": "l2", "alpha": 1e-2, "fit_intercept": True, "method": "auto", "rho": "auto",
         "max_rounds": 3, "tol": 1e-4, "party_names": NAMES, "rows": 10, "input_bytes": 100,
@@ -52,9 +56,9 @@ def test_a_mechanism_that_gathers_has_no_sum_to_hide(gathers: bool, monkeypatch:
     }  # fmt: skip
     if gathers:
         with pytest.raises(InputError, match="does not fit mechanism='gram', which reads every party's answer by its"):
-            make_plan(**settings)
+            feature_plan(**settings)
     else:
-        assert make_plan(**settings).secure
+        assert feature_plan(**settings).secure
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from tacit.data.labels import Labels
 from tacit.errors import InputError, RunError
 from tacit.files import plain_number, write_atomically
 from tacit.job import Job, Model, PartySpec
-from tacit.plan import make_plan
 from tacit.run import checkpoint
 from tacit.run.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
 from tacit.run.folder import Begun, RunDirectory, fingerprint
 from tacit.run.predict import load_model
 from tacit.run.star import Run
 from tacit.types import Shard
+from tests.plans import feature_plan
 
 
 def make(seed: int = 0, method: str = "memory", rounds: int = 8, alpha: float = 1e-3, **changes: Any) -> Begun:
@@ -34,7 +34,7 @@ def make(seed: int = 0, method: str = "memory", rounds: int = 8, alpha: float = 
     model = Model(loss=loss, alpha=alpha, method=method)
     parties = (PartySpec("a", "a.csv", id="k", label="y"), PartySpec("b", "b.csv", id="k"))
     job = Job("test", parties, model, rounds=rounds, tol=1e-15)
-    plan = make_plan(
+    plan = feature_plan(
         loss=loss, penalty="l2", alpha=alpha, fit_intercept=True, method=method, rho="auto", max_rounds=rounds,
         tol=1e-15, privacy=None, party_names=("a", "b"), rows=60, input_bytes=2400,
     )  # fmt: skip

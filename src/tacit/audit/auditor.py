@@ -19,19 +19,17 @@ from tacit.privacy.accountant import add_up
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
 from tacit.run.model import PartyModel
-from tacit.solvers.base import PrivateAlgorithm
 from tacit.types import Vector
 
 # --- The attacks that apply to a plan: what an insider reads off a run on generated rows
 
 
 WATCHED_ROWS = 1000
-PUBLISHED = ("published", "published-inverse")
 
 
 def row_claims(plan: Plan) -> Iterator[Claim]:
     """What is proven about the rows of one party."""
-    if plan.private is None or not isinstance(plan.algorithm, PrivateAlgorithm):
+    if plan.private is None or not plan.algorithm.noisy:
         return
     for claim in plan.certificate().claims:
         if claim.unit == "record" and claim.party and not add_up(claim.events).reasons:
@@ -49,12 +47,12 @@ def named_attacks(plan: Plan, rng: np.random.Generator, *, repeatable: bool = Fa
     findings = []
     if plan.problem.loss.task == "classification":
         findings.append(_labels(plan, seen))
-    mechanism = "" if plan.private is None else plan.private.mechanism
+    projected = plan.private is not None and plan.private.mechanism.noise_in_column_space
     for name in plan.party_names:
         shares = seen.shares(name)
         if shares.shape[1]:
             findings.append(_rows(plan, seen, name, shares))
-        if mechanism in PUBLISHED:
+        if projected:
             findings.append(_column_space(plan, seen, name, shares, rng))
     findings += [_model(plan, part, rng) for part in seen.result.parties]
     return findings
@@ -81,7 +79,7 @@ def seen_as_party(plan: Plan) -> bool:
 
 def _rows(plan: Plan, seen: Watched, name: str, shares: Vector) -> AttackResult:
     rows = _as_multiplied(plan, next(np.asarray(shard.features) for shard in seen.shards if shard.name == name))
-    if plan.problem.fit_intercept and not isinstance(plan.algorithm, PrivateAlgorithm):
+    if plan.problem.fit_intercept and not plan.algorithm.noisy:
         rows = rows - rows.mean(axis=0)  # ordinary methods multiply centred rows
     columns = rows.shape[1]
     covered = covers_rows(plan, name)
@@ -132,7 +130,7 @@ def _not_covered(plan: Plan, part: PartyModel) -> list[str]:
 
 def _moves(plan: Plan, name: str, rng: np.random.Generator) -> float:
     """How far a party's coefficients move when a row changes and all releases stay; infinite without releases."""
-    if not isinstance(plan.algorithm, PrivateAlgorithm):
+    if not plan.algorithm.noisy:
         return math.inf
     scene = scenes(plan, name, (60,))(rng)
     other = scene.held.with_row(0, -scene.held.rows[0])
@@ -152,7 +150,7 @@ def _inside(clip: RowClip, columns: int) -> Vector:
 
 def _as_multiplied(plan: Plan, rows: Vector) -> Vector:
     """Rows as a mechanism multiplies them: scaled down to the public norm where there is one."""
-    if plan.private is None or not isinstance(plan.algorithm, PrivateAlgorithm):
+    if plan.private is None or not plan.algorithm.noisy:
         return rows
     norm = row_norm(plan, plan.party_names[0])
     return np.asarray(rows * np.minimum(1.0, norm / np.maximum(np.linalg.norm(rows, axis=1), 1e-300))[:, None])
@@ -249,7 +247,7 @@ def audit(plan: Plan, effort: Effort | None = None, observe: Observer | None = N
     tell("attacks", 0.9)
     findings += named_attacks(plan, rng, repeatable=effort.seed is not None)
     tell("done", 1.0)
-    mechanism = "none" if plan.private is None else plan.private.mechanism
+    mechanism = "none" if plan.private is None else plan.private.mechanism.name
     return Audit(plan.certificate(), mechanism, tuple(findings), tuple(games))
 
 

@@ -119,7 +119,7 @@ class Scene:
         seed: int = 0,
     ) -> None:
         assert plan.private is not None
-        assert isinstance(plan.algorithm, PrivateAlgorithm)
+        assert plan.algorithm.noisy
         self.plan = replace(plan, secure=False)  # no claim about one party's rows rests on masks
         self.shards, self.party = tuple(shards), party
         self.holder = party not in plan.asked_parties
@@ -178,8 +178,8 @@ class Scene:
         """The plan with this noise, the party's releases passed through `swap`."""
         private = self.plan.private
         assert private is not None
-        assert private.algorithm is not None
-        algorithm = private.algorithm if swap is None else _tapped(private.algorithm, self.owner, swap)
+        sides = cast("PrivateAlgorithm", self.plan.algorithm)
+        algorithm = sides if swap is None else _tapped(sides, self.owner, swap)
         changed = replace(
             private,
             algorithm=algorithm,

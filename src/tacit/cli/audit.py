@@ -15,7 +15,7 @@ from tacit.text import tell
 
 if TYPE_CHECKING:
     from tacit.audit.auditor import Audit, Effort, Observer
-    from tacit.plan import GraphPlan, Plan
+    from tacit.plan import Plan
 
 HELP = "try to break the privacy of a job"
 DESCRIPTION = """\
@@ -82,13 +82,14 @@ def run(options: argparse.Namespace) -> int:
     return UNBROKEN if found.unbroken else BROKEN_CLAIM
 
 
-def audit_any(plan: Plan | GraphPlan, effort: Effort, observe: Observer | None = None) -> Audit:
+def audit_any(plan: Plan, effort: Effort, observe: Observer | None = None) -> Audit:
     """Audit a plan of either split."""
     from tacit.audit.auditor import audit
     from tacit.audit.graph import audit_graph
-    from tacit.plan import GraphPlan
+    from tacit.plan import FeatureSplit, SampleSplit
 
-    return audit_graph(plan, effort, observe) if isinstance(plan, GraphPlan) else audit(plan, effort, observe)
+    audits = {FeatureSplit.split: audit, SampleSplit.split: audit_graph}
+    return audits[plan.layout.split](plan, effort, observe)
 
 
 def _directory(name: str | None) -> Path | None:
@@ -116,7 +117,7 @@ def _write(found: Audit, out: Path) -> None:
     print(f"written    {out}: {', '.join(written)}")
 
 
-def _print(plan: Plan | GraphPlan, found: Audit) -> None:
+def _print(plan: Plan, found: Audit) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tacit.data.load import PartySpec
     from tacit.data.sizes import PublicSize
     from tacit.job import Job
-    from tacit.plan import GraphPlan, Plan
+    from tacit.plan import Plan
     from tacit.types import Vector
 
 HELP = "see rounds, noise, privacy and traffic before training"
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(job: Job, sizes: JobSizes, plan: Plan | GraphPlan) -> list[str]:
+def _lines(job: Job, sizes: JobSizes, plan: Plan) -> list[str]:
     """The job, its sizes, the plan, and remarks on them."""
     from tacit.plan.describe import many
 
@@ -86,7 +86,7 @@ def _search_record(job: Job) -> dict[str, Any]:
 class JobSizes(Protocol):
     """The public sizes of a job of either split, from the options or from the files."""
 
-    def plan(self) -> Plan | GraphPlan:
+    def plan(self) -> Plan:
         """The plan that they give."""
 
     def record(self) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class NodeSizes:
 
         return {} if self.encoding is None else {ALL_PARTIES: self.encoding}
 
-    def plan(self) -> GraphPlan:
+    def plan(self) -> Plan:
         """The plan that they give; refusals name the job's file."""
         from tacit.data.holdout import held_count
         from tacit.plan.from_job import plan_nodes

@@ -19,7 +19,7 @@ from tacit.text import command, duration, plural, size, tell, traffic, within
 if TYPE_CHECKING:
     from tacit.columns.constants import Encoding
     from tacit.job import Job
-    from tacit.plan import GraphPlan, Plan
+    from tacit.plan import Plan
     from tacit.report.evaluation import Watch
     from tacit.run.drive import Observer
     from tacit.run.folder import Begun, RunDirectory
@@ -67,7 +67,7 @@ class Terminal(JobObserver):
         tls = () if options.dask_tls is None else ("--dask-tls", options.dask_tls)
         return (*memory, "--dask", options.dask, *tls, *(("--dask-insecure",) if options.dask_insecure else ()))
 
-    def rounds(self, plan: Plan | GraphPlan) -> AbstractContextManager[Observer | None]:
+    def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
         """A bar of rounds."""
         return progress(plan, visible=self.visible)
 
@@ -195,9 +195,7 @@ def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _privacy(result: RunResult | GraphResult, outlook: Sequence[str]) -> list[tuple[str, str]]:
     """What is proven, by which mechanism, and whether it was worth it."""
-    from tacit.plan import GraphPlan
     from tacit.plan.describe import mechanism_words, strengths
-    from tacit.plan.describe_graph import method_words
 
     certificate = str(result.certificate).splitlines()
     said = [("privacy", certificate[1]), *_cautions(certificate)]
@@ -205,7 +203,7 @@ def _privacy(result: RunResult | GraphResult, outlook: Sequence[str]) -> list[tu
     if result.certificate.target is None:
         return said
     said += _wrapped("protects", strengths(result.certificate))
-    said += _wrapped("mechanism", method_words(plan) if isinstance(plan, GraphPlan) else mechanism_words(plan))
+    said += _wrapped("mechanism", mechanism_words(plan))
     for number, text in enumerate(outlook):
         said += _wrapped("" if number else "worth it?", text)
     return said

@@ -29,7 +29,7 @@ from tacit.estimators.inputs import (
     real_labels,
 )
 from tacit.estimators.mixins import BinaryFace, RegressionFace
-from tacit.plan import GraphPlan, make_graph_plan
+from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Regularizer
 from tacit.records import check_finite, check_matrix
@@ -156,7 +156,7 @@ class _Horizontal(BaseEstimator):
             X, labels, weights = X[weights > 0], labels[weights > 0], weights[weights > 0]
         return deal_out(X, labels, weights, self.parties, rng), names or column_names(X)
 
-    def _plan(self, groups: Groups, columns: int, seed: int, names: tuple[str, ...]) -> GraphPlan:
+    def _plan(self, groups: Groups, columns: int, seed: int, names: tuple[str, ...]) -> Plan:
         if self.engine == "flare":
             raise InputError(
                 "engine='flare' is for jobs between organisations, whose data are not in one process: "
@@ -169,25 +169,23 @@ class _Horizontal(BaseEstimator):
             other = "HorizontalRegressor" if loss.task != "classification" else "HorizontalClassifier"
             raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
         weights = groups.weights
-        return make_graph_plan(
+        request = TrainingRequest(
             loss=loss,
             penalty=self.penalty,
             alpha=self.alpha,
             fit_intercept=self.fit_intercept,
+            tol=self.tol,
             method=self.method,
-            published=self.published,
-            secure_aggregation=self.secure_aggregation,
-            options=self.options,
             rho=self.rho,
             max_rounds=self.max_rounds,
-            tol=self.tol,
             privacy=self.privacy,
-            graph=make_graph(self.graph, names, seed),
-            rows=groups.sizes,
-            columns=columns,
-            sizes=None if weights is None else tuple(float(own.sum()) for own in weights),
+            options=self.options,
+            published=self.published,
             seed=seed,
+            secure_aggregation=self.secure_aggregation,
         )
+        counted = None if weights is None else tuple(float(own.sum()) for own in weights)
+        return make_plan(request, SampleSplit(make_graph(self.graph, names, seed), groups.sizes, columns, counted))
 
     def _keep(self, result: GraphResult) -> None:
         columns = result.nodes[0].columns

@@ -31,7 +31,7 @@ from tacit.estimators.inputs import (
     shards_of_table,
 )
 from tacit.estimators.mixins import BinaryFace, RegressionFace
-from tacit.plan import Plan, make_plan
+from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Regularizer
 from tacit.run.model import joint_scores
@@ -183,24 +183,27 @@ class _Vertical(BaseEstimator):
             other = "VerticalRegressor" if loss.task != "classification" else "VerticalClassifier"
             raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        return make_plan(
+        request = TrainingRequest(
             loss=loss,
             penalty=self.penalty,
             alpha=alpha,
             fit_intercept=self.fit_intercept,
+            tol=self.tol,
             method=self.method,
             rho=self.rho,
             max_rounds=self.max_rounds,
-            tol=self.tol,
             privacy=privacy,
-            party_names=tuple(shard.name for shard in shards),
-            rows=rows,
-            input_bytes=sum(_nbytes(shard.features) for shard in shards),
-            columns=tuple(shard.features.shape[1] for shard in shards),
-            row_weights=weights,
             seed=int(seed),
             secure_aggregation=self.secure_aggregation,
         )
+        split = FeatureSplit(
+            tuple(shard.name for shard in shards),
+            rows=rows,
+            columns=tuple(shard.features.shape[1] for shard in shards),
+            input_bytes=sum(_nbytes(shard.features) for shard in shards),
+            row_weights=weights,
+        )
+        return make_plan(request, split)
 
     def _keep(self, result: RunResult, layout: Layout) -> None:
         self._layout = layout

@@ -18,8 +18,7 @@ from typing import Any
 
 from tacit.errors import InputError, RunError
 from tacit.federation.ledger_file import Content, LedgerFile, Mark
-from tacit.plan.graph import GraphPlan
-from tacit.plan.make import Plan
+from tacit.plan import Plan
 from tacit.privacy import accountant
 from tacit.privacy.certificate import up
 from tacit.privacy.claim import Claim
@@ -335,14 +334,14 @@ _SERVES = {
 }
 
 
-def events_of(plan: Plan | GraphPlan, party: str) -> dict[str, tuple[Event, ...]]:
+def events_of(plan: Plan, party: str) -> dict[str, tuple[Event, ...]]:
     """Everything that the planned job releases about each unit of a party's data.
 
     A unit of which the plan proves nothing gets one event that says so, whose epsilon is infinite.
 
     Parameters
     ----------
-    plan : Plan or GraphPlan
+    plan : Plan
     party : str
         For the party with the labels this is what is released of them, too.
     """
@@ -357,13 +356,10 @@ def events_of(plan: Plan | GraphPlan, party: str) -> dict[str, tuple[Event, ...]
     return {unit: _of_unit(claims, unit, party) for unit in UNITS}
 
 
-def _gives_labels_away(plan: Plan | GraphPlan, party: str) -> bool:
+def _gives_labels_away(plan: Plan, party: str) -> bool:
     """Whether bounds for this party's rows leave its labels out: noise on shares hides no label."""
-    return (
-        isinstance(plan, Plan)
-        and plan.private is not None
-        and ((plan.private.mechanism, plan.private.holder) == ("shares", party))
-    )
+    private = plan.private
+    return private is not None and private.holder == party and not private.mechanism.hides_labels
 
 
 def _of_unit(claims: Sequence[Claim], unit: str, party: str) -> tuple[Event, ...]:

@@ -29,7 +29,7 @@ from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import QUESTIONS, MatchingLimits, lead_of, mask_cautions, plan_print
 from tacit.files import read_json, show_path, write_json
 from tacit.job import Job
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.plan.describe import claim_words, headline, many, one
 from tacit.privacy.certificate import up
 from tacit.privacy.filters import PROMISE
@@ -48,13 +48,13 @@ POLL = 0.5  # seconds between looks at the folder
 # --- what is shown -----------------------------------------------------------------------------------
 
 
-def describe(job: Job, plan: Plan | GraphPlan, party: str, book: BudgetBook, job_id: str | None = None) -> list[str]:
+def describe(job: Job, plan: Plan, party: str, book: BudgetBook, job_id: str | None = None) -> list[str]:
     """A job as one party needs to know it: with whom, what leaves, to whom, what it costs, what is not covered.
 
     Parameters
     ----------
     job : Job
-    plan : Plan or GraphPlan
+    plan : Plan
         Made by the party itself from the job and the sizes.
     party : str
     book : BudgetBook
@@ -114,11 +114,9 @@ def _part(value: float, up_: bool = True) -> str:
     return f"{up(100 * value, 3)} %" if up_ else f"{math.floor(1000 * value) / 10:g} %"
 
 
-def _receivers(job: Job, plan: Plan | GraphPlan, party: str) -> tuple[str, ...]:
+def _receivers(job: Job, plan: Plan, party: str) -> tuple[str, ...]:
     """Who gets what a party sends."""
-    if isinstance(plan, GraphPlan):
-        return plan.graph.neighbours(party) if plan.graph.nodes > 1 else ()
-    return (job.holder,) if party != job.holder else tuple(name for name in job.names if name != party)
+    return plan.layout.receivers(party)
 
 
 def _size_words(traffic: Mapping[str, Any], party: str) -> str:
@@ -344,7 +342,7 @@ class SiteGate:
         bound = {"run": run, "stage": "prepare", "limits": repr(self.limits), "others": sorted(others), "job": job}
         Consent(self.kit.jobs / run, party, policy).obtain(digest_of("\n".join(lines), bound), lines, ())
 
-    def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str, bound: Mapping[str, str]) -> None:
+    def allow(self, run: str, job: Job, plan: Plan, party: str, bound: Mapping[str, str]) -> None:
         """Show the job, wait for a yes, and reserve its cost before anything leaves; a run that goes on counts once.
 
         Raises
@@ -390,15 +388,9 @@ class SiteGate:
         return max((number for job, number in self.book.releases() if job == run and number < QUESTIONS), default=-1)
 
 
-def behind_masks(plan: Plan | GraphPlan, lead: str) -> tuple[tuple[str, ...], str]:
+def behind_masks(plan: Plan, lead: str) -> tuple[tuple[str, ...], str]:
     """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
-    if isinstance(plan, Plan):
-        return (plan.asked_parties if plan.secure else ()), lead
-    if plan.private is None or not plan.private.masked:
-        return (), lead
-    middle = plan.graph.names[plan.graph.centre]
-    leaves = tuple(name for name in plan.graph.names if name != middle)
-    return leaves, lead if middle == lead else f"{lead} together with {middle}"
+    return plan.behind_masks(lead)
 
 
 def read_matching(settings: Mapping[str, Any]) -> tuple[MatchingLimits, frozenset[str]]:

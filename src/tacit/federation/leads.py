@@ -63,7 +63,7 @@ from tacit.federation.protocol import (
 from tacit.federation.score_handler import SHARE, ScoreHandler, read_request
 from tacit.federation.site import QUESTIONS, Site, plan_print, read_text, required
 from tacit.files import read_json, write_json, write_text
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import digest
 from tacit.run.checkpoint import checkpoint_arrays, from_arrays, read_checkpoint, write_checkpoint
@@ -346,7 +346,7 @@ class GraphLead:
         ask_all(site, names, Forget())
         return state.rounds
 
-    def _plan(self, names: Sequence[str], prepared: Mapping[str, Prepared]) -> GraphPlan:
+    def _plan(self, names: Sequence[str], prepared: Mapping[str, Prepared]) -> Plan:
         """The plan of the sizes that the nodes told; every node makes it again for itself."""
         first = prepared[names[0]]
         for name in names:
@@ -377,9 +377,9 @@ class GraphLead:
         """The lead has no arrays of its own."""
         return {}
 
-    def _agree(self, plan: GraphPlan, names: Sequence[str]) -> None:
+    def _agree(self, plan: Plan, names: Sequence[str]) -> None:
         """Pass the keys of masks on, where the run has them."""
-        if plan.private is None or not plan.private.masked:
+        if not plan.secure:
             return
         middle = plan.graph.names[plan.graph.centre]
         replies = ask_all(self.site, names, Keys(), Key)
@@ -388,7 +388,7 @@ class GraphLead:
             raise RunError("a party sent no key for its masks")
         ask_all(self.site, names, Agree(keys=Numbers.of(np.stack(keys))))
 
-    def _rounds(self, plan: GraphPlan, names: Sequence[str], observers: Sequence[Observer]) -> None:
+    def _rounds(self, plan: Plan, names: Sequence[str], observers: Sequence[Observer]) -> None:
         state, spent = self.state, spent_of(plan)
         clock = time.perf_counter() - state.seconds
         while not state.converged and not state.note and state.rounds < plan.most_rounds:

@@ -47,7 +47,7 @@ from tacit.federation.protocol import (
 )
 from tacit.federation.site import Ask, Task, own_data, received, required
 from tacit.files import write_json
-from tacit.plan import GraphPlan
+from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.folder import FORMAT, RESULT
@@ -66,7 +66,7 @@ class NodeHandler:
     def __init__(self, task: Task, ask: Ask) -> None:
         self.task, self.ask = task, ask
         self.own: OwnRows | None = None
-        self.plan: GraphPlan | None = None
+        self.plan: Plan | None = None
         self.node: Node | None = None
         self.finished = False
         self.inboxes: dict[int, dict[str, Message]] = {}  # by round, then by neighbour

@@ -13,7 +13,7 @@ from tacit.columns.encoder import to_record
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import OVER
 from tacit.files import read_json, write_json, write_text
-from tacit.plan import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Modified
 from tacit.run.drive import versions
@@ -31,9 +31,7 @@ def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encod
     write_json(folder / MODEL / f"{model.name}.json", {**party_record(model, id_), "schema": schema})
 
 
-def write_whole(
-    folder: Path, plan: GraphPlan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None
-) -> None:
+def write_whole(folder: Path, plan: Plan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None) -> None:
     """Write a node's model of whole rows, with which it predicts at home."""
     job = plan.problem.loss
     loss = job.inner if isinstance(job, Modified) else job  # a model of randomized labels serves the true ones

@@ -40,7 +40,6 @@ from tacit.run.coordinator import NAME as COORDINATOR
 from tacit.run.model import PartyModel
 from tacit.run.party import Party
 from tacit.run.star import QUIET, fitting_threads
-from tacit.solvers.base import Algorithm
 from tacit.text import show
 from tacit.types import Arrays, Message
 
@@ -154,8 +153,7 @@ class PartyHandler:
 
     def _make_party(self, plan: Plan) -> None:
         own = required(self.own)
-        make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
-        self.shared = make_shared(plan.problem) if make_shared else None
+        self.shared = plan.algorithm.make_shared(plan.problem)
         rows = required(self.matching).ids_print(self.rows) if plan.secure and self.rows is not None else ""
         context = self.task.mask_context(plan)
         with fitting_threads([own.shard]), np.errstate(**QUIET):

@@ -37,7 +37,7 @@ from tacit.federation.protocol import (
 from tacit.files import read_json, write_json, write_text
 from tacit.job import Job
 from tacit.job.file import parse_job
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.run.masking import KeySigner
 from tacit.text import one_line
 from tacit.types import Message
@@ -81,7 +81,7 @@ class Gate(Protocol):
     def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], job: str) -> None:
         """Return where ids may be matched and sizes told for this text of a job; raise `RefusalError` where not."""
 
-    def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str, bound: Mapping[str, str]) -> None:
+    def allow(self, run: str, job: Job, plan: Plan, party: str, bound: Mapping[str, str]) -> None:
         """Return where the site takes part in the training; raise `RefusalError` where it does not.
 
         `bound` is what the consent depends on besides: fingerprints of the rows and of their alignment.
@@ -108,7 +108,7 @@ class OpenGate:
     def allow_preparing(self, run: str, party: str, others: Sequence[str], lines: Sequence[str], job: str) -> None:
         """Let ids be matched and sizes be told."""
 
-    def allow(self, run: str, job: Job, plan: Plan | GraphPlan, party: str, bound: Mapping[str, str]) -> None:
+    def allow(self, run: str, job: Job, plan: Plan, party: str, bound: Mapping[str, str]) -> None:
         """Take part in every training."""
 
     def allow_scores(self, run: str, party: str, lines: Sequence[str], bound: Mapping[str, str]) -> None:
@@ -161,7 +161,7 @@ class Task:
         """Everybody else in the job."""
         return tuple(name for name in self.job.names if name != self.name)
 
-    def mask_context(self, plan: Plan | GraphPlan) -> str:
+    def mask_context(self, plan: Plan) -> str:
         """What masks of this run are bound to: parties that were told different jobs or plans get sums of noise."""
         text = hashlib.sha256(self.job.to_toml().encode()).hexdigest()
         return f"{self.run} {text} {plan_print(plan)}"
@@ -176,7 +176,7 @@ class Task:
         if self.gate.last_release(self.run) > at:
             raise RefusalError(Reason.LOST)
 
-    def check_plan(self, plan: Plan | GraphPlan, told: str) -> None:
+    def check_plan(self, plan: Plan, told: str) -> None:
         """Refuse a plan that is not the lead's: then somebody runs different software, or told different sizes."""
         if told != plan_print(plan):
             raise RefusalError(Reason.PLAN)
@@ -236,7 +236,7 @@ def mask_cautions(unchecked: Sequence[str], reader: str) -> list[str]:
     ]
 
 
-def plan_print(plan: Plan | GraphPlan) -> str:
+def plan_print(plan: Plan) -> str:
     """A fingerprint of everything a plan says."""
     record = {**plan.record(), "seed": plan.problem.seed, "certificate": plan.certificate().to_json()}
     return hashlib.sha256(json.dumps(record, sort_keys=True, default=str).encode()).hexdigest()

@@ -22,6 +22,7 @@ from tacit.job.values import (
     POSITIVE_BY_NAME,
     POSITIVE_OR_NONE,
     POSITIVES_BY_NAME,
+    TEXT,
     TRUTH,
     Kind,
     one_of,
@@ -33,7 +34,6 @@ from tacit.privacy.request import (
     ACCOUNTANTS,
     ASKED_UNITS,
     LAST_ROUNDS,
-    MECHANISMS,
     NOISES,
     PREDICTIONS,
     PROTECT,
@@ -241,8 +241,7 @@ def protected_parties(privacy: Privacy | None, parties: Sequence[PartySpec], *, 
     """The parties whose rows are to be protected, so that no constant of an encoding may be taken from them."""
     if privacy is None or privacy.epsilon is None:  # labels alone: no constant depends on a label
         return frozenset()
-    fits_once = not rows_are_split and privacy.mechanism in ("auto", "gram")
-    if fits_once and privacy.protect == "others":
+    if not rows_are_split and privacy.spares_holder:
         return frozenset(party.name for party in parties if party.label is None)
     return frozenset(party.name for party in parties)
 
@@ -364,7 +363,7 @@ PRIVACY_KEYS: dict[str, Kind] = {
     "row_norm": POSITIVE_BY_NAME,
     "accountant": one_of(ACCOUNTANTS),
     "protect": one_of(PROTECT),
-    "mechanism": one_of(MECHANISMS),
+    "mechanism": TEXT,  # which of them there are is known to the plan
     "predictions": one_of(PREDICTIONS),
     "neighbours": one_of(NEIGHBOURS),
     "coef_norm": POSITIVE,

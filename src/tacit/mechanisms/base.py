@@ -9,19 +9,22 @@ is honest, nor that it is sensible.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from tacit.errors import RunError
+from tacit.errors import InputError, RunError
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.releases import Planned
 from tacit.privacy.request import Privacy
-from tacit.solvers.base import PrivateAlgorithm
+from tacit.problem.losses.base import Loss
+from tacit.problem.losses.modified import modified
+from tacit.solvers.base import PrivateAlgorithm, Problem
 from tacit.solvers.consensus import PrivateConsensus
-from tacit.topologies import Graph
+from tacit.topologies import Layout
 from tacit.types import Arrays, Vector
 
 # --- What privacy adds to a plan: planned releases, and the certificate that they earn, from the same numbers
@@ -29,6 +32,7 @@ from tacit.types import Arrays, Vector
 
 COORDINATOR = "coordinator"  # whose planned releases are those of the side that holds the labels
 LABELS = "labels"  # the name of the planned release of the labels, randomized once
+USUAL_ROUNDS = 200  # max_rounds where nobody said anything, in the estimators and in jobs
 LARGEST_NORM = 1e50  # of rows and coefficients, or 1 over it: squares and products stay far from over- and underflow
 
 
@@ -37,24 +41,36 @@ MEASURES = "rows that are kept out of training (holdout = 0.2 under [job]) measu
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """The public numbers of a run: who takes part, who holds the labels, and how much each holds."""
+class MechanismRequest:
+    """What is asked of a mechanism beside the layout: the privacy of the run, and the choices that noise depends on.
 
-    parties: tuple[str, ...]
-    holder: str
-    rows: int
-    columns: tuple[int, ...]
+    Attributes
+    ----------
+    privacy : Privacy
+        How private the whole run must be.
+    problem : Problem
+        What is minimised.
+    max_rounds : int
+    method : str
+        The solver that the user named.
+    rho : float or str
+        As the user gave it; that of `problem` is in the unit of the solvers.
+    secure : bool
+        Whether answers travel under masks, so that only their sum can be read.
+    published : bool
+        Whether the paper's exact form was asked for.
+    options : object
+        Options of a paper's mechanism; None leaves them to it.
+    """
+
+    privacy: Privacy
+    problem: Problem
     max_rounds: int
-    secure: bool = False  # whether answers travel under masks
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """The parties without the labels."""
-        return tuple(name for name in self.parties if name != self.holder)
-
-    def columns_of(self, party: str) -> int:
-        """How many columns a party holds."""
-        return self.columns[self.parties.index(party)]
+    method: str = "auto"
+    rho: float | str = "auto"
+    secure: bool = False
+    published: bool = False
+    options: object = None
 
 
 @dataclass(frozen=True)
@@ -65,141 +81,150 @@ class PrivatePlan:
     ----------
     privacy : Privacy
         What was asked.
-    mechanism : str
+    mechanism : Mechanism
         What answers it.
-    algorithm : PrivateAlgorithm or None
-        Its sides; None where an ordinary algorithm runs on randomized labels.
+    algorithm : PrivateAlgorithm, PrivateConsensus or None
+        Its sides; None where an ordinary solver runs on randomized labels.
     settings : object
         Public numbers that every side of the algorithm uses.
     releases : mapping of str to planned releases
         By party, and under "coordinator" for the side that holds the labels.
     certificate : Certificate
         What the planned run proves.
-    holder : str
-        The party that holds the labels.
     rounds : int
         Exchanges, fixed beforehand.
     noise : mapping of str to float
         Standard deviations by what they are added to, for people.
     outlook : tuple of str
         What the sizes say about the use of the run, in plain sentences.
+    holder : str
+        The party that holds the labels; empty where every node holds those of its rows.
     traffic : mapping of str to (int, int)
-        Bytes to each asked party and back over the whole run, where they are known beforehand; else empty.
+        Bytes to each party and from it over the whole run, where they are known beforehand; else empty.
     seconds : float or None
         Rough guess of the time of the run; None where there is none.
+    masked : bool
+        Whether the noise may count on masks under which sums travel to the middle of a star.
+    honest : int
+        How many parties' noise hides a release: more than one under masks alone.
+    models_are_released : bool
+        Whether each node's model may be seen: not where it is a mean of models that were never released.
     """
 
     privacy: Privacy
-    mechanism: str
-    algorithm: PrivateAlgorithm | None
+    mechanism: Mechanism[Any]
+    algorithm: PrivateAlgorithm | PrivateConsensus | None
     settings: Any
     releases: Mapping[str, tuple[Planned, ...]]
     certificate: Certificate
-    holder: str
     rounds: int
     noise: Mapping[str, float]
     outlook: tuple[str, ...] = ()
+    holder: str = ""
     traffic: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float | None = None
+    masked: bool = False
+    honest: int = 1
+    models_are_released: bool = True
 
     @property
     def predictions_for(self) -> str | None:
         """The only party that may see predictions; None where anyone may."""
         return self.holder if getattr(self.settings, "own_exact", False) else None
 
-    def record(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            "mechanism": self.mechanism,
-            "holder": self.holder,
-            "rounds": self.rounds,
-            "noise": dict(self.noise),
-            "asked": self.privacy.record(),
-        }
+
+AnyLayout = TypeVar("AnyLayout", bound=Layout)
 
 
-@dataclass(frozen=True)
-class GraphSizes:
-    """The public numbers of a sample split, from which noise is calibrated.
+class Mechanism(ABC, Generic[AnyLayout]):
+    """What is released with which noise, and what that proves; everything that is asked of a mechanism by others.
+
+    A new one is a subclass in a module of its own, and one line in `MECHANISMS`. Attributes that a subclass does not
+    set are those of a mechanism with an algorithm of its own whose model may be used by anybody.
 
     Attributes
     ----------
-    graph : Graph
-    rows : tuple of int
-        Rows of each node, in the order of the graph.
-    columns : int
-        Columns of every node.
-    max_rounds : int
-    published : bool
-        Whether the paper's exact form was asked for.
-    options : object
-        Options of the method, where it has some; None leaves them to it.
-    secure : bool
-        Whether what nodes send to the middle of a star travels under masks, so that only the sum can be read.
+    name : str
+        As in `Privacy(mechanism=...)`.
+    split : str
+        The split it is for: that of its layout.
+    words : str
+        What it does, in one line.
+    named : bool
+        Whether users name it; one that is not answers a request by itself.
+    own_algorithm : bool
+        Whether an algorithm of its own runs; an ordinary solver on randomized labels does otherwise.
+    methods : tuple of str
+        Names of solvers that may be given beside it, though it has a method of its own.
+    serves : bool
+        Whether the model is covered too, so that further rows may be scored at no more privacy.
+    model_stays_home : bool
+        Whether each party's part of the model is covered by no claim, so that its file is nobody else's.
+    hides_labels : bool
+        Whether bounds for the rows of whoever holds the labels include these.
+    splits_noise : bool
+        Whether noise may be split between honest parties, whose answers travel under masks.
+    masks : bool
+        Whether masks are possible on a graph.
+    takes_given_labels : bool
+        Whether it takes labels that were randomized before the data came to a node.
+    noise_in_objective : bool
+        Whether the noise of every round is inside the objective, so that models have densities.
+    noise_in_column_space : bool
+        Whether its noise has no more directions than a party has columns, so that projections tell data apart.
+    vectors : (float, float)
+        Numbers per row in a round, to a party and back, where the traffic of the run is not known exactly.
+    noise_remarks : tuple of str
+        What people need to know to read its deviations.
     """
 
-    graph: Graph
-    rows: tuple[int, ...]
-    columns: int
-    max_rounds: int
-    published: bool = False
-    options: object = None
-    secure: bool = False
+    name: ClassVar[str]
+    split: ClassVar[str]
+    words: ClassVar[str]
+    named: ClassVar[bool] = True
+    own_algorithm: ClassVar[bool] = True
+    methods: ClassVar[tuple[str, ...]] = ()
+    serves: ClassVar[bool] = True
+    model_stays_home: ClassVar[bool] = False
+    hides_labels: ClassVar[bool] = True
+    splits_noise: ClassVar[bool] = False
+    masks: ClassVar[bool] = False
+    takes_given_labels: ClassVar[bool] = False
+    noise_in_objective: ClassVar[bool] = False
+    noise_in_column_space: ClassVar[bool] = False
+    vectors: ClassVar[tuple[float, float]] = (1.0, 1.0)
+    noise_remarks: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def total(self) -> int:
-        """Rows of all nodes."""
-        return sum(self.rows)
+    @abstractmethod
+    def plan(self, request: MechanismRequest, layout: AnyLayout) -> PrivatePlan:
+        """Noise, planned releases and the certificate, from what was asked and public sizes.
 
+        Raises
+        ------
+        InputError
+            Where no theorem covers what was asked: with the reason and the way out.
+        """
 
-@dataclass(frozen=True)
-class PrivateGraphPlan:
-    """A private method with its numbers, what it may release, and what is claimed.
+    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+        """Whether it is what mechanism="auto" stands for, given what was asked and whether labels came randomized."""
+        return False
 
-    Attributes
-    ----------
-    privacy : Privacy
-        What was asked.
-    method : str
-        What answers it.
-    algorithm : PrivateConsensus
-        Makes each node's side.
-    settings : object
-        Public numbers that every node uses.
-    releases : mapping of str to planned releases
-        By node.
-    certificate : Certificate
-        What the planned run proves.
-    rounds : int
-        Messages of each node, fixed beforehand.
-    noise : mapping of str to float
-        Standard deviations by what they are added to, for people.
-    outlook : tuple of str
-        What the sizes say about the use of the run, in plain sentences.
-    masked : bool
-        Whether sums on their way to the middle of a star travel under masks. The noise may count on it.
-    """
+    def seen_loss(self, loss: Loss, privacy: Privacy) -> Loss:
+        """The loss that a solver minimises: for labels that are randomized before it begins, their unbiased one."""
+        return loss if privacy.label_epsilon is None else modified(loss, privacy.label_epsilon)
 
-    privacy: Privacy
-    method: str
-    algorithm: PrivateConsensus
-    settings: Any
-    releases: Mapping[str, tuple[Planned, ...]]
-    certificate: Certificate
-    rounds: int
-    noise: Mapping[str, float]
-    outlook: tuple[str, ...] = ()
-    masked: bool = False
+    def in_words(self, *, given_labels: bool = False) -> str:
+        """What it does, in one line; also where labels came randomized."""
+        return self.words
 
-    def record(self) -> dict[str, Any]:
-        """As plain values."""
-        return {
-            "method": self.method,
-            "secure_aggregation": self.masked,
-            "rounds": self.rounds,
-            "noise": dict(self.noise),
-            "asked": self.privacy.record(),
-        }
+    def use_of(self, planned: PrivatePlan, request: MechanismRequest) -> PrivatePlan:
+        """Refuse choices that the mechanism has no use for; remark on those that change nothing."""
+        if self.own_algorithm and request.method not in ("auto", *self.methods):
+            raise InputError(
+                f"method={request.method!r} does not fit mechanism={self.name!r}, which has a method of its own: "
+                "leave method out"
+            )
+        return planned
 
 
 # --- What a protected party lets in: its guarantee holds for every message that passes here

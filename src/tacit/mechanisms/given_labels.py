@@ -12,10 +12,10 @@ from tacit.privacy.certificate import OTHER_LABELS, Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import RandomizedResponse
 from tacit.privacy.request import PaperOptions, Privacy, check_positive
-from tacit.problem.losses import Loss, unbounded_reason
+from tacit.problem.losses import unbounded_reason
 from tacit.problem.losses.modified import modified_rows
-from tacit.problem.regularizers import Regularizer
-from tacit.topologies import Graph
+from tacit.solvers.base import Problem
+from tacit.topologies import Graph, SampleSplit
 
 Epsilons = Mapping[str, Sequence[float]]
 MOST_CLAIMS = 5  # different epsilons of one node that are claimed one by one; of more, the largest is
@@ -29,30 +29,24 @@ COVERED = "the labels, against everybody and for ever: each was randomized once,
 THEOREM = "randomized response (docs/proofs/labels.md, theorems 1 and 2)"
 
 
-def check_given(
-    graph: Graph, rows: Sequence[int], epsilons: Epsilons, loss: Loss, regularizer: Regularizer, alpha: float
-) -> dict[str, tuple[float, ...]]:
+def check_given(layout: SampleSplit, problem: Problem) -> dict[str, tuple[float, ...]]:
     """The epsilons by node as plain numbers; refused where they do not fit the data or the loss."""
     found = {}
-    for name, count in zip(graph.names, rows, strict=True):
-        own = tuple(epsilons.get(name, ()))
+    for name, count in zip(layout.names, layout.rows, strict=True):
+        own = tuple(layout.label_epsilons.get(name, ()))
         if len(own) != count:
             raise InputError(f"label_epsilons of {name} are {len(own)}: the node has {count} rows, give one for each")
         found[name] = tuple(check_positive(f"label epsilon of {name}", value) for value in own)
-        reason = unbounded_reason(modified_rows(loss, np.array(own)), regularizer, float(alpha))
+        seen = modified_rows(problem.loss, np.array(own))
+        reason = unbounded_reason(seen, problem.regularizer, problem.alpha)
         if reason:
             raise InputError(reason)
     return found
 
 
-def options_for_given(privacy: object, method: str, options: object, epsilons: Epsilons) -> PaperOptions:
-    """The method's options, with labels that are randomized already; refused where it would randomize them again."""
-    if method != "pdml":
-        raise InputError(
-            f"method={method!r} does not fit labels that were randomized beforehand: use method='pdml', or leave "
-            "privacy out"
-        )
-    if isinstance(privacy, Privacy) and privacy.label_epsilon is not None:
+def options_for_given(privacy: Privacy, options: object, epsilons: Epsilons) -> PaperOptions:
+    """A mechanism's options, with labels that are randomized already; refused where they would be randomized again."""
+    if privacy.label_epsilon is not None:
         raise InputError(
             f"label_epsilon={privacy.label_epsilon:g} would randomize labels a second time: leave it out, as the data "
             "say at which epsilon they were randomized"

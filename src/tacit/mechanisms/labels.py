@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from tacit.errors import InputError
-from tacit.mechanisms.base import COORDINATOR, LABELS, PrivatePlan, Sizes
+from tacit.mechanisms.base import COORDINATOR, LABELS, Mechanism, MechanismRequest, PrivatePlan
 from tacit.privacy.certificate import OTHER_LABELS, Certificate
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import RandomizedResponse
 from tacit.privacy.releases import AllowedResponse
 from tacit.privacy.request import CLASSES, RANDOMIZED, SEEDED, Privacy
-from tacit.solvers.base import Problem
+from tacit.topologies import FeatureSplit
 
 SOFTWARE = "the label holder runs this software; the random bits of its operating system are not predictable"
 THEOREM = "randomized response (docs/proofs/labels.md, theorem 1)"
 
 
-def plan_labels(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
-    """Plan a run whose only noise is in the labels."""
+class RandomizedLabels(Mechanism[FeatureSplit]):
+    """An ordinary solver on labels that the label holder randomizes once."""
+
+    name = "labels"
+    split = FeatureSplit.split
+    words = "ordinary training on labels that were randomized once; the rows are not protected"
+    named = False
+    own_algorithm = False
+
+    def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+        """Plan a run whose only noise is in the labels."""
+        return _plan(self, request, layout)
+
+    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+        """It is what a request for the labels alone gets."""
+        return privacy.epsilon is None
+
+
+def _plan(mechanism: RandomizedLabels, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+    privacy = request.privacy
     assert privacy.label_epsilon is not None
     for asked, value, usual in (
         ("protect", privacy.protect, "others"),
@@ -27,7 +45,7 @@ def plan_labels(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan
         if value != usual:
             raise InputError(f"{asked}={value!r} needs epsilon: epsilon=None protects the labels alone")
     event = RandomizedResponse(
-        privacy.label_epsilon, released="each label, randomized once", party=sizes.holder, unit="label"
+        privacy.label_epsilon, released="each label, randomized once", party=layout.holder, unit="label"
     )
     adversary = "anyone who sees what the run sends, the model, or predictions"
     certificate = Certificate(
@@ -41,21 +59,21 @@ def plan_labels(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan
             CLASSES,
         ),
         per_party=dict.fromkeys(
-            sizes.parties, f"in each round one number for each of {sizes.rows} rows, without noise"
+            layout.parties, f"in each round one number for each of {layout.rows} rows, without noise"
         ),
         theorem=THEOREM,
-        claims=(Claim("label", sizes.holder, "replace-one", adversary, (event,), THEOREM),),
+        claims=(Claim("label", layout.holder, "replace-one", adversary, (event,), THEOREM),),
         target=Target(privacy.label_epsilon, 0.0),
         assumptions=(*(() if privacy.noise_seed is None else (SEEDED,)), SOFTWARE),
     )
     return PrivatePlan(
         privacy=privacy,
-        mechanism="labels",
+        mechanism=mechanism,
         algorithm=None,
         settings=None,
         releases={COORDINATOR: (AllowedResponse(LABELS, privacy.label_epsilon),)},
         certificate=certificate,
-        holder=sizes.holder,
-        rounds=sizes.max_rounds,
+        holder=layout.holder,
+        rounds=request.max_rounds,
         noise={},
     )

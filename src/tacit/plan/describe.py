@@ -1,4 +1,4 @@
-"""A plan before it runs: rounds, noise, claims, traffic and outlook, as plain values and in words.
+"""A plan of either split before it runs: rounds, noise, claims, traffic and outlook, as plain values and in words.
 
 Everything here follows from what was asked and from public sizes. `record` is what `tacit plan --json` prints; `lines`
 are made from it, so that both say the same.
@@ -7,19 +7,20 @@ are made from it, so that both say the same.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tacit.privacy.certificate import cautions, up
+from tacit.mechanisms.base import PrivatePlan
+from tacit.plan.splits import Choices
+from tacit.privacy.certificate import Certificate, cautions, up
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
-from tacit.text import duration, size
-
-if TYPE_CHECKING:
-    from tacit.mechanisms.base import PrivatePlan
-    from tacit.plan.make import Plan
-    from tacit.privacy.certificate import Certificate
-    from tacit.privacy.request import Privacy
+from tacit.privacy.request import Privacy
+from tacit.solvers.consensus.admm import MOST_SUMS
+from tacit.text import duration, plural, size
+from tacit.topologies import FeatureSplit, SampleSplit
 
 FORMAT = 1
 INFINITE = "infinity"  # in JSON, which has no word for it
@@ -33,52 +34,286 @@ VECTORS = {
     "published": (1.2, 1.0),
     "sgd": (2.0, 2.0),
 }
-PRIVATE_VECTORS = {"shares": (1.0, 1.0), "published": (2.0, 1.0), "published-inverse": (2.0, 1.0)}
 MOST_EPSILONS = 6  # of one unit that a headline names one by one
 MASKED = 2  # a masked number is twice as long
-MECHANISMS = {
-    "gram": "private sharing in Gram space: each protected party fits once, with noise on sums over all its rows",
-    "labels": "ordinary training on labels that were randomized once; the rows are not protected",
-    "shares": "noise on every row's share, in every round",
-    "published": "the sharing paper's noise, as published: its certificate proves nothing",
-    "published-inverse": "the noise of the sharing paper's longer version: its certificate proves nothing",
-}
-UNITS = {
-    "gram": ("these are deviations of sums over all rows, each row divided by row_norm, so that its norm is at most 1",)
-}
+SEEDED = "the noise comes from a seed, so nobody is protected from those who know it"
+ORDINARY = "none: consensus ADMM, without noise"
+GIVEN = "consensus ADMM without noise, with the unbiased loss of labels that were randomized by their contributors"
 
 
-def record(plan: Plan) -> dict[str, Any]:
-    """What can be said before any row is read, as plain values for JSON; infinite numbers are "infinity"."""
-    certificate, private = plan.certificate(), plan.private
+def record(plan: Choices) -> dict[str, Any]:
+    """What can be said before any row is used, as plain values for JSON; infinite numbers are "infinity"."""
+    certificate, private, words = plan.certificate(), plan.private, WORDS[plan.layout.split]
     at = certificate.target.delta if certificate.target is not None else None
     return {
         "format": FORMAT,
+        **words.kind(),
         "private": certificate.private,
         "epsilon": _plain(math.inf if at is None else certificate.epsilon(at)),
         "delta": at,
-        "mechanism": None if private is None else private.mechanism,
-        "in_words": mechanism_words(plan),
-        "method": plan.method if private is None or private.algorithm is None else None,
-        "rows": plan.problem.rows,
-        "parties": list(plan.party_names),
-        "secure_aggregation": plan.secure,
+        "mechanism": None if private is None else private.mechanism.name,
+        "in_words": words.mechanism(plan),
+        **words.sizes(plan),
         "rounds": {"most": plan.most_rounds, "fixed": plan.fixed_rounds},
-        "noise": [] if private is None else _noise(private),
+        "noise": [] if private is None else words.noise(private),
         **certificate_record(certificate),
-        "traffic": traffic(plan),
-        "seconds": None if private is None else private.seconds,
+        "traffic": words.traffic(plan),
+        **words.time(private),
         "outlook": [] if private is None else list(private.outlook),
     }
 
 
-def mechanism_words(plan: Plan) -> str:
-    """Mechanism and form in words."""
-    masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
-    if plan.private is None:
-        return "; ".join([f"none: method {plan.method}, without noise", *masks])
-    privacy, name = plan.private.privacy, plan.private.mechanism
-    return "; ".join([MECHANISMS[name], *_form(privacy, plan.private.holder), *masks])
+def mechanism_words(plan: Choices) -> str:
+    """What is run, with which noise, in words."""
+    return WORDS[plan.layout.split].mechanism(plan)
+
+
+def lines(plan: Choices) -> list[str]:
+    """The record in words."""
+    found, words = record(plan), WORDS[plan.layout.split]
+    said = [*one(words.title, found["in_words"]), *one("rounds", words.rounds(found))]
+    said += words.layout(found)
+    said += one("traffic", words.traffic_words(plan, found["traffic"]))
+    said += words.time_words(found)
+    remarks = () if plan.private is None else plan.private.mechanism.noise_remarks
+    said += many("noise", [*(words.noise_words(item) for item in found["noise"]), *remarks])
+    said += one("claim", headline(found))
+    said += many("caution", found["cautions"])
+    said += many("proven", proven(found))
+    said += many("covered", found["covers"]) if found["claims"] else []
+    said += many("not covered", found["does_not_cover"])
+    said += many("assumed", found["assumptions"])
+    said += many("worth it?", found["outlook"])
+    return said
+
+
+# --- what differs between the splits -----------------------------------------------------------------
+
+
+class Words(ABC):
+    """How plans of one split are told."""
+
+    title: str  # of the line that says what is run
+
+    @abstractmethod
+    def kind(self) -> dict[str, Any]:
+        """Entries that open the record."""
+
+    @abstractmethod
+    def mechanism(self, plan: Choices) -> str:
+        """What is run, with which noise."""
+
+    @abstractmethod
+    def sizes(self, plan: Choices) -> dict[str, Any]:
+        """Who holds how much."""
+
+    @abstractmethod
+    def noise(self, private: PrivatePlan) -> list[dict[str, Any]]:
+        """Planned releases with their noise."""
+
+    @abstractmethod
+    def traffic(self, plan: Choices) -> dict[str, Any]:
+        """Payload by party: of the whole run where that is fixed, else of one round, about."""
+
+    def time(self, private: PrivatePlan | None) -> dict[str, Any]:
+        """A guess of the time of the run, where there is one."""
+        return {}
+
+    def time_words(self, found: Mapping[str, Any]) -> list[str]:
+        """The same in words."""
+        return []
+
+    def layout(self, found: Mapping[str, Any]) -> list[str]:
+        """Who talks to whom, where that is not said by the split."""
+        return []
+
+    @abstractmethod
+    def rounds(self, found: Mapping[str, Any]) -> str:
+        """How many rounds there are, and when the run ends."""
+
+    @abstractmethod
+    def traffic_words(self, plan: Choices, found: Mapping[str, Any]) -> str:
+        """The traffic in words."""
+
+    @abstractmethod
+    def noise_words(self, item: Mapping[str, Any]) -> str:
+        """One planned release in words."""
+
+
+class FeatureWords(Words):
+    """Plans of the feature split."""
+
+    title = "mechanism"
+
+    def kind(self) -> dict[str, Any]:
+        """Nothing: a record without a split is of this one."""
+        return {}
+
+    def mechanism(self, plan: Choices) -> str:
+        """Mechanism and form."""
+        masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
+        private = plan.private
+        if private is None:
+            return "; ".join([f"none: method {plan.method}, without noise", *masks])
+        return "; ".join([private.mechanism.in_words(), *_form(private.privacy, private.holder), *masks])
+
+    def sizes(self, plan: Choices) -> dict[str, Any]:
+        """Rows, parties, and how they are asked."""
+        private = plan.private
+        return {
+            "method": plan.method if private is None or private.algorithm is None else None,
+            "rows": plan.problem.rows,
+            "parties": list(plan.party_names),
+            "secure_aggregation": plan.secure,
+        }
+
+    def noise(self, private: PrivatePlan) -> list[dict[str, Any]]:
+        """Every planned release with its noise."""
+        return [
+            {"party": private.holder if party == "coordinator" else party, **release(planned)}
+            for party, releases in private.releases.items()
+            for planned in releases
+        ]
+
+    def traffic(self, plan: Choices) -> dict[str, Any]:
+        """Payload to and from each party."""
+        known = {} if plan.private is None else plan.private.traffic
+        if known:
+            parties = {name: {"bytes_down": down, "bytes_up": back} for name, (down, back) in known.items()}
+            return {"of": "run", "exact": True, "parties": parties, **_total(parties)}
+        down, back = _vectors(plan)
+        times = plan.most_rounds if plan.fixed_rounds else 1
+        size = NUMBER * plan.problem.rows * times
+        parties = {name: {"bytes_down": int(down * size), "bytes_up": int(back * size)} for name in plan.asked_parties}
+        return {"of": "run" if plan.fixed_rounds else "round", "exact": False, "parties": parties, **_total(parties)}
+
+    def time(self, private: PrivatePlan | None) -> dict[str, Any]:
+        """What the mechanism guesses."""
+        return {"seconds": None if private is None else private.seconds}
+
+    def time_words(self, found: Mapping[str, Any]) -> list[str]:
+        """The guess, rounded as roughly as it is meant."""
+        if found["seconds"] is None:
+            return []
+        guess = duration(float(f"{found['seconds']:.1g}"))
+        return one("time", f"about {guess}, roughly: it depends on the machine and on the data")
+
+    def rounds(self, found: Mapping[str, Any]) -> str:
+        """Fixed beforehand, or until the stopping rule holds."""
+        most = found["rounds"]["most"]
+        if found["rounds"]["fixed"]:
+            return f"{most}, fixed beforehand"
+        return f"until the stopping rule holds, at most {most}"
+
+    def traffic_words(self, plan: Choices, found: Mapping[str, Any]) -> str:
+        """Down to each party, and up again."""
+        parts = (
+            f"{name} {size(sent['bytes_down'])} down, {size(sent['bytes_up'])} up"
+            for name, sent in found["parties"].items()
+        )
+        about = "" if found["exact"] else "about "
+        return f"{about}{'; '.join(parts)}; in {'the whole run' if found['of'] == 'run' else 'each round'}"
+
+    def noise_words(self, item: Mapping[str, Any]) -> str:
+        """One planned release in words."""
+        if "epsilon" in item:
+            return _symbols(item)
+        times = "" if item["times"] == 1 else f", {item['times']} times"
+        return f"{item['party']}: {item['release']}{times}, deviation {item['deviation']:.4g}"
+
+
+class SampleWords(Words):
+    """Plans of the sample split."""
+
+    title = "method"
+
+    def kind(self) -> dict[str, Any]:
+        """That rows are split."""
+        return {"split": SampleSplit.split}
+
+    def mechanism(self, plan: Choices) -> str:
+        """Method in words."""
+        given, private = bool(plan.samples.label_epsilons), plan.private
+        if private is None:
+            return GIVEN if given else ORDINARY
+        words = private.mechanism.in_words(given_labels=given)
+        return words if private.privacy.noise_seed is None else f"{words}; {SEEDED}"
+
+    def sizes(self, plan: Choices) -> dict[str, Any]:
+        """Rows by node, columns, and the graph."""
+        layout, graph = plan.samples, plan.graph
+        return {
+            "rows": plan.problem.rows,
+            "rows_by_party": dict(zip(graph.names, layout.rows, strict=True)),
+            "columns": layout.columns,
+            "parties": list(graph.names),
+            "graph": {"edges": len(graph.edges), "diameter": graph.diameter},
+        }
+
+    def noise(self, private: PrivatePlan) -> list[dict[str, Any]]:
+        """Planned releases with their noise; those of several rounds in one entry, from the first to the last."""
+        found: list[dict[str, Any]] = []
+        for party, releases in private.releases.items():
+            groups: dict[str, list[dict[str, Any]]] = {}
+            for planned in releases:
+                item = release(planned)
+                groups.setdefault(re.sub(r" \d+$", "", item["release"]), []).append(item)
+            for name, items in groups.items():
+                entry = {"party": party, **items[0], "release": name, "times": sum(item["times"] for item in items)}
+                for key in ("deviation", "rate"):
+                    if key in entry and items[-1][key] != items[0][key]:
+                        entry[f"last_{key}"] = items[-1][key]
+                found.append(entry)
+        return found
+
+    def traffic(self, plan: Choices) -> dict[str, Any]:
+        """Payload that each node sends to its neighbours."""
+        fixed, graph = plan.fixed_rounds, plan.graph
+        known = {} if plan.private is None else plan.private.traffic
+        if known:
+            sent = {name: up for name, (_, up) in known.items()}
+        else:
+            numbers = (plan.samples.columns + int(plan.problem.fit_intercept)) * (plan.most_rounds if fixed else 1)
+            sent = {name: NUMBER * numbers * len(graph.neighbours(name)) for name in graph.names}
+        return {"of": "run" if fixed else "round", "exact": fixed, "parties": sent, "bytes": sum(sent.values())}
+
+    def layout(self, found: Mapping[str, Any]) -> list[str]:
+        """The graph."""
+        graph, nodes = found["graph"], plural(len(found["parties"]), "node")
+        steps = f"at most {plural(graph['diameter'], 'step')} from one node to another"
+        return one("graph", f"{nodes}, {plural(graph['edges'], 'edge')}, {steps}")
+
+    def rounds(self, found: Mapping[str, Any]) -> str:
+        """Fixed beforehand, or until all nodes agree."""
+        most = found["rounds"]["most"]
+        return (
+            f"{most}, fixed beforehand"
+            if found["rounds"]["fixed"]
+            else f"until all nodes agree to stop, at most {most}"
+        )
+
+    def traffic_words(self, plan: Choices, found: Mapping[str, Any]) -> str:
+        """From each node to its neighbours."""
+        about = "" if found["exact"] else "about "
+        parts = ", ".join(f"{name} {size(sent)}" for name, sent in found["parties"].items())
+        when = "in the whole run" if found["of"] == "run" else "in each round"
+        said = f"{about}{parts}, each to its neighbours {when}"
+        if plan.private is None and plan.graph.nodes > 1:
+            said += f"; besides, up to {MOST_SUMS} times a sum of the nodes' curvature"
+        return said
+
+    def noise_words(self, item: Mapping[str, Any]) -> str:
+        """One entry of planned releases in words."""
+        if "epsilon" in item:
+            return _symbols(item)
+        times = "" if item["times"] == 1 else f", {item['times']} times"
+        key, what = ("deviation", "deviation") if "deviation" in item else ("rate", "density exp(-rate |e|), rate")
+        last = f" down to {item[f'last_{key}']:.4g}" if f"last_{key}" in item else ""
+        last = last.replace(" down to", " up to") if item.get(f"last_{key}", 0) > item[key] else last
+        return f"{item['party']}: {item['release']}{times}, {what} {item[key]:.4g}{last}"
+
+
+WORDS: dict[str, Words] = {FeatureSplit.split: FeatureWords(), SampleSplit.split: SampleWords()}
 
 
 def _form(privacy: Privacy, holder: str) -> list[str]:
@@ -91,17 +326,28 @@ def _form(privacy: Privacy, holder: str) -> list[str]:
     if privacy.refit:
         said.append(f"the others send one randomized bit for each row, and {holder} fits once more")
     if privacy.noise_seed is not None:
-        said.append("the noise comes from a seed, so nobody is protected from those who know it")
+        said.append(SEEDED)
     return said
 
 
-def _noise(private: PrivatePlan) -> list[dict[str, Any]]:
-    """Every planned release with its noise."""
-    return [
-        {"party": private.holder if party == "coordinator" else party, **release(planned)}
-        for party, releases in private.releases.items()
-        for planned in releases
-    ]
+def _vectors(plan: Choices) -> tuple[float, float]:
+    """Numbers per row in a round, to a party and back."""
+    private = plan.private
+    ordinary = private is None or private.algorithm is None
+    down, back = VECTORS[plan.method] if ordinary or private is None else private.mechanism.vectors
+    return down, MASKED * back if plan.secure else back
+
+
+def _total(parties: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    return {key: sum(party[key] for party in parties.values()) for key in ("bytes_down", "bytes_up")}
+
+
+def _symbols(item: Mapping[str, Any]) -> str:
+    how = f"one of {item['symbols']} symbols for each row, randomized with epsilon {up(item['epsilon'])}"
+    return f"{item['party']}: {item['release']}, {how}"
+
+
+# --- plain values that both have ---------------------------------------------------------------------
 
 
 def release(planned: Planned) -> dict[str, Any]:
@@ -152,50 +398,7 @@ def _claim(claim: Any, delta: float) -> dict[str, Any]:
     }
 
 
-def traffic(plan: Plan) -> dict[str, Any]:
-    """Payload to and from each party: of the whole run where that is fixed, else of one round, about."""
-    known = {} if plan.private is None else plan.private.traffic
-    if known:
-        parties = {name: {"bytes_down": down, "bytes_up": back} for name, (down, back) in known.items()}
-        return {"of": "run", "exact": True, "parties": parties, **_total(parties)}
-    down, back = _vectors(plan)
-    times = plan.most_rounds if plan.fixed_rounds else 1
-    size = NUMBER * plan.problem.rows * times
-    parties = {name: {"bytes_down": int(down * size), "bytes_up": int(back * size)} for name in plan.asked_parties}
-    return {"of": "run" if plan.fixed_rounds else "round", "exact": False, "parties": parties, **_total(parties)}
-
-
-def _vectors(plan: Plan) -> tuple[float, float]:
-    """Numbers per row in a round, to a party and back."""
-    ordinary = plan.private is None or plan.private.algorithm is None
-    down, back = VECTORS[plan.method] if ordinary or plan.private is None else PRIVATE_VECTORS[plan.private.mechanism]
-    return down, MASKED * back if plan.secure else back
-
-
-def _total(parties: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    return {key: sum(party[key] for party in parties.values()) for key in ("bytes_down", "bytes_up")}
-
-
 # --- in words ----------------------------------------------------------------------------------------
-
-
-def lines(plan: Plan) -> list[str]:
-    """The record in words."""
-    found = record(plan)
-    said = [*one("mechanism", found["in_words"]), *one("rounds", _rounds(found))]
-    said += one("traffic", _traffic(found["traffic"]))
-    if found["seconds"] is not None:
-        guess = duration(float(f"{found['seconds']:.1g}"))
-        said += one("time", f"about {guess}, roughly: it depends on the machine and on the data")
-    said += many("noise", [*(noise_words(item) for item in found["noise"]), *UNITS.get(found["mechanism"], ())])
-    said += one("claim", headline(found))
-    said += many("caution", found["cautions"])
-    said += many("proven", proven(found))
-    said += many("covered", found["covers"]) if found["claims"] else []
-    said += many("not covered", found["does_not_cover"])
-    said += many("assumed", found["assumptions"])
-    said += many("worth it?", found["outlook"])
-    return said
 
 
 def one(title: str, text: str) -> list[str]:
@@ -211,31 +414,6 @@ def many(title: str, sentences: Sequence[str]) -> list[str]:
     if said:
         said[0] = f"{title:<11} " + said[0][12:]
     return said
-
-
-def _rounds(found: Mapping[str, Any]) -> str:
-    most = found["rounds"]["most"]
-    if found["rounds"]["fixed"]:
-        return f"{most}, fixed beforehand"
-    return f"until the stopping rule holds, at most {most}"
-
-
-def _traffic(found: Mapping[str, Any]) -> str:
-    parts = (
-        f"{name} {size(sent['bytes_down'])} down, {size(sent['bytes_up'])} up"
-        for name, sent in found["parties"].items()
-    )
-    about = "" if found["exact"] else "about "
-    return f"{about}{'; '.join(parts)}; in {'the whole run' if found['of'] == 'run' else 'each round'}"
-
-
-def noise_words(item: Mapping[str, Any]) -> str:
-    """One planned release in words."""
-    if "epsilon" in item:
-        how = f"one of {item['symbols']} symbols for each row, randomized with epsilon {up(item['epsilon'])}"
-        return f"{item['party']}: {item['release']}, {how}"
-    times = "" if item["times"] == 1 else f", {item['times']} times"
-    return f"{item['party']}: {item['release']}{times}, deviation {item['deviation']:.4g}"
 
 
 def headline(found: Mapping[str, Any]) -> str:

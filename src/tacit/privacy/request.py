@@ -15,7 +15,7 @@ from tacit.records import show
 # --- What a user asks for: how private the whole run must be, for whom, and from whom
 
 
-MECHANISMS = ("auto", "gram", "shares", "published", "published-inverse")
+SPARING = ("auto", "gram")  # mechanisms that protect="others" lets leave the label holder's rows as they are
 ASKED_UNITS = ("record", "person")
 PROTECT = ("others", "everyone")
 PREDICTIONS = ("anyone", "label-holder")
@@ -93,7 +93,6 @@ class Privacy:
             ("unit", ASKED_UNITS),
             ("accountant", ACCOUNTANTS),
             ("protect", PROTECT),
-            ("mechanism", MECHANISMS),
             ("predictions", PREDICTIONS),
             ("neighbours", NEIGHBOURS),
         ):
@@ -127,11 +126,13 @@ class Privacy:
             raise InputError(f"refit={show(self.refit)} is not allowed: it must be True or False")
         _check_whole("noise_seed", self.noise_seed, 0)
         _check_whole("honest", self.honest, 1)
-        if self.honest is not None and self.mechanism not in ("auto", "shares"):
-            raise InputError(
-                f"honest={self.honest} does not fit mechanism={self.mechanism!r}: noise is split between parties in "
-                "mechanism='shares' alone, so leave honest out"
-            )
+        if not isinstance(self.mechanism, str):
+            raise InputError(f"mechanism={show(self.mechanism)} is not allowed: give its name, or leave it out")
+
+    @property
+    def spares_holder(self) -> bool:
+        """Whether the rows of the party with the labels are not protected in a feature split."""
+        return self.protect == "others" and self.mechanism in SPARING
 
     def norm_of(self, party: str) -> float:
         """Largest norm of a row of this party."""

@@ -28,8 +28,7 @@ from scipy import sparse
 from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
-from tacit.mechanisms.base import PrivateGraphPlan
-from tacit.plan import Plan, make_plan
+from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.problem.losses import LOSSES, Loss, Modified
 from tacit.report.measures import calibration, difference, measure, roc, row_losses, spread
 from tacit.run.folder import Begun
@@ -84,20 +83,21 @@ def train_apart(begun: Begun, shards: Sequence[Shard], labels: Vector) -> Apart:
     """The same problem as one party would solve it by itself."""
     model, shard = begun.job.model, join_columns(shards)
     plan = make_plan(
-        loss=model.loss,
-        penalty=model.penalty,
-        alpha=model.alpha if begun.job.search is None else begun.plan.problem.alpha,
-        fit_intercept=model.fit_intercept,
-        method="auto",
-        rho="auto",
-        max_rounds=max(begun.job.rounds, LEAST_ROUNDS),
-        tol=max(begun.job.tol, 1e-6),
-        privacy=None,
-        party_names=(shard.name,),
-        rows=len(labels),
-        input_bytes=8 * shard.features.shape[0] * shard.features.shape[1],
-        columns=(len(shard.columns),),
-        seed=begun.plan.problem.seed,
+        TrainingRequest(
+            loss=model.loss,
+            penalty=model.penalty,
+            alpha=model.alpha if begun.job.search is None else begun.plan.problem.alpha,
+            fit_intercept=model.fit_intercept,
+            tol=max(begun.job.tol, 1e-6),
+            max_rounds=max(begun.job.rounds, LEAST_ROUNDS),
+            seed=begun.plan.problem.seed,
+        ),
+        FeatureSplit(
+            (shard.name,),
+            rows=len(labels),
+            columns=(len(shard.columns),),
+            input_bytes=8 * shard.features.shape[0] * shard.features.shape[1],
+        ),
     )
     if begun.job.search is not None and is_searched(begun):
         plan = _with_alpha(plan, search_job(plan, [shard], begun.labels, begun.job.search).alpha)
@@ -139,7 +139,6 @@ def stack_rows(shards: Sequence[Shard]) -> Shard:
 
 FORMAT = 1
 JOINT, ALONE, POOLED = "joint", "alone", "pooled"
-SERVED = ("gram", "labels")  # mechanisms after which predictions of other rows cost no more privacy
 ON_DISK = (
     "Nothing was evaluated: the rows stayed on disk, to keep within the memory of the job. Score rows that fit into "
     "memory with tacit predict."
@@ -241,11 +240,7 @@ def _refusal(result: RunResult | GraphResult, begun: Begun, rows: _Rows) -> str:
     private = result.plan.private
     if private is None or not result.certificate.private:
         return ""
-    if isinstance(private, PrivateGraphPlan):
-        served = not begun.job.model.published
-    else:
-        served = private.mechanism in SERVED
-    if not served:
+    if not result.plan.served:
         return NOT_SERVED
     return "" if rows.aside else NO_HOLDOUT
 

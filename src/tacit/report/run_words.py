@@ -145,18 +145,19 @@ def _alpha(run: SavedRun) -> str:
 
 
 def _method(run: SavedRun) -> str:
-    privacy = run.plan["privacy"] or {}
-    found = str(privacy.get("mechanism") or run.plan["method"])
-    named = f"{found}, with noise" if run.plan["privacy"] and found != "labels" else found
-    named = "consensus ADMM, without noise" if named == "none" else named
-    named = f"{run.plan['method']}, on labels that were randomized once" if named == "labels" else named
+    mechanism, method = run.mechanism, str(run.plan["method"])
+    if mechanism is None:
+        named = "consensus ADMM, without noise" if method == "none" else method
+    elif mechanism.own_algorithm:
+        named = f"{mechanism.name}, with noise"
+    else:
+        named = f"{method}, on labels that were randomized once"
     return f"{named}, numbers sent under masks" if run.job.secure_aggregation else named
 
 
 def _fixed_rounds(run: SavedRun) -> bool:
     """Whether the number of rounds was fixed beforehand."""
-    privacy = run.plan["privacy"]
-    return bool(privacy) and privacy.get("mechanism") != "labels"
+    return run.mechanism is not None and run.mechanism.own_algorithm
 
 
 def _stopped(run: SavedRun) -> str:

@@ -14,7 +14,7 @@ from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
 from tacit.run import door
 from tacit.run.masking import MASKED_KINDS, unmask
-from tacit.solvers.base import Algorithm, PrivateAlgorithm, Progress
+from tacit.solvers.base import Progress
 from tacit.types import Arrays, Message, Vector, Words
 
 NAME = "coordinator"
@@ -26,7 +26,7 @@ class Coordinator:
 
     def __init__(self, plan: Plan, labels: Vector, own: Block | None = None) -> None:
         private, self.plan, self.own = plan.private, plan, own
-        self.gathers = isinstance(plan.algorithm, PrivateAlgorithm) and plan.algorithm.gathers
+        self.gathers = plan.algorithm.gathers
         self.party_names = plan.asked_parties
         self.releaser: Releaser | None = None
         if private is not None:
@@ -36,11 +36,8 @@ class Coordinator:
 
     def _make_side(self) -> Any:
         algorithm, private = self.plan.algorithm, self.plan.private
-        if isinstance(algorithm, Algorithm):
-            return algorithm.coordinator(self.plan.problem, self.labels)
-        assert private is not None
-        assert self.releaser is not None
-        return algorithm.coordinator(self.plan.problem, self.labels, private.settings, self.own, self.releaser)
+        settings = None if private is None else private.settings
+        return algorithm.make_coordinator(self.plan.problem, self.labels, settings, self.own, self.releaser)
 
     def _randomized(self, labels: Vector) -> Vector:
         """The labels as all later steps see them: randomized once where that was asked."""

@@ -28,9 +28,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from tacit.errors import RunError
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.run.coordinator import Coordinator
-from tacit.solvers.base import PrivateAlgorithm, Progress
+from tacit.solvers.base import Progress
 from tacit.types import Message, Trace, TraceRow
 
 # --- The software that computed a run
@@ -169,7 +169,7 @@ def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
 
 def _record(plan: Plan, state: LoopState, progress: Progress, spent: float) -> None:
     state.converged, state.note = progress.done, progress.note
-    private = isinstance(plan.algorithm, PrivateAlgorithm)  # not where labels alone were randomized beforehand
+    private = plan.algorithm.noisy  # not where labels alone were randomized beforehand
     if not private and not math.isfinite(progress.objective):
         raise RunError(
             f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
@@ -192,7 +192,7 @@ def _record(plan: Plan, state: LoopState, progress: Progress, spent: float) -> N
     state.down = state.up = 0
 
 
-def spent_of(plan: Plan | GraphPlan) -> float:
+def spent_of(plan: Plan) -> float:
     """Epsilon of the planned run: its noise is calibrated to the whole, so that no part of it is claimed for less."""
     certificate = plan.certificate()
     return math.inf if certificate.target is None else certificate.epsilon(certificate.target.delta)

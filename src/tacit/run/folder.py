@@ -49,7 +49,7 @@ from tacit.files import TEMPORARY, damaged, plain_number, read_json, show_path, 
 from tacit.job import Job, read_job
 from tacit.job.sections import ENCODE_KEYS, GRAPH_KEYS, OPTION_KEYS, PRIVACY_KEYS, SEARCH_KEYS
 from tacit.job.sections import SECTION as OPTIONS
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.problem.losses import Loss, Modified
 from tacit.run.checkpoint import read_checkpoint
 from tacit.run.drive import versions
@@ -167,7 +167,7 @@ class Begun:
     """Everything that must be the same when a run goes on: the job, plan and encoded data; rows held out."""
 
     job: Job
-    plan: Plan | GraphPlan
+    plan: Plan
     shards: Sequence[Shard]
     labels: Labels
     held: HeldOut | None = None

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.blocks.rows import RowClip
 from tacit.errors import RunError
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.run.drive import LoopState, Observer, check_private, spent_of, versions
 from tacit.run.model import PartyModel
@@ -74,7 +74,7 @@ class GraphResult:
 
     Attributes
     ----------
-    plan : GraphPlan
+    plan : Plan
     nodes : tuple of PartyModel
         In the order of the graph; a node's score of a row is row . coef - offset.
     coef, intercept
@@ -93,7 +93,7 @@ class GraphResult:
     outlook : tuple of str
     """
 
-    plan: GraphPlan
+    plan: Plan
     nodes: tuple[PartyModel, ...]
     coef: Vector
     intercept: float
@@ -127,7 +127,7 @@ class GraphRun:
 
     def __init__(
         self,
-        plan: GraphPlan,
+        plan: Plan,
         shards: Sequence[Shard],
         labels: Sequence[Vector],
         weights: Sequence[Vector] | None = None,

@@ -18,11 +18,11 @@ import numpy as np
 
 from tacit.blocks.dense import Block
 from tacit.errors import RunError
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.releases import Releaser, seen_of
 from tacit.run import door
 from tacit.run.masking import KeySigner, Masks, unmask
-from tacit.solvers.consensus import Consensus, NodeData, NodeProgress, NodeSide, Sent
+from tacit.solvers.consensus import NodeData, NodeProgress, NodeSide, Sent
 from tacit.solvers.consensus.base import TOGETHER, objective_at
 from tacit.solvers.consensus.everybody import UP
 from tacit.topologies import Graph
@@ -123,7 +123,7 @@ class Node:
         shard: Shard,
         labels: Vector,
         weights: Vector | None,
-        plan: GraphPlan,
+        plan: Plan,
         run: str = "",
         signer: KeySigner | None = None,
     ) -> None:
@@ -132,19 +132,18 @@ class Node:
         self.neighbours = self.place.neighbours
         self.data = NodeData(Block(shard.features), labels, weights)
         self.releaser: Releaser | None = None
-        masked = plan.private is not None and plan.private.masked
+        masked = plan.secure
         self.masks = StarMasks(self.name, plan.graph, run, signer) if masked else None
         self.sent = Sent({})
         self.outbox: Outbox = {}
         self.side = self._make_side()
 
     def _make_side(self) -> NodeSide:
-        algorithm, private = self.plan.algorithm, self.plan.private
-        if isinstance(algorithm, Consensus):
-            return algorithm.node(self.problem, self.place, self.data)
-        assert private is not None
-        self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
-        return algorithm.node(self.problem, self.place, self.data, private.settings, self.releaser)
+        consensus, private = self.plan.consensus, self.plan.private
+        if private is not None:
+            self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
+        settings = None if private is None else private.settings
+        return consensus.make_node(self.problem, self.place, self.data, settings, self.releaser)
 
     def answer(self, round_: int, inbox: Mapping[str, Message]) -> Outbox:
         """From the neighbours' messages of the last round to this round's, one for each neighbour."""

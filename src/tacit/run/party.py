@@ -10,13 +10,12 @@ import numpy as np
 from tacit.blocks import make_block
 from tacit.blocks.rows import RowClip
 from tacit.errors import RunError
-from tacit.mechanisms.gram.sides import GramParty
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
 from tacit.run import door
 from tacit.run.masking import HEARD, MASKED_KINDS, RUN, KeySigner, Masks, heard
 from tacit.run.model import PartyModel
-from tacit.solvers.base import Algorithm, PartySide, PrivateAlgorithm
+from tacit.solvers.base import PartySide
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
 
@@ -33,24 +32,23 @@ class Party:
         self.name = shard.name
         self.columns = shard.columns
         self.block = make_block(shard.features)
-        if plan.problem.fit_intercept and isinstance(plan.algorithm, Algorithm):  # means of the data are data
+        if plan.problem.fit_intercept and not plan.algorithm.noisy:  # means of the data are data
             self.block.set_centre(plan.problem.row_weights)
         self.releaser: Releaser | None = None
         self.side = self._make_side(plan, shared)
         self._start: Vector | None = None
         self._names = plan.asked_parties
-        self._private, self._run = isinstance(plan.algorithm, PrivateAlgorithm), run
+        self._private, self._run = plan.algorithm.noisy, run
         self._signer, self._rows = signer, rows
         self._masks = self._new_masks() if plan.secure else None
         self._heard = b""  # fingerprint of all that was broadcast, which masks are bound to
 
     def _make_side(self, plan: Plan, shared: Any) -> PartySide:
         algorithm, private = plan.algorithm, plan.private
-        if isinstance(algorithm, Algorithm):
-            return algorithm.party(plan.problem, self.block, shared)
-        assert private is not None
-        self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
-        return algorithm.party(plan.problem, self.block, private.settings, self.releaser)
+        if private is not None and algorithm.noisy:
+            self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
+        settings = None if private is None else private.settings
+        return algorithm.make_party(plan.problem, self.block, shared, settings, self.releaser)
 
     def _new_masks(self) -> Masks:
         """Fresh keys; what is beyond the range of the masks is an error, or in a private run held to it."""
@@ -153,8 +151,9 @@ class Party:
         RunError
             Where `scale` is not what the plan allows.
         """
-        if isinstance(self.side, GramParty):
-            return PartyModel(self.name, self.columns, **self.side.part(scale))
+        part = getattr(self.side, "part", None)  # of a side whose model is more than coefficients
+        if part is not None:
+            return PartyModel(self.name, self.columns, **part(scale))
         if scale != 1.0:
             raise RunError(f"party {self.name!r}: this plan has no scale that the coordinator sets")
         return PartyModel(self.name, self.columns, self.coef, self.offset, self.clip)

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.run.drive import Observer
 from tacit.text import raw
 from tacit.types import TraceRow
 
 
 @contextmanager
-def progress(plan: Plan | GraphPlan, *, visible: bool) -> Iterator[Observer | None]:
+def progress(plan: Plan, *, visible: bool) -> Iterator[Observer | None]:
     """Yield what `run_loop` should call after each round, or None where nobody would see it."""
     if not visible:
         yield None
@@ -50,7 +50,7 @@ def progress(plan: Plan | GraphPlan, *, visible: bool) -> Iterator[Observer | No
         yield observe
 
 
-def fraction_done(plan: Plan | GraphPlan, row: TraceRow, first: list[float]) -> float:
+def fraction_done(plan: Plan, row: TraceRow, first: list[float]) -> float:
     """How far the run has come: by rounds, or by how many decimals of the gap are reached, whichever is further."""
     by_rounds = row.round / plan.most_rounds
     if plan.fixed_rounds:

@@ -14,6 +14,8 @@ from tacit.data.load import PredictionData, Source
 from tacit.errors import InputError
 from tacit.files import damaged, read_json
 from tacit.job import Job, read_job
+from tacit.mechanisms import MECHANISMS
+from tacit.mechanisms.base import Mechanism
 from tacit.privacy.certificate import Certificate
 from tacit.run.folder import CERTIFICATE, EVALUATION, JOB, MODEL, PLAN, RESULT, TRACE
 from tacit.run.predict import Predictions, SavedModel, load_model, load_rows, predict
@@ -116,8 +118,14 @@ class SavedRun:
         """Whether numbers made from the model tell nothing that the certificate does not cover."""
         if not self.certificate.private:
             return True
-        privacy = self.plan["privacy"] or {}
-        return not self.job.model.published and privacy.get("mechanism") not in ("shares", "published")
+        mechanism = self.mechanism
+        return not self.job.model.published and (mechanism is None or mechanism.serves)
+
+    @property
+    def mechanism(self) -> Mechanism[Any] | None:
+        """What added the noise; None where nothing did."""
+        privacy = self.plan["privacy"]
+        return None if not privacy else MECHANISMS.get(privacy.get("mechanism") or privacy.get("method"))
 
     def distances(self) -> list[float]:
         """Where the rows are split: how far each node's model is from the mean, relative to it."""

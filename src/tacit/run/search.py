@@ -23,7 +23,6 @@ from tacit.plan import Plan
 from tacit.problem.alphas import alpha_grid, check_has_alpha, check_rule, choose, edge_remark, mean_losses
 from tacit.run.model import joint_scores
 from tacit.run.star import Run, RunResult
-from tacit.solvers.base import Algorithm
 from tacit.types import Shard, Vector
 
 Watch = Callable[[int, int], None]
@@ -197,7 +196,7 @@ class _Fold:
         self.left_out, self.test_weights = left_out, whole[left_out]
         self.size = float(self.test_weights.sum())
         self.run: Run | None = None
-        self.follows = isinstance(plan.algorithm, Algorithm) and plan.algorithm.follows
+        self.follows = plan.algorithm.follows
         # other methods are asked for the scores of the rows left out
         self.more_rounds = 0 if self.follows else 1
         self.more_bytes = 0 if self.follows else 8 * len(shards) * len(left_out)

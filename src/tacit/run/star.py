@@ -31,7 +31,6 @@ from tacit.run.coordinator import Coordinator
 from tacit.run.drive import LoopState, Observer, agree, begin, run_loop, traffic, versions
 from tacit.run.model import PartyModel
 from tacit.run.party import Party
-from tacit.solvers.base import Algorithm
 from tacit.solvers.memory.window import WindowView
 from tacit.types import Arrays, Message, Shard, Trace, Vector
 
@@ -133,8 +132,7 @@ class Run:
 
     def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector) -> None:
         self.plan, self.shards = plan, shards
-        make_shared = plan.algorithm.shared if isinstance(plan.algorithm, Algorithm) else None
-        self.shared = make_shared(plan.problem) if make_shared else None
+        self.shared = plan.algorithm.make_shared(plan.problem)
         asked = [shard for shard in shards if shard.name in plan.asked_parties]
         self.holder = next((shard for shard in shards if shard.name not in plan.asked_parties), None)
         with fitting_threads(shards), np.errstate(**QUIET):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -170,6 +170,24 @@ class Algorithm:
     coordinator: Callable[[Problem, Vector], CoordinatorSide]
     shared: Callable[[Problem], Any] | None = None
     follows: bool = False
+    noisy: ClassVar[bool] = False  # what its sides send is computed from the rows as they are
+    gathers: ClassVar[bool] = False  # the coordinator takes the sum of the answers
+
+    def make_shared(self, problem: Problem) -> Any:
+        """What parties of one process keep once between them; None where there is nothing of the kind."""
+        return None if self.shared is None else self.shared(problem)
+
+    def make_party(
+        self, problem: Problem, block: Block, shared: Any, settings: Any, release: Release | None
+    ) -> PartySide:
+        """A party's side, which has no use for settings and releases."""
+        return self.party(problem, block, shared)
+
+    def make_coordinator(
+        self, problem: Problem, labels: Vector, settings: Any, own: Block | None, release: Release | None
+    ) -> Any:
+        """The coordinator's side, which holds no rows."""
+        return self.coordinator(problem, labels)
 
 
 class Release(Protocol):
@@ -210,6 +228,26 @@ class PrivateAlgorithm:
     party: Callable[[Problem, Block, Any, Release], PartySide]
     coordinator: Callable[[Problem, Vector, Any, Block | None, Release], Any]
     gathers: bool = False
+    noisy: ClassVar[bool] = True
+    follows: ClassVar[bool] = False
+
+    def make_shared(self, problem: Problem) -> Any:
+        """Nothing: parties keep apart what they release."""
+        return None
+
+    def make_party(
+        self, problem: Problem, block: Block, shared: Any, settings: Any, release: Release | None
+    ) -> PartySide:
+        """A party's side."""
+        assert release is not None, "a noisy party has releases"
+        return self.party(problem, block, settings, release)
+
+    def make_coordinator(
+        self, problem: Problem, labels: Vector, settings: Any, own: Block | None, release: Release | None
+    ) -> Any:
+        """The coordinator's side; `own` are the rows of the party with the labels, where it answers for them."""
+        assert release is not None, "a noisy coordinator has releases"
+        return self.coordinator(problem, labels, settings, own, release)
 
 
 class GatheringSide(Protocol):

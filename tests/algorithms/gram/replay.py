@@ -19,10 +19,11 @@ from tacit import Privacy
 from tacit.blocks.dense import Block
 from tacit.mechanisms.gram.fit import CHECK, GRADIENT, GRAM, MEAN, TRACE
 from tacit.mechanisms.gram.sides import GramHolder, GramParty
-from tacit.plan import Plan, make_plan
+from tacit.plan import Plan
 from tacit.privacy.events import BucketedResponse, GaussianRelease
 from tacit.privacy.releases import Allowed
 from tacit.solvers.memory import MEMORY
+from tests.plans import feature_plan
 
 GROUPS = {"centre": (MEAN, TRACE), "fit": (GRAM, GRADIENT), "check": (CHECK,)}
 Script = Mapping[str, Callable[[np.ndarray, int], np.ndarray]]
@@ -93,7 +94,7 @@ class Replayer:
 @functools.cache
 def plan_of(loss: str, rows: int, columns: int, **privacy: object) -> Plan:
     """A plan of two parties, the first with the labels."""
-    return make_plan(
+    return feature_plan(
         loss=loss, penalty="l2", alpha=1e-3, fit_intercept=True, method="auto", rho="auto", max_rounds=10, tol=1e-4,
         privacy=Privacy(**privacy), party_names=("holder", "guest"), rows=rows, input_bytes=0,
         columns=(columns, columns),

@@ -20,7 +20,7 @@ from tacit_papers.design.points import PICTURE, POINTS, Done, LossNoise, Measure
 
 if TYPE_CHECKING:
     from tacit.job import Job
-    from tacit.plan import GraphPlan
+    from tacit.plan import Plan
     from tacit.run.folder import Begun
     from tacit_papers.design.tuning_cost import TuningCost
 
@@ -127,11 +127,9 @@ def _at(job: Job, alpha: float | None, rounds: int | None = None, noise_seed: in
     return replace(job, options=replace(known, alphas=alpha), privacy=privacy)
 
 
-def _plan_at(job: Job, begun: Begun, alpha: float, noise_seed: int | None = None) -> GraphPlan:
-    from tacit.plan import GraphPlan
-
-    assert isinstance(begun.plan, GraphPlan)
-    return plan_nodes(_at(job, alpha, noise_seed=noise_seed), begun.plan.rows, begun.plan.columns, {})
+def _plan_at(job: Job, begun: Begun, alpha: float, noise_seed: int | None = None) -> Plan:
+    held = begun.plan.samples
+    return plan_nodes(_at(job, alpha, noise_seed=noise_seed), held.rows, held.columns, {})
 
 
 def _seed_of(job: Job, alpha: float, repeat: int) -> int | None:
@@ -181,14 +179,14 @@ def _sweep(
             write_done(out, done, secret=secret)
 
 
-def _loss(plan: GraphPlan, begun: Begun, noise: LossNoise, seed: int | None) -> float:
+def _loss(plan: Plan, begun: Begun, noise: LossNoise, seed: int | None) -> float:
     """The loss of one run, with noise where that was asked."""
     from tacit_papers.design.sweep import loss_of_run, noisy_loss
 
     loss, _ = loss_of_run(plan, begun.shards, labels_by_node(begun), noise.bound)
     if noise.mu is None or noise.bound is None:
         return loss
-    return noisy_loss(loss, noise.mu, noise.bound, sum(plan.rows), seed)[0]
+    return noisy_loss(loss, noise.mu, noise.bound, plan.samples.total, seed)[0]
 
 
 # --- what follows ------------------------------------------------------------------------------------
@@ -242,16 +240,14 @@ def _measured(
 def _most_alpha(options: argparse.Namespace, begun: Begun) -> float:
     """The largest alpha of rounds with which a run stays within the epsilon that the job asks for."""
     from tacit.job import read_job
-    from tacit.plan import GraphPlan
     from tacit.privacy.events import NormRelease
 
     job = read_job(options.source)
     assert job.privacy is not None
-    assert isinstance(begun.plan, GraphPlan)
     if job.privacy.epsilon is None:
         raise InputError('epsilon = "none" bounds no alpha: give --max-alpha')
     open_ = replace(_at(job, None), privacy=job.privacy)
-    plan = plan_nodes(open_, begun.plan.rows, begun.plan.columns, {})
+    plan = plan_nodes(open_, begun.plan.samples.rows, begun.plan.samples.columns, {})
     found = [event for claim in plan.certificate().claims for event in claim.events if isinstance(event, NormRelease)]
     return min(event.epsilon for event in found)
 

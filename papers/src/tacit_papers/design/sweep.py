@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.inputs import Groups, column_names, deal_out
-from tacit.plan import GraphPlan, make_graph_plan
+from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.randomness import grid_sensitivity, sd_for
@@ -135,7 +135,7 @@ def asked_epsilon(alpha: float, rounds: int, delta: float) -> float:
 
 
 def loss_of_run(
-    plan: GraphPlan, shards: Sequence[Shard], labels: Sequence[Vector], loss_bound: float | None = None
+    plan: Plan, shards: Sequence[Shard], labels: Sequence[Vector], loss_bound: float | None = None
 ) -> tuple[float, tuple[Event, ...]]:
     """Run a private plan: the mean loss of its consensus model on all rows, and what the run cost a row.
 
@@ -151,7 +151,7 @@ def loss_of_run(
     return float(capped.mean()), events_of(plan)
 
 
-def events_of(plan: GraphPlan) -> tuple[Event, ...]:
+def events_of(plan: Plan) -> tuple[Event, ...]:
     """Events of a private plan for a row of the node that pays most."""
     certificate = plan.certificate()
     delta = 0.0 if plan.private is None else plan.private.privacy.delta
@@ -180,14 +180,14 @@ def _seed_of(noise_seed: int | None, number: int) -> int | None:
     return None if noise_seed is None else 1000 * noise_seed + number
 
 
-def _plan(groups: Groups, alpha: float, own: SweepSettings, number: int) -> GraphPlan:
+def _plan(groups: Groups, alpha: float, own: SweepSettings, number: int) -> Plan:
     asked = asked_epsilon(alpha, own.rounds, own.delta)
     seed = _seed_of(own.noise_seed, number)
-    return make_graph_plan(
+    request = TrainingRequest(
         loss="logistic", penalty="l2", alpha=own.ridge, fit_intercept=False, method=own.method, published=False,
         rho="auto", max_rounds=own.rounds, tol=0.0,
         privacy=Privacy(epsilon=asked, delta=own.delta, row_norm=own.row_norm, noise_seed=seed),
-        graph=make_graph(own.graph, [f"party {k + 1}" for k in range(len(groups.tables))], own.seed),
-        rows=groups.sizes, columns=groups.tables[0].shape[1], seed=own.seed,
-        options=PaperOptions(alphas=alpha, rounds=own.rounds),
+        seed=own.seed, options=PaperOptions(alphas=alpha, rounds=own.rounds),
     )  # fmt: skip
+    graph = make_graph(own.graph, [f"party {k + 1}" for k in range(len(groups.tables))], own.seed)
+    return make_plan(request, SampleSplit(graph, groups.sizes, groups.tables[0].shape[1]))

@@ -15,7 +15,8 @@ from tacit.estimators.horizontal import HorizontalClassifier
 from tacit.estimators.inputs import Groups, deal_out
 from tacit.mechanisms.perturbed.dual import dual_round, published_round
 from tacit.mechanisms.perturbed.plan import NodeBounds
-from tacit.plan import GraphPlan, make_graph_plan
+from tacit.plan import Plan, SampleSplit, TrainingRequest
+from tacit.plan import make_plan as plan_of
 from tacit.privacy import accountant
 from tacit.privacy.events import NormRelease
 from tacit.privacy.request import PaperOptions, Privacy
@@ -45,24 +46,24 @@ def run_algorithm(settings: Settings) -> Outcome:
     return {**found, "seeds": [_one(run, rows, seed) for seed in range(run.seeds)]}
 
 
-def make_plan(run: Run, sizes: tuple[int, ...], columns: int, seed: int) -> GraphPlan:
+def make_plan(run: Run, sizes: tuple[int, ...], columns: int, seed: int) -> Plan:
     """The paper's parameters as a plan; in its iterations `alpha` of the penalty is rho/C^R."""
-    return make_graph_plan(
+    request = TrainingRequest(
         loss="logistic", penalty="l2", alpha=run.ridge / run.weight, fit_intercept=False,
         method="primal" if run.algorithm == "pvp" else "dual", published=not run.sound,
         rho=run.eta, max_rounds=run.iterations + 1, tol=0.0,
         privacy=Privacy(epsilon=ENOUGH, delta=DELTA, row_norm=1.0, noise_seed=seed),
-        graph=make_graph(run.graph, run.nodes, 0), rows=sizes, columns=columns, seed=0,
         options=PaperOptions(
             alphas=run.alpha or SILENT, rounds=run.iterations + 1, loss_weight=run.weight
         ),
     )  # fmt: skip
+    return plan_of(request, SampleSplit(make_graph(run.graph, run.nodes, 0), sizes, columns))
 
 
 def _one(run: Run, rows: Rows, seed: int) -> dict[str, Any]:
     groups = deal_out(sparse.csr_matrix(rows.train), rows.labels, None, run.nodes, np.random.RandomState(seed))
     plan = make_plan(run, groups.sizes, rows.train.shape[1], seed)
-    names = tuple(f"column {k + 1}" for k in range(plan.columns))
+    names = tuple(f"column {k + 1}" for k in range(plan.samples.columns))
     watched = _Watched(groups, rows, run)
     GraphRun(plan, groups.shards(plan.graph.names, names), groups.labels).go(checkpoint=watched)
     return watched.record()

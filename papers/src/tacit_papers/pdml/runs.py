@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 
 from tacit.blocks.dense import Block
 from tacit.mechanisms.perturbed.pdml import PdmlNode
-from tacit.plan import GraphPlan, make_graph_plan
+from tacit.plan import Plan, SampleSplit, TrainingRequest
+from tacit.plan import make_plan as plan_of
 from tacit.privacy import accountant
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.problem.losses import get_loss
@@ -34,7 +35,7 @@ def servers(seed: int = 0) -> Graph:
     return make_graph("random", [f"server {k + 1}" for k in range(NODES)], seed)
 
 
-def make_plan(setup: Setup, split: Split, seed: int) -> GraphPlan:
+def make_plan(setup: Setup, split: Split, seed: int) -> Plan:
     """The plan of a run in the paper's form; ordinary consensus ADMM where labels are not randomized."""
     privacy = options = None
     if setup.epsilon is not None:
@@ -47,15 +48,16 @@ def make_plan(setup: Setup, split: Split, seed: int) -> GraphPlan:
             first_sd=None if setup.decay is None else setup.first_sd,
             decay=setup.decay or 1.0,
         )
-    return make_graph_plan(
+    request = TrainingRequest(
         loss="logistic", penalty="l2", alpha=setup.weight / NODES, fit_intercept=False,
         method="pdml" if privacy else "none", published=bool(privacy), rho=setup.penalty if privacy else "auto",
         max_rounds=setup.rounds if privacy else MOST_ROUNDS, tol=0.0 if privacy else CONVERGED, privacy=privacy,
-        graph=servers(), rows=tuple(len(y) for y in split.labels), columns=split.columns, seed=seed, options=options,
+        seed=seed, options=options,
     )  # fmt: skip
+    return plan_of(request, SampleSplit(servers(), tuple(len(y) for y in split.labels), split.columns))
 
 
-def run_epsilon(plan: GraphPlan) -> float | None:
+def run_epsilon(plan: Plan) -> float | None:
     """Whole-run epsilon of a record of the server that pays most; None where models leave without noise."""
     claims = [claim for claim in plan.certificate().claims if claim.unit == "record"]
     return max((accountant.epsilon(claim.events, DELTA) for claim in claims), default=None)
@@ -91,7 +93,7 @@ class Watched:
     averaged_by_server: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
 
-def watch(plan: GraphPlan, split: Split, setup: Setup, curves: bool = True) -> Watched:
+def watch(plan: Plan, split: Split, setup: Setup, curves: bool = True) -> Watched:
     """Run to the end; `curves` are what takes time beside the run itself."""
     tables = [_light(table) for table in split.tables]
     columns = tuple(f"x{j}" for j in range(split.columns))

@@ -20,7 +20,7 @@ from tacit import Privacy, VerticalClassifier
 from tacit.errors import RunError
 from tacit.mechanisms.published import NOISY
 from tacit.mechanisms.shares.settings import sensitivity
-from tacit.plan import Plan, make_plan
+from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.releases import Allowed
@@ -71,12 +71,13 @@ def noisy_plan(task: Task, mechanism: str, sigma: float, rho: float, alpha: floa
 
 def _plan(task: Task, method: Method, alpha: float, rounds: int, privacy: Privacy | None = None) -> Plan:
     rows = task.y.size
-    return make_plan(
+    request = TrainingRequest(
         loss="logistic", penalty="l2", alpha=alpha, fit_intercept=False, method=method.name,
         rho="auto" if method.rho is None else method.rho / rows, max_rounds=rounds, tol=0.0, privacy=privacy,
-        party_names=tuple(shard.name for shard in task.shards()), rows=rows,
-        input_bytes=8 * rows * sum(task.columns), columns=task.columns, seed=method.seed,
+        seed=method.seed,
     )  # fmt: skip
+    names, size = tuple(shard.name for shard in task.shards()), 8 * rows * sum(task.columns)
+    return make_plan(request, FeatureSplit(names, rows, tuple(task.columns), input_bytes=size))
 
 
 def _recorded(task: Task, plan: Plan, alpha: float, step: float = 1.0) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from tacit.blocks.dense import Block
 from tacit.errors import RunError
 from tacit.mechanisms.published import NOISY, PublishedParty, PublishedSettings
 from tacit.mechanisms.published.plan import corollary1_epsilon, corollary1_round_epsilon, lemma1_bound, theorem3_sigma
-from tacit.plan import make_plan
+from tacit.plan import FeatureSplit, TrainingRequest, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.releases import Allowed, Releaser
@@ -93,11 +93,12 @@ def _same_column(case: dict[str, Any], rows: int, rounds: int) -> dict[str, Any]
     labels = 1 + rng.normal(size=rows) if case["loss"] == "squared" else np.where(np.arange(rows) < 0.6 * rows, 1.0, -1)
     column = np.full((rows, 1), 1 / math.sqrt(rows))
     shards = [Shard(f"party {k + 1}", column, ("x0",)) for k in range(parties)]
-    plan = make_plan(
+    request = TrainingRequest(
         loss=loss, penalty="l2", alpha=WEIGHT / rows, fit_intercept=False, method="published", rho=rho / rows,
-        max_rounds=rounds, tol=0.0, privacy=None, party_names=tuple(shard.name for shard in shards), rows=rows,
-        input_bytes=8 * rows * parties, columns=(1,) * parties,
+        max_rounds=rounds, tol=0.0,
     )  # fmt: skip
+    names = tuple(shard.name for shard in shards)
+    plan = make_plan(request, FeatureSplit(names, rows, (1,) * parties, input_bytes=8 * rows * parties))
     run = Run(plan, shards, labels)
     try:
         note = run.go().note

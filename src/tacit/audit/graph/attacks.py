@@ -17,7 +17,7 @@ from tacit.audit.scene import Held
 from tacit.blocks.dense import Block
 from tacit.mechanisms.perturbed import MODEL, PaperSettings
 from tacit.mechanisms.perturbed.pdml import PdmlSettings, labels_at
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
 from tacit.privacy.releases import Planned, Releaser
@@ -45,7 +45,7 @@ def judge_rounds(found: list[RoundFound], claim: Claim) -> AttackResult | None:
     )
 
 
-def judge_published(plan: GraphPlan, found: list[RoundFound], claim: Claim) -> AttackResult | None:
+def judge_published(plan: Plan, found: list[RoundFound], claim: Claim) -> AttackResult | None:
     """What the paper says of rounds with noise inside the objective, against what was found in them."""
     assert plan.private is not None
     settings = plan.private.settings
@@ -55,7 +55,7 @@ def judge_published(plan: GraphPlan, found: list[RoundFound], claim: Claim) -> A
     said = [
         replace(one, claimed=paper_alpha(plan, claim.party, one.round))
         for one in found
-        if last == one.round or plan.method == "dual"
+        if last == one.round or plan.private.mechanism.noise_in_objective
     ]
     if not said:
         return None
@@ -78,7 +78,7 @@ def _record(one: RoundFound) -> dict[str, object]:
 # --- the model that a node keeps ---------------------------------------------------------------------
 
 
-def judge_model(plan: GraphPlan, claim: Claim, rng: np.random.Generator) -> AttackResult:
+def judge_model(plan: Plan, claim: Claim, rng: np.random.Generator) -> AttackResult:
     """Whether a node's model moves with its rows although all releases stay as they are."""
     moves = 0.0
     for _ in range(PAIRS):
@@ -102,7 +102,7 @@ def judge_model(plan: GraphPlan, claim: Claim, rng: np.random.Generator) -> Atta
 
 
 def label_game(
-    plan: GraphPlan, claim: Claim, rows: int, rng: np.random.Generator, used: tuple[Planned, ...] | None = None
+    plan: Plan, claim: Claim, rows: int, rng: np.random.Generator, used: tuple[Planned, ...] | None = None
 ) -> AttackResult | None:
     """Labels that are fair coins, and the labels that a node goes on with: each row is one run of a guessing game."""
     assert plan.private is not None
@@ -112,7 +112,7 @@ def label_game(
     if claim.unit != "label" or not any(one.name == name for one in planned):
         return None
     settings = replace(plan.private.settings, label_epsilon=sums.pure, label_epsilons={})
-    few = replace(plan, columns=1, private=replace(plan.private, settings=settings))
+    few = replace(plan, layout=replace(plan.samples, columns=1), private=replace(plan.private, settings=settings))
     for _ in range(MOST_GAMES):  # where the outcome is in doubt it is left, and played anew with more rows
         held = Held(rng.normal(size=(rows, 1)), np.where(rng.random(rows) < 0.5, 1.0, -1.0))
         side = _side(few, claim.party, held, Releaser(planned, claim.party, int(rng.integers(2**31))))
@@ -125,7 +125,7 @@ def label_game(
     return replace(judge_game(guesses, claim, 0.0, 1.0), name=f"labels of {claim.party}: randomized labels")
 
 
-def objective_noise(plan: GraphPlan, node: str, rng: np.random.Generator) -> AttackResult | None:
+def objective_noise(plan: Plan, node: str, rng: np.random.Generator) -> AttackResult | None:
     """Noise that is drawn once and put into every objective: gone from the difference of two rounds' gradients.
 
     The models are taken as they are solved, without the noise on them that the certificate counts on.
@@ -144,15 +144,15 @@ def objective_noise(plan: GraphPlan, node: str, rng: np.random.Generator) -> Att
     )
 
 
-def differenced(plan: GraphPlan, node: str, rng: np.random.Generator) -> tuple[float, float]:
+def differenced(plan: Plan, node: str, rng: np.random.Generator) -> tuple[float, float]:
     """How far what neighbours compute is from the gradient of the rows: for one round, and for a difference of two.
 
     From a model and public numbers alone neighbours compute the gradient of all rows at it, up to the noise.
     """
     assert plan.private is not None
     few = small(plan, node, 12)
-    count, names = few.rows[few.graph.number(node)], few.graph.neighbours(node)
-    held = Held(rng.normal(size=(count, few.columns)), labels(few, count, rng))
+    count, names = few.samples.rows_of(node), few.graph.neighbours(node)
+    held = Held(rng.normal(size=(count, few.samples.columns)), labels(few, count, rng))
     side = _side(few, node, held, Releaser(plan.private.releases[node], node, int(rng.integers(2**31))))
     apart = []
     for t in (1, 2):
@@ -166,8 +166,8 @@ def differenced(plan: GraphPlan, node: str, rng: np.random.Generator) -> tuple[f
     return float(np.linalg.norm(apart[0])), float(np.linalg.norm(apart[0] - apart[1]))
 
 
-def _side(plan: GraphPlan, node: str, held: Held, release: Releaser) -> Any:
+def _side(plan: Plan, node: str, held: Held, release: Releaser) -> Any:
     """A node's side by itself."""
     assert plan.private is not None
     data = NodeData(Block(held.rows), held.labels)
-    return plan.private.algorithm.node(plan.problem, plan.place(node), data, plan.private.settings, release)
+    return plan.consensus.make_node(plan.problem, plan.place(node), data, plan.private.settings, release)

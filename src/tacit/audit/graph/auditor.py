@@ -11,7 +11,7 @@ from tacit.audit.auditor import Attacked, Audit, Effort, Measured, Observer, att
 from tacit.audit.graph import attacks
 from tacit.audit.graph.rounds import density_ratios, drawn_rounds
 from tacit.audit.graph.scene import is_paper, node_scenes, row_norm
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
 
@@ -20,14 +20,14 @@ MOST_NODES = 4
 LABELS = 20000
 
 
-def audit_graph(plan: GraphPlan, effort: Effort | None = None, observe: Observer | None = None) -> Audit:
+def audit_graph(plan: Plan, effort: Effort | None = None, observe: Observer | None = None) -> Audit:
     """Try to break what a plan of the sample split claims.
 
     Nodes that are planned alike are attacked once, and at most four kinds of them.
 
     Parameters
     ----------
-    plan : GraphPlan
+    plan : Plan
     effort : Effort, optional
     observe : callable, optional
         Told what is going on, and which part of all is done.
@@ -55,11 +55,11 @@ def audit_graph(plan: GraphPlan, effort: Effort | None = None, observe: Observer
             games.append(measured)
         findings += _single_attacks(plan, claim, effort, rng)
     tell("done", 1.0)
-    method = "none" if plan.private is None else plan.private.method
+    method = "none" if plan.private is None else plan.private.mechanism.name
     return Audit(plan.certificate(), method, tuple(findings), tuple(games))
 
 
-def attacked_claims(plan: GraphPlan) -> Iterator[Claim]:
+def attacked_claims(plan: Plan) -> Iterator[Claim]:
     """Claims on rows or labels of one node, one for each kind of node."""
     if plan.private is None:
         return
@@ -71,18 +71,18 @@ def attacked_claims(plan: GraphPlan) -> Iterator[Claim]:
         yield from list(kinds.values())[:MOST_NODES]
 
 
-def _kind(plan: GraphPlan, claim: Claim) -> tuple[object, ...]:
+def _kind(plan: Plan, claim: Claim) -> tuple[object, ...]:
     """What makes nodes alike: their noise, their numbers, and how many neighbours they have."""
     assert plan.private is not None
     if claim.unit == "label":
         return (add_up(claim.events).pure,)
     numbers = plan.private.settings.nodes[claim.party] if is_paper(plan) else None
-    rows = plan.rows[plan.graph.number(claim.party)] if is_paper(plan) else 0
+    rows = plan.samples.rows_of(claim.party) if is_paper(plan) else 0
     return (plan.private.releases[claim.party], len(plan.graph.neighbours(claim.party)), numbers, rows)
 
 
 def _attack(
-    plan: GraphPlan, claim: Claim, effort: Effort, rng: np.random.Generator, tell: Observer
+    plan: Plan, claim: Claim, effort: Effort, rng: np.random.Generator, tell: Observer
 ) -> tuple[list[AttackResult], Measured]:
     """Replay and game."""
     name = claim.party
@@ -91,7 +91,7 @@ def _attack(
     return attack_rows(attacked, delta_of(plan.certificate()), effort, rng, tell)
 
 
-def _single_attacks(plan: GraphPlan, claim: Claim, effort: Effort, rng: np.random.Generator) -> Iterator[AttackResult]:
+def _single_attacks(plan: Plan, claim: Claim, effort: Effort, rng: np.random.Generator) -> Iterator[AttackResult]:
     """Whatever else applies to the rows of a node."""
     if drawn_rounds(plan, claim.party):
         found = density_ratios(plan, claim, effort.pairs // 4, rng)

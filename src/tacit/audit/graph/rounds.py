@@ -34,7 +34,7 @@ from tacit.audit.scene import Held, directed
 from tacit.errors import RunError
 from tacit.mechanisms.perturbed import NOISE, PaperSettings, at_round
 from tacit.mechanisms.perturbed.primal import PrimalSettings
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.claim import Claim
 from tacit.privacy.events import NormRelease, NotPrivate, PureRelease, leaves
 from tacit.privacy.releases import AllowedNormNoise, Planned
@@ -66,14 +66,14 @@ class RoundFound:
         return self.part <= 1 + ROUNDING
 
 
-def drawn_rounds(plan: GraphPlan, node: str) -> dict[int, float]:
+def drawn_rounds(plan: Plan, node: str) -> dict[int, float]:
     """By round: the rate of its noise, where that has a density."""
     assert plan.private is not None
     rates = {one.name: one.rate for one in plan.private.releases[node] if isinstance(one, AllowedNormNoise)}
     return {t: rates[at_round(NOISE, t)] for t in range(1, plan.private.rounds + 1) if at_round(NOISE, t) in rates}
 
 
-def claimed_rounds(plan: GraphPlan, claim: Claim) -> dict[int, float | None]:
+def claimed_rounds(plan: Plan, claim: Claim) -> dict[int, float | None]:
     """By round: what a certificate claims of it. Larger claims belong to larger rates; a last round stands last."""
     rates = drawn_rounds(plan, claim.party)
     events = [leaf for event in claim.events for leaf in leaves(event)]
@@ -91,20 +91,20 @@ def claimed_rounds(plan: GraphPlan, claim: Claim) -> dict[int, float | None]:
     return dict(sorted(found.items()))
 
 
-def inside_last(plan: GraphPlan) -> int:
+def inside_last(plan: Plan) -> int:
     """The round of primal variable perturbation whose noise is inside the objective; 0 where there is none."""
     assert plan.private is not None
     settings = plan.private.settings
     return settings.rounds if isinstance(settings, PrimalSettings) and settings.last_dual else 0
 
 
-def paper_alpha(plan: GraphPlan, node: str, round_: int) -> float:
+def paper_alpha(plan: Plan, node: str, round_: int) -> float:
     """What the paper says of a round with noise inside the objective, from the noise that is planned for it."""
     assert plan.private is not None
     settings = plan.private.settings
     assert isinstance(settings, PaperSettings)
     numbers, loss = settings.nodes[node], plan.problem.loss
-    degree, rows = len(plan.graph.neighbours(node)), plan.rows[plan.graph.number(node)]
+    degree, rows = len(plan.graph.neighbours(node)), plan.samples.rows_of(node)
     extra = numbers.extra[round_ - 1] if numbers.extra else 0.0
     kappa = rows / numbers.weight * (numbers.ridge + 2 * numbers.penalty * degree + extra)
     slope = drawn_rounds(plan, node)[round_] * loss.lipschitz * settings.row_norm
@@ -112,13 +112,13 @@ def paper_alpha(plan: GraphPlan, node: str, round_: int) -> float:
 
 
 def density_ratios(
-    plan: GraphPlan, claim: Claim, pairs: int, rng: np.random.Generator, used: tuple[Planned, ...] | None = None
+    plan: Plan, claim: Claim, pairs: int, rng: np.random.Generator, used: tuple[Planned, ...] | None = None
 ) -> list[RoundFound]:
     """The largest logarithm of a ratio of densities that was found in each round.
 
     Parameters
     ----------
-    plan : GraphPlan
+    plan : Plan
     claim : Claim
         On the rows of one node.
     pairs : int
@@ -138,9 +138,7 @@ def density_ratios(
     return [RoundFound(t, claimed[t], *worst[t]) for t in claimed]
 
 
-def _chosen(
-    plan: GraphPlan, node: str, pairs: int, rng: np.random.Generator
-) -> Iterator[tuple[str, NodeScene, Held, Held]]:
+def _chosen(plan: Plan, node: str, pairs: int, rng: np.random.Generator) -> Iterator[tuple[str, NodeScene, Held, Held]]:
     norm, tried = row_norm(plan, node), 0
     few = small(plan, node, 1)
     for _ in range(2):
@@ -148,7 +146,7 @@ def _chosen(
         held = _lone(few, node, 1.0)
         scene = transcript.scene(few, node, held)
         yield "nothing moves", scene, held, held.with_row(0, -held.rows[0])
-    if few.columns > 1 and few.graph.neighbours(node):
+    if few.samples.columns > 1 and few.graph.neighbours(node):
         yield from _aimed(few, node, norm)
     make = node_scenes(plan, node)
     while tried < pairs:
@@ -158,16 +156,16 @@ def _chosen(
             tried += 1
 
 
-def _lone(plan: GraphPlan, node: str, first: float) -> Held:
-    rows = np.zeros((plan.rows[plan.graph.number(node)], plan.columns))
+def _lone(plan: Plan, node: str, first: float) -> Held:
+    rows = np.zeros((plan.samples.rows_of(node), plan.samples.columns))
     rows[0] = lone_row(plan, node, first)
     return Held(rows, np.ones(len(rows)))
 
 
-def _aimed(plan: GraphPlan, node: str, norm: float) -> Iterator[tuple[str, NodeScene, Held, Held]]:
+def _aimed(plan: Plan, node: str, norm: float) -> Iterator[tuple[str, NodeScene, Held, Held]]:
     """Rows whose slopes turn round completely, at a model far out, reached by noise along the change of the slope."""
     first = _lone(plan, node, -ASIDE)
-    second = first.with_row(0, first.rows[0] * np.where(np.arange(plan.columns) == 1, -1.0, 1.0))
+    second = first.with_row(0, first.rows[0] * np.where(np.arange(plan.samples.columns) == 1, -1.0, 1.0))
     for sign in (1.0, -1.0):
         along = np.zeros(size_of(plan))
         along[1] = sign * ACROSS * plan.problem.loss.lipschitz * norm
@@ -176,7 +174,7 @@ def _aimed(plan: GraphPlan, node: str, norm: float) -> Iterator[tuple[str, NodeS
         yield "aimed, the other way", transcript.scene(plan, node, first), second, first
 
 
-def aim(plan: GraphPlan, node: str, held: Held, along: Vector) -> Transcript:
+def aim(plan: Plan, node: str, held: Held, along: Vector) -> Transcript:
     """Models of the neighbours with which the noise of every round but the first is `along`, on these rows.
 
     What all neighbours send, h, adds 2 eta N h (B/C) to the noise that a round needs to end where it should.

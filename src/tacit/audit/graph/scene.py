@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from tacit.audit.scene import Held, Pair, Played, apart, copied, distance
 from tacit.errors import RunError, TacitError
 from tacit.mechanisms.perturbed import MODEL, NOISE, PaperSettings, at_round
 from tacit.mechanisms.perturbed.pdml import PdmlSettings
-from tacit.plan.graph import GraphPlan
+from tacit.plan import Plan
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned, Releaser
 from tacit.run import door
 from tacit.run.graph import GraphRun
@@ -45,12 +45,9 @@ Inboxes = Sequence[Mapping[str, Message]]
 SOLVED = 1e-6  # models that are sent as they were solved may differ by this: published forms take solves for exact
 
 
-def honest_nodes(plan: GraphPlan) -> int:
+def honest_nodes(plan: Plan) -> int:
     """How many nodes' noise protects a row: under masks that of all who keep to themselves."""
-    if plan.private is None or not plan.private.masked:
-        return 1
-    given = plan.private.privacy.honest
-    return plan.graph.nodes - 1 if given is None else given
+    return 1 if plan.private is None else plan.private.honest
 
 
 class NodeScene:
@@ -58,7 +55,7 @@ class NodeScene:
 
     Parameters
     ----------
-    plan : GraphPlan
+    plan : Plan
         With a private method.
     data : mapping of str to Held
         Rows and labels of every node; few, for speed. Of the node alone where `inboxes` are given.
@@ -78,7 +75,7 @@ class NodeScene:
 
     def __init__(
         self,
-        plan: GraphPlan,
+        plan: Plan,
         data: Mapping[str, Held],
         node: str,
         used: Sequence[Planned] | None = None,
@@ -147,11 +144,11 @@ class NodeScene:
         run.go()
         return tuple(engine.heard)
 
-    def _changed(self, seed: int | None, wrap: Wrap | None, held: Held) -> GraphPlan:
+    def _changed(self, seed: int | None, wrap: Wrap | None, held: Held) -> Plan:
         """The plan with this noise, the node's releases passed through `wrap`."""
         private = self.plan.private
         assert private is not None
-        algorithm = private.algorithm
+        algorithm = cast("PrivateConsensus", self.plan.consensus)
         if wrap is not None:
             algorithm = replace(algorithm, node=self._tapped(algorithm, seed, wrap, held))
         changed = replace(
@@ -253,17 +250,17 @@ OTHER_ROWS = 4
 COLUMNS = 2
 TRIES = 20
 PUSHED = 30.0  # how far out a common model is pushed, in units of a row
-Chooser = Callable[[GraphPlan, str, np.random.Generator], "Transcript"]
+Chooser = Callable[[Plan, str, np.random.Generator], "Transcript"]
 
 
-def is_paper(plan: GraphPlan) -> bool:
+def is_paper(plan: Plan) -> bool:
     """Whether it is one of the papers' methods, which all release models of the same kind of round."""
     return plan.private is not None and isinstance(plan.private.settings, PaperSettings)
 
 
-def small(plan: GraphPlan, node: str, rows: int) -> GraphPlan:
+def small(plan: Plan, node: str, rows: int) -> Plan:
     """The plan with few rows and columns."""
-    private, columns = plan.private, min(plan.columns, COLUMNS)
+    private, columns = plan.private, min(plan.samples.columns, COLUMNS)
     assert private is not None
     counts = tuple(_rows(plan, node, rows) if name == node else OTHER_ROWS for name in plan.graph.names)
     settings: Any = private.settings
@@ -272,7 +269,7 @@ def small(plan: GraphPlan, node: str, rows: int) -> GraphPlan:
         settings = replace(
             settings,
             nodes={
-                name: replace(n, weight=n.weight * by_name[name] / plan.rows[plan.graph.number(name)])
+                name: replace(n, weight=n.weight * by_name[name] / plan.samples.rows_of(name))
                 for name, n in settings.nodes.items()
             },
         )
@@ -283,11 +280,12 @@ def small(plan: GraphPlan, node: str, rows: int) -> GraphPlan:
     else:
         settings = replace(settings, columns=columns)
     sizes = tuple(float(count) for count in counts)
-    return replace(plan, rows=counts, sizes=sizes, columns=columns, private=replace(private, settings=settings))
+    fewer = replace(plan.samples, rows=counts, weights=sizes, columns=columns)
+    return replace(plan, layout=fewer, private=replace(private, settings=settings))
 
 
-def _rows(plan: GraphPlan, node: str, rows: int) -> int:
-    whole = plan.rows[plan.graph.number(node)]
+def _rows(plan: Plan, node: str, rows: int) -> int:
+    whole = plan.samples.rows_of(node)
     return whole if is_paper(plan) and plan.problem.fit_intercept else min(rows, whole) if is_paper(plan) else rows
 
 
@@ -296,7 +294,7 @@ def _stretched(own: Sequence[float], count: int) -> tuple[float, ...]:
     return tuple((ordered * (count // len(ordered) + 1))[:count])
 
 
-def row_norm(plan: GraphPlan, node: str) -> float:
+def row_norm(plan: Plan, node: str) -> float:
     """The public norm of a node's rows."""
     return 1.0 if plan.private is None else float(plan.private.settings.row_norm)
 
@@ -305,7 +303,7 @@ def row_norm(plan: GraphPlan, node: str) -> float:
 
 
 def node_scenes(
-    plan: GraphPlan,
+    plan: Plan,
     node: str,
     rows: tuple[int, ...] = SCENE_ROWS,
     used: tuple[Planned, ...] | None = None,
@@ -336,7 +334,7 @@ def node_scenes(
 
 
 def _scene(
-    plan: GraphPlan,
+    plan: Plan,
     node: str,
     data: dict[str, Held],
     choose: Chooser | None,
@@ -354,11 +352,11 @@ def _scene(
     return scene
 
 
-def pushed(plan: GraphPlan, node: str, inboxes: Inboxes) -> Inboxes:
+def pushed(plan: Plan, node: str, inboxes: Inboxes) -> Inboxes:
     """What a node of the Gaussian method heard, changed so that the common model is far out from the second sum on."""
     assert plan.private is not None
     settings, tree = plan.private.settings, TreeSum(plan.graph, node)
-    push = np.zeros(plan.columns + 1)
+    push = np.zeros(plan.samples.columns + 1)
     push[0] = PUSHED * (settings.nodes if settings.form == "exact" else -settings.total)
     first = 1 + tree.rounds if settings.centred else 0  # that of the centre comes before
     found: list[Mapping[str, Message]] = []
@@ -372,17 +370,17 @@ def pushed(plan: GraphPlan, node: str, inboxes: Inboxes) -> Inboxes:
     return found
 
 
-def _held(plan: GraphPlan, name: str, rng: np.random.Generator, *, own: bool) -> Held:
-    count, norm = plan.rows[plan.graph.number(name)], row_norm(plan, name)
-    rows = rng.normal(size=(count, plan.columns)) * norm
+def _held(plan: Plan, name: str, rng: np.random.Generator, *, own: bool) -> Held:
+    count, norm = plan.samples.rows_of(name), row_norm(plan, name)
+    rows = rng.normal(size=(count, plan.samples.columns)) * norm
     if own and rng.random() < 0.5:
-        rows = 0.2 * rows + norm * rng.normal(size=plan.columns)
+        rows = 0.2 * rows + norm * rng.normal(size=plan.samples.columns)
     if rng.random() < 0.5:
         rows[1:] = 0.0
     return Held(rows, labels(plan, count, rng))
 
 
-def labels(plan: GraphPlan, count: int, rng: np.random.Generator) -> Vector:
+def labels(plan: Plan, count: int, rng: np.random.Generator) -> Vector:
     """Fair coins, or numbers of about the public size."""
     if plan.problem.loss.task != "classification":
         return np.asarray(rng.normal(size=count) * getattr(getattr(plan.private, "settings", None), "label_norm", 1.0))
@@ -417,23 +415,23 @@ class Transcript:
     script: Mapping[str, Vector]
     row: Vector | None = None
 
-    def inboxes(self, plan: GraphPlan, node: str) -> list[Mapping[str, Message]]:
+    def inboxes(self, plan: Plan, node: str) -> list[Mapping[str, Message]]:
         """As messages."""
         names = plan.graph.neighbours(node)
         rounds = enumerate(self.heard, 1)
         return [{}, *({name: door.leave(name, t, {MODEL: model}) for name in names} for t, model in rounds)]
 
-    def scene(self, plan: GraphPlan, node: str, held: Held, used: tuple[Planned, ...] | None = None) -> NodeScene:
+    def scene(self, plan: Plan, node: str, held: Held, used: tuple[Planned, ...] | None = None) -> NodeScene:
         """Where it is played."""
         return NodeScene(plan, {node: held}, node, used, inboxes=self.inboxes(plan, node), script=self.script)
 
 
-def size_of(plan: GraphPlan) -> int:
+def size_of(plan: Plan) -> int:
     """Entries of a model."""
-    return plan.columns + int(plan.problem.fit_intercept)
+    return plan.samples.columns + int(plan.problem.fit_intercept)
 
 
-def still(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
+def still(plan: Plan, node: str, rng: np.random.Generator) -> Transcript:
     """Nothing moves, until a last round that ends far out: a node's own state, if it has one, runs away from it."""
     rounds, zero, far = _rounds(plan), np.zeros(size_of(plan)), np.zeros(size_of(plan))
     far[0] = 20.0 / row_norm(plan, node) * (1.0 if rng.random() < 0.5 else -1.0)
@@ -441,28 +439,28 @@ def still(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
     return Transcript((zero,) * rounds, script, lone_row(plan, node, 1.0))
 
 
-def wild(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
+def wild(plan: Plan, node: str, rng: np.random.Generator) -> Transcript:
     """Anything, small or large."""
     rounds, reach = _rounds(plan), 10 ** rng.uniform(-1, 1.3) / row_norm(plan, node)
     models = [reach * rng.normal(size=size_of(plan)) for _ in range(2 * rounds)]
     return Transcript(tuple(models[rounds:]), scripted(plan, node, models[:rounds]))
 
 
-def told(plan: GraphPlan, node: str, rng: np.random.Generator) -> Transcript:
+def told(plan: Plan, node: str, rng: np.random.Generator) -> Transcript:
     """Neighbours far out, where the slopes of a row and of its mirror image are at their bound; releases are drawn."""
     far = np.zeros(size_of(plan))
     far[0] = PUSHED / row_norm(plan, node)
     return Transcript((far,) * _rounds(plan), {}, lone_row(plan, node, -0.2))
 
 
-def lone_row(plan: GraphPlan, node: str, first: float) -> Vector:
+def lone_row(plan: Plan, node: str, first: float) -> Vector:
     """A row of the public norm with this part of it in the first column, and the rest in the second."""
-    row = np.zeros(plan.columns)
-    row[:2] = (first, (1 - first**2) ** 0.5)[: plan.columns]
+    row = np.zeros(plan.samples.columns)
+    row[:2] = (first, (1 - first**2) ** 0.5)[: plan.samples.columns]
     return np.asarray(row * row_norm(plan, node))
 
 
-def scripted(plan: GraphPlan, node: str, models: Sequence[Vector]) -> dict[str, Vector]:
+def scripted(plan: Plan, node: str, models: Sequence[Vector]) -> dict[str, Vector]:
     """A script in which these models are released; the little noise that hides last digits is drawn."""
     assert plan.private is not None
     planned = {one.name: one for one in plan.private.releases[node]}
@@ -476,6 +474,6 @@ def scripted(plan: GraphPlan, node: str, models: Sequence[Vector]) -> dict[str, 
     return script
 
 
-def _rounds(plan: GraphPlan) -> int:
+def _rounds(plan: Plan) -> int:
     assert plan.private is not None
     return plan.private.rounds

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tacit.audit.attacks import BROKEN, NEIGHBOURS, NO_VIOLATION, NOT_TRIED, AttackResult
-from tacit.audit.graph.scene import honest_nodes
 from tacit.audit.harness.play import Command, play_commands, play_sites
 from tacit.audit.harness.recording import Compared, Difference, Recording, compare, sent_twice
 from tacit.audit.harness.tape import Tape
@@ -35,7 +34,7 @@ from tacit.data.load import PartySpec, read_training_table
 from tacit.errors import InputError, RunError
 from tacit.job import Job, load_job_data, read_job
 from tacit.job.file import load_job_nodes
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 
 # --- Which runs of a job are compared, and what was found
@@ -43,7 +42,6 @@ from tacit.privacy.accountant import add_up
 
 IN_PROCESS, BETWEEN = "in process", "between sites"
 ROUNDING = 1e-9
-OWN_MODEL = ("shares", "published", "published-inverse")  # what stays at home there is covered by no claim
 
 
 @dataclass(frozen=True)
@@ -198,7 +196,7 @@ class _Pairs:
     """The neighbours of one party, played in one way."""
 
     world: World
-    plan: Plan | GraphPlan
+    plan: Plan
     protected: Protected
     way: Way
     command: Command | None
@@ -279,7 +277,7 @@ def _refuse_broken(first: Recording, way: Way, world: World) -> None:
             raise RunError(f"the job {world.job.name!r} cannot be played {way}: {step} ends with {code!r}: {said}")
 
 
-def plan_world(world: World, folder: Path) -> Plan | GraphPlan:
+def plan_world(world: World, folder: Path) -> Plan:
     """The plan of a world, from its own files."""
     job = replace(read_job(world.write(folder)), engine="in-process")
     shards = load_job_nodes(job).shards if job.rows_are_split else load_job_data(job).shards
@@ -287,24 +285,19 @@ def plan_world(world: World, folder: Path) -> Plan | GraphPlan:
     return plan_of(world, {shard.name: shard.features.shape[1] for shard in shards})
 
 
-def own_files(plan: Plan | GraphPlan, protected: Protected) -> list[str]:
+def own_files(plan: Plan, protected: Protected) -> list[str]:
     """Files of the protected party that no claim covers."""
-    if isinstance(plan, GraphPlan):
-        return []
     private = plan.private
     assert private is not None
     exact = private.predictions_for is not None and protected.party == private.holder
-    if exact or private.mechanism in OWN_MODEL:
+    if exact or private.mechanism.model_stays_home:
         return [f"model/{protected.party}.json", *(["model/joint.json"] if exact else [])]
     return []
 
 
-def _honest(plan: Plan | GraphPlan) -> int:
+def _honest(plan: Plan) -> int:
     """How many parties' noise hides a release."""
-    if isinstance(plan, GraphPlan):
-        return honest_nodes(plan)
-    honest = None if plan.private is None else plan.private.privacy.honest
-    return honest if plan.secure and honest is not None else 1
+    return 1 if plan.private is None else plan.private.honest
 
 
 # --- The neighbour test of a user's own job: its parties, columns, files and mechanism, on small generated data

@@ -14,7 +14,7 @@ from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tacit.job import Job
 from tacit.mechanisms.base import COORDINATOR
-from tacit.plan import GraphPlan, Plan
+from tacit.plan import Plan
 from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
@@ -280,22 +280,20 @@ class Protected:
     stays: bool = False
 
 
-def protected_parties(job: Job, plan: Plan | GraphPlan) -> list[Protected]:
+def protected_parties(job: Job, plan: Plan) -> list[Protected]:
     """One for each party and unit about which something is proven."""
     found = []
+    holder = "" if plan.private is None else plan.private.holder  # nobody where each holds the labels of its rows
     for claim in plan.certificate().claims:
         if claim.unit not in ("record", "label") or add_up(claim.events).reasons:
             continue
-        if isinstance(plan, GraphPlan):
-            found.append(Protected(claim, claim.party, claim.party, stays=claim.unit == "record"))
-            continue
-        party = claim.party or job.holder
-        asked = party in plan.asked_parties and claim.unit == "record"
-        found.append(Protected(claim, party, party if asked else COORDINATOR))
+        party, of_row = claim.party or job.holder, claim.unit == "record"
+        owner = party if not holder or (party in plan.asked_parties and of_row) else COORDINATOR
+        found.append(Protected(claim, party, owner, stays=of_row and not holder))
     return found
 
 
-def plan_of(world: World, widths: Mapping[str, int]) -> Plan | GraphPlan:
+def plan_of(world: World, widths: Mapping[str, int]) -> Plan:
     """The plan of a world, given the number of encoded columns of each party."""
     job = world.job
     rows = [len(table.records) for table in world.tables.values()]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tacit.errors import InputError
-from tacit.mechanisms.base import GraphSizes, PrivateGraphPlan
+from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.gaussian import EXACT, GRADIENT_FORM
 from tacit.mechanisms.gaussian.node import CENTRE, GRADIENT, MODEL
 from tacit.mechanisms.gaussian.settings import (
@@ -43,13 +43,15 @@ from tacit.privacy.request import Privacy
 from tacit.problem.losses.base import Loss
 from tacit.problem.losses.half import Half
 from tacit.problem.losses.huber import Huber
-from tacit.solvers.base import Problem
 from tacit.solvers.consensus.everybody import TreeSum
+from tacit.topologies import SampleSplit
 
 ABSOLUTE_WIDTH = 0.1  # of label_norm: the absolute loss is rounded off this near to its kink
 LEAST_THRESHOLD, MOST_THRESHOLD = 1e-8, 1e8  # of the Huber loss, in units of label_norm
 LEAST_MASKED = 3  # nodes of a star: under masks the middle must see a sum of two others at least
 MOST_NUDGES = 2000
+NUMBER = 8  # bytes
+MASKED = 3  # words in which a number of a sum travels under masks
 
 
 @dataclass(frozen=True)
@@ -60,42 +62,65 @@ class _Spent:
     rest: float
 
 
-def plan_gaussian(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateGraphPlan:
-    """Plan the method; refuse what no theorem covers."""
-    _refuse(privacy, problem, sizes)
-    names = sizes.graph.names
-    honest = _honest(privacy, sizes)
-    by, people = privacy.accountant, _together(privacy, sizes)
+class Gaussian(Mechanism[SampleSplit]):
+    """Gaussian noise on all that each node releases, calibrated to the whole run."""
+
+    name = "gaussian"
+    split = SampleSplit.split
+    words = "Gaussian noise on all that each node releases, calibrated to the whole run"
+    splits_noise = True
+    masks = True
+
+    def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
+        """Plan the method; refuse what no theorem covers."""
+        return _plan(self, request, layout)
+
+    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+        """It is what a request for the rows of a sample split gets."""
+        return not given_labels and privacy.label_epsilon is None
+
+
+def _plan(mechanism: Gaussian, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
+    privacy, problem = request.privacy, request.problem
+    _refuse(request, layout)
+    names = layout.graph.names
+    honest = _honest(request, layout)
+    by, people = privacy.accountant, _together(request, layout)
     mus = {name: _budget(privacy.epsilon_of(name), privacy.delta, by) / people for name in names}
     # under masks all honest nodes' noise is one noise: the mean over all rows has the noise of one node
-    counted = 1 if sizes.secure else len(names)
-    centred = _is_centred(list(mus.values())[:counted], sizes)
+    counted = 1 if request.secure else len(names)
+    centred = _is_centred(list(mus.values())[:counted], layout)
     spent = {name: _split(mu, centred=centred) for name, mu in mus.items()}
-    settings = _settings(privacy, problem, sizes, list(spent.values())[:counted], centred=centred)
-    releases = {name: _releases(settings, one, sizes, honest) for name, one in spent.items()}
-    if sizes.secure:
-        _check_exact(releases, sizes)
-    events = {name: _events(settings, releases[name], sizes, honest, name) for name in names}
-    return PrivateGraphPlan(
+    settings = _settings(request, layout, list(spent.values())[:counted], centred=centred)
+    releases = {name: _releases(settings, one, layout, honest) for name, one in spent.items()}
+    if request.secure:
+        _check_exact(releases, layout)
+    events = {name: _events(settings, releases[name], layout, honest, name) for name in names}
+    return PrivatePlan(
         privacy=privacy,
-        method="gaussian",
+        mechanism=mechanism,
         algorithm=GRADIENT_FORM if settings.form == "gradient" else EXACT,
         settings=settings,
         releases=releases,
-        certificate=certificate(privacy, settings, sizes, events, honest),
-        rounds=1 + 2 * _depth(sizes) * (settings.rounds + int(centred)),
+        certificate=certificate(privacy, settings, layout, events, honest),
+        rounds=1 + 2 * _depth(layout) * (settings.rounds + int(centred)),
         noise={f"{name}: {one.name}": one.sd for name, planned in releases.items() for one in planned},
-        outlook=outlook(settings, sizes, problem.loss),
-        masked=sizes.secure,
+        outlook=outlook(settings, layout, problem.loss),
+        traffic=_traffic(settings, layout),
+        masked=request.secure,
+        honest=honest,
     )
 
 
 # --- what is refused -----------------------------------------------------------------------------------
 
 
-def _refuse(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> None:
-    unknown = sorted(set(privacy.epsilon_by_party or {}) - set(sizes.graph.names))
-    star = max(sizes.graph.degrees, default=0) == sizes.graph.nodes - 1 and len(sizes.graph.edges) < sizes.graph.nodes
+def _refuse(request: MechanismRequest, layout: SampleSplit) -> None:
+    privacy, problem = request.privacy, request.problem
+    unknown = sorted(set(privacy.epsilon_by_party or {}) - set(layout.graph.names))
+    star = (
+        max(layout.graph.degrees, default=0) == layout.graph.nodes - 1 and len(layout.graph.edges) < layout.graph.nodes
+    )
     reasons = (
         (privacy.epsilon is None, "epsilon=None: give an epsilon"),
         (bool(unknown), f"epsilon_by_party: there is no node {', '.join(unknown)}"),
@@ -103,22 +128,25 @@ def _refuse(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> None:
         (problem.regularizer.form != "quadratic", f'penalty={problem.regularizer.name!r}: give penalty="l2" or "none"'),
         (problem.rho is not None, f'rho={problem.rho}: the noise fixes it, so give rho="auto"'),
         (
-            sizes.options is not None,
+            request.options is not None,
             "options: it has nothing to tune, so leave them out, or use method='dual', 'primal' or 'pdml'",
         ),
-        (sizes.published, 'published=True: no paper has it; choose method="dual", "primal" or "pdml"'),
+        (request.published, 'published=True: no paper has it; choose method="dual", "primal" or "pdml"'),
         (privacy.mechanism != "auto", f"mechanism={privacy.mechanism!r}: it is for columns split between parties"),
         (privacy.refit, "refit=True: it is for columns split between parties"),
         (privacy.label_epsilon is not None, "label_epsilon: labels are covered with their rows, so leave it out"),
         (privacy.neighbours != "replace-one", "neighbours='zero-out': it is proven for replace-one"),
-        (sizes.secure and not star, 'secure_aggregation=True on this graph: masks need a star, so give graph="star"'),
+        (request.secure and not star, 'secure_aggregation=True on this graph: masks need a star, so give graph="star"'),
         (
-            sizes.secure and sizes.graph.nodes < LEAST_MASKED,
-            f"secure_aggregation=True with {sizes.graph.nodes} nodes: masks need {LEAST_MASKED} at least",
+            request.secure and layout.graph.nodes < LEAST_MASKED,
+            f"secure_aggregation=True with {layout.graph.nodes} nodes: masks need {LEAST_MASKED} at least",
         ),
-        (sizes.secure and privacy.epsilon_by_party is not None, "epsilon_by_party under masks: noise is common there"),
         (
-            not sizes.secure and privacy.honest is not None,
+            request.secure and privacy.epsilon_by_party is not None,
+            "epsilon_by_party under masks: noise is common there",
+        ),
+        (
+            not request.secure and privacy.honest is not None,
             "honest without secure_aggregation=True: leave it out",
         ),
     )
@@ -155,15 +183,15 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
     )
 
 
-def _honest(privacy: Privacy, sizes: GraphSizes) -> int:
+def _honest(request: MechanismRequest, layout: SampleSplit) -> int:
     """How many nodes' noise protects a row: its own node's alone, or under masks that of all who keep to themselves."""
-    if not sizes.secure:
+    if not request.secure:
         return 1
-    most = sizes.graph.nodes - 1
-    honest = most if privacy.honest is None else privacy.honest
+    most = layout.graph.nodes - 1
+    honest = most if request.privacy.honest is None else request.privacy.honest
     if not 1 <= honest <= most:
         raise InputError(
-            f"honest={honest} is not allowed with {sizes.graph.nodes} nodes: one of them looks at what it sees, so it "
+            f"honest={honest} is not allowed with {layout.graph.nodes} nodes: one of them looks at what it sees, so it "
             f"must be from 1 to {most}"
         )
     return honest
@@ -185,17 +213,17 @@ def _budget(epsilon: float, delta: float, by: str) -> float:
     raise InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
 
 
-def _together(privacy: Privacy, sizes: GraphSizes) -> float:
+def _together(request: MechanismRequest, layout: SampleSplit) -> float:
     """How much more one person may pay than one row: noise is each node's own, or under masks one for all."""
-    if privacy.unit != "person":
+    if request.privacy.unit != "person":
         return 1.0
-    return float(sizes.graph.nodes) if sizes.secure else math.sqrt(sizes.graph.nodes)
+    return float(layout.graph.nodes) if request.secure else math.sqrt(layout.graph.nodes)
 
 
-def _is_centred(mus: list[float], sizes: GraphSizes) -> bool:
+def _is_centred(mus: list[float], layout: SampleSplit) -> bool:
     """Whether the private mean row is worth its price."""
-    noise = averaged_noise([_split(mu, centred=True).centre for mu in mus], sizes.total)
-    return noise * math.sqrt(sizes.columns) < TOO_NOISY
+    noise = averaged_noise([_split(mu, centred=True).centre for mu in mus], layout.total)
+    return noise * math.sqrt(layout.columns) < TOO_NOISY
 
 
 def _split(mu: float, *, centred: bool) -> _Spent:
@@ -206,33 +234,34 @@ def _split(mu: float, *, centred: bool) -> _Spent:
 
 
 def _settings(
-    privacy: Privacy, problem: Problem, sizes: GraphSizes, spent: list[_Spent], *, centred: bool
+    request: MechanismRequest, layout: SampleSplit, spent: list[_Spent], *, centred: bool
 ) -> GaussianSettings:
+    privacy, problem = request.privacy, request.problem
     loss, slope = _loss(problem.loss, privacy.label_norm)
-    noise = averaged_noise([one.rest for one in spent], sizes.total)
-    form = _form(problem, sizes, noise)
-    rounds = gradient_rounds(noise, sizes.max_rounds) if form == "gradient" else exact_rounds(sizes.max_rounds)
-    nodes = sizes.graph.nodes
+    noise = averaged_noise([one.rest for one in spent], layout.total)
+    form = _form(request, layout, noise)
+    rounds = gradient_rounds(noise, request.max_rounds) if form == "gradient" else exact_rounds(request.max_rounds)
+    nodes = layout.graph.nodes
     settings = GaussianSettings(
         form=form,
-        masked=sizes.secure,
+        masked=request.secure,
         loss=loss,
         slope=slope,
-        row_norm=max(privacy.norm_of(name) for name in sizes.graph.names),
+        row_norm=max(privacy.norm_of(name) for name in layout.graph.names),
         label_norm=1.0 if problem.loss.task == "classification" else privacy.label_norm,
-        total=float(sizes.total),
+        total=float(layout.total),
         nodes=nodes,
-        columns=sizes.columns,
+        columns=layout.columns,
         rounds=rounds,
         centred=centred,
-        with_gram=form == "gradient" and sizes.columns <= WIDE,
-        centre_noise=averaged_noise([one.centre for one in spent], sizes.total) if centred else 0.0,
+        with_gram=form == "gradient" and layout.columns <= WIDE,
+        centre_noise=averaged_noise([one.centre for one in spent], layout.total) if centred else 0.0,
         noise=noise,
         pull=rounds * noise,
-        tolerance=TOLERANCE * nodes / sizes.total,
+        tolerance=TOLERANCE * nodes / layout.total,
         ridge=problem.alpha * problem.regularizer.l2,
     )
-    return _solvable(settings, max(sizes.rows))
+    return _solvable(settings, max(layout.rows))
 
 
 def _solvable(settings: GaussianSettings, rows: int) -> GaussianSettings:
@@ -250,27 +279,27 @@ def _solvable(settings: GaussianSettings, rows: int) -> GaussianSettings:
     return settings
 
 
-def _form(problem: Problem, sizes: GraphSizes, noise: float) -> str:
+def _form(request: MechanismRequest, layout: SampleSplit, noise: float) -> str:
     """Gradients for two classes; exact solves for numbers, for wide rows and where few rounds are allowed.
 
     Under masks always gradients, as their sum is all that is needed.
     """
-    fits = problem.loss.task == "classification" and gradients_fit(noise, sizes.columns, sizes.max_rounds)
-    return "gradient" if sizes.secure or fits else "exact"
+    fits = request.problem.loss.task == "classification" and gradients_fit(noise, layout.columns, request.max_rounds)
+    return "gradient" if request.secure or fits else "exact"
 
 
-def _bounds(settings: GaussianSettings, sizes: GraphSizes) -> tuple[str, float, float]:
+def _bounds(settings: GaussianSettings, layout: SampleSplit) -> tuple[str, float, float]:
     """Name of the release of every round, its sensitivity, and that of the centre."""
-    rows = max(sizes.rows)
+    rows = max(layout.rows)
     centre = 2.0 * (1.0 + sum_rounding(rows))
     if settings.form == "exact":
         return MODEL, model_sensitivity(settings, rows), centre
     return GRADIENT, gradient_sensitivity(settings, rows), centre
 
 
-def _releases(settings: GaussianSettings, spent: _Spent, sizes: GraphSizes, honest: int) -> tuple[Allowed, ...]:
+def _releases(settings: GaussianSettings, spent: _Spent, layout: SampleSplit, honest: int) -> tuple[Allowed, ...]:
     """A node's planned releases; under masks each node adds 1/sqrt(honest) of the noise."""
-    name, size, centre = _bounds(settings, sizes)
+    name, size, centre = _bounds(settings, layout)
     parts, entries = math.sqrt(honest), settings.columns + 1
     mu = spent.rest / math.sqrt(settings.rounds)
     every = Allowed(name, _sd(mu, size, entries) / parts, settings.rounds)
@@ -284,20 +313,21 @@ def _sd(mu: float, size: float, entries: int) -> float:
     return sd_for(mu, size, entries) * (1 + 1e-14)
 
 
-def _check_exact(releases: Mapping[str, tuple[Allowed, ...]], sizes: GraphSizes) -> None:
+def _check_exact(releases: Mapping[str, tuple[Allowed, ...]], layout: SampleSplit) -> None:
     """Under masks sums must be exact: every number below 2^53 steps of the grid (graph.md, section 6)."""
     least = min(one.sd for planned in releases.values() for one in planned)
-    if sizes.total > 2**26 * least:
+    if layout.total > 2**26 * least:
         raise InputError(
-            f"{sizes.total} rows are too many for sums under masks with noise {least:.2g}: leave secure_aggregation out"
+            f"{layout.total} rows are too many for sums under masks with noise {least:.2g}: "
+            "leave secure_aggregation out"
         )
 
 
 def _events(
-    settings: GaussianSettings, planned: tuple[Allowed, ...], sizes: GraphSizes, honest: int, node: str
+    settings: GaussianSettings, planned: tuple[Allowed, ...], layout: SampleSplit, honest: int, node: str
 ) -> tuple[GaussianRelease, ...]:
     """What a node's rows pay."""
-    _, size, centre = _bounds(settings, sizes)
+    _, size, centre = _bounds(settings, layout)
     found = []
     for one in planned:
         first = one.name == CENTRE
@@ -315,6 +345,20 @@ _WHAT = {
 }
 
 
-def _depth(sizes: GraphSizes) -> int:
+def _traffic(settings: GaussianSettings, layout: SampleSplit) -> dict[str, tuple[int, int]]:
+    """Bytes that come to each node and leave it: all sums go up a tree, under masks perhaps, and down again."""
+    size = NUMBER * (settings.rounds * (settings.columns + 1) + (settings.centre_size if settings.centred else 0))
+    trees = {name: TreeSum(layout.graph, name) for name in layout.graph.names}
+    up = MASKED if settings.masked else 1
+    return {
+        name: (
+            size * (up * len(tree.children) + (tree.parent is not None)),
+            size * (len(tree.children) + up * (tree.parent is not None)),
+        )
+        for name, tree in trees.items()
+    }
+
+
+def _depth(layout: SampleSplit) -> int:
     """Rounds from the furthest node to the root of the tree."""
-    return TreeSum(sizes.graph, sizes.graph.names[0]).depth
+    return TreeSum(layout.graph, layout.graph.names[0]).depth

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tacit.mechanisms.base import MEASURES, UNMEASURED, GraphSizes
+from tacit.mechanisms.base import MEASURES, UNMEASURED
 from tacit.mechanisms.gaussian.settings import GaussianSettings
 from tacit.privacy import accountant
 from tacit.privacy.certificate import ASSUMED, NO_ROWS, OTHER_RUNS, Certificate, at_parties
@@ -14,6 +14,7 @@ from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.problem.losses.base import Loss
+from tacit.topologies import SampleSplit
 
 THEOREMS = {
     "exact": "private consensus with exact local solves (docs/proofs/graph.md, theorem 3)",
@@ -27,12 +28,12 @@ SPREAD = 0.5  # of the derivative of a row: what chance adds to a mean gradient 
 def certificate(
     privacy: Privacy,
     settings: GaussianSettings,
-    sizes: GraphSizes,
+    layout: SampleSplit,
     events: Mapping[str, tuple[GaussianRelease, ...]],
     honest: int,
 ) -> Certificate:
     """What the planned run proves."""
-    adversary, theorem = _adversary(settings, sizes, honest), THEOREMS["masked" if settings.masked else settings.form]
+    adversary, theorem = _adversary(settings, layout, honest), THEOREMS["masked" if settings.masked else settings.form]
     claims = [Claim("record", name, "replace-one", adversary, own, theorem) for name, own in events.items()]
     if privacy.unit == "person":
         adversary += NO_ROWS
@@ -45,11 +46,11 @@ def certificate(
             "the trained model: it is made from released values only, so it may be published, and so may predictions",
         ),
         does_not_cover=_does_not_cover(privacy, settings, events),
-        per_party=_per_party(settings, sizes),
+        per_party=_per_party(settings, layout),
         theorem=theorem,
         claims=tuple(claims),
-        target=Target(max(privacy.epsilon_of(name) for name in sizes.graph.names), privacy.delta),
-        assumptions=_assumptions(privacy, settings, sizes, honest),
+        target=Target(max(privacy.epsilon_of(name) for name in layout.graph.names), privacy.delta),
+        assumptions=_assumptions(privacy, settings, layout, honest),
     )
 
 
@@ -61,11 +62,11 @@ def _together(settings: GaussianSettings, events: Mapping[str, tuple[GaussianRel
     return tuple(replace(event, sensitivity=len(events) * event.sensitivity, party="") for event in first)
 
 
-def _adversary(settings: GaussianSettings, sizes: GraphSizes, honest: int) -> str:
+def _adversary(settings: GaussianSettings, layout: SampleSplit, honest: int) -> str:
     model = "and anyone who sees the model or predictions"
     if not settings.masked:
         return f"anyone who sees every message of the run, all other nodes together among them, {model}"
-    others = sizes.graph.nodes - honest
+    others = layout.graph.nodes - honest
     who = "any one node, the middle one too" if others == 1 else f"any {others} nodes together, the middle one too"
     return f"{who}, anyone who sees every message of the run without being a node, {model}"
 
@@ -86,16 +87,16 @@ def _does_not_cover(
     return tuple(missing)
 
 
-def _per_party(settings: GaussianSettings, sizes: GraphSizes) -> dict[str, str]:
+def _per_party(settings: GaussianSettings, layout: SampleSplit) -> dict[str, str]:
     count = settings.columns + 1
     centre = f"{settings.centre_size} sums over its rows, once, and " if settings.centred else ""
     what = "a model" if settings.form == "exact" else "a gradient"
     under = "" if not settings.masked else " (under masks: only the sum over the nodes can be read)"
     said = f"{centre}{what} of {count} numbers, {settings.rounds} times, all with noise{under}"
-    return dict.fromkeys(sizes.graph.names, said)
+    return dict.fromkeys(layout.graph.names, said)
 
 
-def _assumptions(privacy: Privacy, settings: GaussianSettings, sizes: GraphSizes, honest: int) -> tuple[str, ...]:
+def _assumptions(privacy: Privacy, settings: GaussianSettings, layout: SampleSplit, honest: int) -> tuple[str, ...]:
     said = [
         "row_norm, label_norm, and any scaling of columns and labels before, were chosen without looking at the rows",
         "the nodes run this software; the random bits of their operating systems are not predictable",
@@ -104,7 +105,7 @@ def _assumptions(privacy: Privacy, settings: GaussianSettings, sizes: GraphSizes
         said.append("each person has at most one row at a node")
     if settings.masked:
         said.append(
-            f"at least {honest} of {sizes.graph.nodes} nodes, that of the row among them, add the noise they should "
+            f"at least {honest} of {layout.graph.nodes} nodes, that of the row among them, add the noise they should "
             "and do not pool what they know with others"
         )
         said.extend(ASSUMED)
@@ -119,12 +120,12 @@ def noise_level(settings: GaussianSettings) -> float:
     return settings.noise * math.sqrt(settings.columns + 1)
 
 
-def outlook(settings: GaussianSettings, sizes: GraphSizes, loss: Loss) -> tuple[str, ...]:
+def outlook(settings: GaussianSettings, layout: SampleSplit, loss: Loss) -> tuple[str, ...]:
     """What the sizes alone say about the use of the run."""
     level = noise_level(settings)
     worth = max(1, round((SPREAD / level) ** 2))
-    largest = max(zip(sizes.rows, sizes.graph.names, strict=True))
-    lines = [_level(level, sizes), _alone(worth, *largest)]
+    largest = max(zip(layout.rows, layout.graph.names, strict=True))
+    lines = [_level(level, layout), _alone(worth, *largest)]
     lines.append(f"{UNMEASURED}whether the joint model beats a node's own, which has no noise; {MEASURES}")
     if loss.name == "logistic":
         lines.append(
@@ -136,11 +137,11 @@ def outlook(settings: GaussianSettings, sizes: GraphSizes, loss: Loss) -> tuple[
     return tuple(lines)
 
 
-def _level(level: float, sizes: GraphSizes) -> str:
+def _level(level: float, layout: SampleSplit) -> str:
     said = f"noise level {level:.2g}, for rows as long as row_norm (for shorter rows it is larger)"
     if level > LARGE_NOISE:
         said += (
-            f"; above {LARGE_NOISE:g}, as with these {sizes.total} rows, this is large noise: raise epsilon, or use "
+            f"; above {LARGE_NOISE:g}, as with these {layout.total} rows, this is large noise: raise epsilon, or use "
             "more rows, fewer columns or fewer nodes"
         )
     return said

@@ -10,11 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tacit.blocks.dense import ROWS_AT_ONCE
 from tacit.errors import InputError
-from tacit.mechanisms.base import COORDINATOR, LABELS, LARGEST_NORM, PrivatePlan, Sizes
+from tacit.mechanisms.base import (
+    COORDINATOR,
+    LABELS,
+    LARGEST_NORM,
+    USUAL_ROUNDS,
+    Mechanism,
+    MechanismRequest,
+    PrivatePlan,
+)
 from tacit.mechanisms.gram import GRAM
 from tacit.mechanisms.gram.fit import CHECK, GRADIENT, MEAN, TRACE, check_clip
 from tacit.mechanisms.gram.fit import GRAM as GRAM_MATRIX
@@ -44,6 +52,8 @@ from tacit.privacy.request import Privacy
 from tacit.problem.losses.base import Loss
 from tacit.problem.losses.modified import modified
 from tacit.solvers.base import Problem
+from tacit.text import plural
+from tacit.topologies import FeatureSplit
 
 # --- What private sharing in Gram space sends, and how long it takes, from public sizes
 
@@ -57,36 +67,36 @@ START, PER_ROW, PER_VALUE, PER_PRODUCT, PER_CUBE = 0.3, 6e-6, 2.8e-7, 2e-10, 1e-
 RANDOMIZED_LABELS, HOLDER_WITH_NOISE = 1.4, 0.4  # against the label holder's own exact fits
 
 
-def payload(settings: GramSettings, sizes: Sizes) -> dict[str, tuple[int, int]]:
+def payload(settings: GramSettings, layout: FeatureSplit) -> dict[str, tuple[int, int]]:
     """Bytes to each protected party and back, over the whole run."""
-    return {name: _of_party(settings, sizes, name) for name in settings.fits}
+    return {name: _of_party(settings, layout, name) for name in settings.fits}
 
 
-def _of_party(settings: GramSettings, sizes: Sizes, name: str) -> tuple[int, int]:
+def _of_party(settings: GramSettings, layout: FeatureSplit, name: str) -> tuple[int, int]:
     side = 2 if settings.fits[name].bent else 1
     response = settings.response
     if response is None:
-        down = 2 * sizes.rows  # a score and a label for each row
+        down = 2 * layout.rows  # a score and a label for each row
     else:
         levels = response.levels
-        down = sizes.rows + (BIT_MIDDLES if levels == 1 else 2 * levels - 1)
-    up = 2 * sizes.columns_of(name) + side + FIT_NUMBERS
+        down = layout.rows + (BIT_MIDDLES if levels == 1 else 2 * levels - 1)
+    up = 2 * layout.columns_of(name) + side + FIT_NUMBERS
     if settings.refit is not None:
-        up += sizes.rows
+        up += layout.rows
     elif settings.checks:
         down, up = down + side, up + 1
     return NUMBER * down, NUMBER * up
 
 
-def seconds(settings: GramSettings, sizes: Sizes) -> float:
+def seconds(settings: GramSettings, layout: FeatureSplit) -> float:
     """Rough guess of the time of a run in one process."""
     factor = RANDOMIZED_LABELS if settings.label_epsilon is not None else 1.0
     factor = HOLDER_WITH_NOISE if settings.response is not None else factor
-    values = sizes.rows * sum(sizes.columns)
-    squares = sum(sizes.columns_of(name) ** 2 for name in settings.fits)
-    cubes = sum(sizes.columns_of(name) ** 3 for name in settings.fits)
-    by_rows = factor * (PER_ROW * sizes.rows + PER_VALUE * values)
-    return START + by_rows + PER_PRODUCT * sizes.rows * squares + PER_CUBE * cubes
+    values = layout.rows * sum(layout.columns)
+    squares = sum(layout.columns_of(name) ** 2 for name in settings.fits)
+    cubes = sum(layout.columns_of(name) ** 3 for name in settings.fits)
+    by_rows = factor * (PER_ROW * layout.rows + PER_VALUE * values)
+    return START + by_rows + PER_PRODUCT * layout.rows * squares + PER_CUBE * cubes
 
 
 # --- Private sharing in Gram space: from what was asked and public sizes to noise, planned releases and a certificate
@@ -109,43 +119,81 @@ class _Shape:
     one_signed: bool
 
 
-def plan_gram(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
-    """Plan the mechanism; refuse what no theorem covers."""
-    _refuse(privacy, problem, sizes)
+class Gram(Mechanism[FeatureSplit]):
+    """Private sharing in Gram space: noise on sums over all rows."""
+
+    name = "gram"
+    split = FeatureSplit.split
+    words = "private sharing in Gram space: each protected party fits once, with noise on sums over all its rows"
+    noise_remarks = (
+        "these are deviations of sums over all rows, each row divided by row_norm, so that its norm is at most 1",
+    )
+
+    def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+        """Plan the mechanism; refuse what no theorem covers."""
+        return _plan(self, request.privacy, request.problem, layout)
+
+    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+        """It is what a request for the rows of a feature split gets."""
+        return privacy.epsilon is not None
+
+    def seen_loss(self, loss: Loss, privacy: Privacy) -> Loss:
+        """The loss itself: labels are randomized inside, and each fit takes the loss that fits them."""
+        return loss
+
+    def use_of(self, planned: PrivatePlan, request: MechanismRequest) -> PrivatePlan:
+        """Refuse rho and too few rounds; remark on a number of rounds that changes nothing."""
+        super().use_of(planned, request)
+        rho, rounds = request.rho, request.max_rounds
+        if rho != "auto":
+            raise InputError(f"rho={rho!r} does not fit mechanism='gram', which has no such penalty: leave rho out")
+        if planned.rounds > rounds:
+            raise InputError(
+                f"max_rounds={rounds} does not fit mechanism='gram', which takes {planned.rounds}: leave max_rounds out"
+            )
+        if rounds == USUAL_ROUNDS:
+            return planned
+        always = plural(planned.rounds, "round")
+        remark = f"max_rounds = {rounds} changes nothing: mechanism 'gram' always takes {always}"
+        return replace(planned, outlook=(*planned.outlook, remark))
+
+
+def _plan(mechanism: Gram, privacy: Privacy, problem: Problem, layout: FeatureSplit) -> PrivatePlan:
+    _refuse(privacy, problem, layout)
     everyone = privacy.protect == "everyone"
-    budget = _Budget(privacy, len(sizes.others), everyone)
+    budget = _Budget(privacy, len(layout.others), everyone)
     response = _response(privacy) if everyone else None
     shape = _shape(problem.loss, privacy.label_epsilon, response)
-    fits = {name: _fit(privacy, sizes, name, shape, budget.others) for name in sizes.others}
-    own = _holder_fit(privacy, sizes, budget.holder) if everyone else None
+    fits = {name: _fit(privacy, layout, name, shape, budget.others) for name in layout.others}
+    own = _holder_fit(privacy, layout, budget.holder) if everyone else None
     settings = GramSettings(
-        holder=sizes.holder,
+        holder=layout.holder,
         target=shape.target,
         fits=fits,
-        damping=damping_for(len(sizes.others)),
+        damping=damping_for(len(layout.others)),
         alpha=problem.alpha,
         seen_loss=problem.loss if privacy.label_epsilon is None else modified(problem.loss, privacy.label_epsilon),
         label_epsilon=privacy.label_epsilon,
         own_exact=privacy.predictions == "label-holder" and (everyone or privacy.label_epsilon is not None),
         own=own,
         response=response,
-        refit=Response(_bit_epsilon(privacy, len(sizes.others)), 1, 1.0) if privacy.refit else None,
+        refit=Response(_bit_epsilon(privacy, len(layout.others)), 1, 1.0) if privacy.refit else None,
     )
-    events = {name: _fit_events(privacy, settings, name, budget.others) for name in sizes.others}
-    holder_events = _holder_events(privacy, settings, budget.holder, sizes)
+    events = {name: _fit_events(privacy, settings, name, budget.others) for name in layout.others}
+    holder_events = _holder_events(privacy, settings, budget.holder, layout)
     return PrivatePlan(
         privacy=privacy,
-        mechanism="gram",
+        mechanism=mechanism,
         algorithm=GRAM,
         settings=settings,
         releases=_releases(settings),
-        certificate=certificate(privacy, settings, sizes, events, holder_events),
-        holder=sizes.holder,
+        certificate=certificate(privacy, settings, layout, events, holder_events),
+        holder=layout.holder,
         rounds=2 if privacy.refit or settings.checks else 1,
         noise=_noise(settings),
-        outlook=outlook(settings, sizes),
-        traffic=payload(settings, sizes),
-        seconds=seconds(settings, sizes),
+        outlook=outlook(settings, layout),
+        traffic=payload(settings, layout),
+        seconds=seconds(settings, layout),
     )
 
 
@@ -162,11 +210,11 @@ def _bit_epsilon(privacy: Privacy, others: int) -> float:
 # --- what is refused -----------------------------------------------------------------------------------
 
 
-def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
+def _refuse(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
     loss, classifies = problem.loss, problem.loss.task == "classification"
     everyone = privacy.protect == "everyone"
     reasons = (
-        (not sizes.others, "one party only: with nobody to protect it from, leave privacy out"),
+        (not layout.others, "one party only: with nobody to protect it from, leave privacy out"),
         (not problem.fit_intercept, "fit_intercept=False: rows are centred privately, so give fit_intercept=True"),
         (problem.regularizer.name not in ("l2", "none"), f'penalty={problem.regularizer.name!r}: give penalty="l2"'),
         (privacy.refit and everyone, "refit=True: it is for protect='others'"),
@@ -188,7 +236,7 @@ def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
     for refused, reason in reasons:
         if refused:
             raise InputError(f"mechanism='gram' does not fit {reason}")
-    for party in sizes.parties if everyone else sizes.others:
+    for party in layout.parties if everyone else layout.others:
         if not 1 / LARGEST_NORM <= privacy.norm_of(party) <= LARGEST_NORM:
             raise InputError(
                 f"mechanism='gram' does not fit row_norm={privacy.norm_of(party):g} of party {party!r}: scale its "
@@ -269,24 +317,24 @@ def _largest(privacy: Privacy, events: Callable[[float], list[Event]]) -> float:
 # --- the fits ----------------------------------------------------------------------------------------
 
 
-def _fit(privacy: Privacy, sizes: Sizes, party: str, shape: _Shape, mu: float) -> FitSettings:
+def _fit(privacy: Privacy, layout: FeatureSplit, party: str, shape: _Shape, mu: float) -> FitSettings:
     one_step = shape.target == "symbols" and _response(privacy).levels == 1
-    steps, decay = (1, 1.0) if one_step else steps_for(sizes.rows)
+    steps, decay = (1, 1.0) if one_step else steps_for(layout.rows)
     bent = shape.one_signed and shape.target != "symbols"
     noise = 0.0 if privacy.label_epsilon is None else label_noise(privacy.label_epsilon)
     checked = _is_checked(privacy, shape.target)
-    return _calibrated(privacy, sizes, party, mu, shape, (steps, decay), bent=bent, label_noise=noise, checked=checked)
+    return _calibrated(privacy, layout, party, mu, shape, (steps, decay), bent=bent, label_noise=noise, checked=checked)
 
 
-def _holder_fit(privacy: Privacy, sizes: Sizes, mu: float) -> FitSettings:
+def _holder_fit(privacy: Privacy, layout: FeatureSplit, mu: float) -> FitSettings:
     shape = _Shape("half", 1.0, 0.5, one_signed=False)  # the label belongs to the record, so its sign may change too
     steps = HOLDER_FEW_STEPS if _response(privacy).levels == 1 else HOLDER_STEPS
-    return _calibrated(privacy, sizes, sizes.holder, mu, shape, steps, bent=False, label_noise=0.0, checked=False)
+    return _calibrated(privacy, layout, layout.holder, mu, shape, steps, bent=False, label_noise=0.0, checked=False)
 
 
 def _calibrated(
     privacy: Privacy,
-    sizes: Sizes,
+    layout: FeatureSplit,
     party: str,
     mu: float,
     shape: _Shape,
@@ -299,12 +347,14 @@ def _calibrated(
     steps, decay = schedule
     size = bounds(shape.slope, shape.weight, steps, one_signed=shape.one_signed, neighbours=privacy.neighbours)
     parts = split_mu(mu, _shares(checked=checked))
-    columns, side = sizes.columns_of(party), 2 if bent else 1
-    first = _without_rounding(parts["centre"], columns + 1, sizes.rows, party)
-    second = _without_rounding(parts["fit"], columns * (columns + 1) // 2 + steps * (columns + side), sizes.rows, party)
-    check = _without_rounding(parts.get("check", mu), 1, sizes.rows, party)
+    columns, side = layout.columns_of(party), 2 if bent else 1
+    first = _without_rounding(parts["centre"], columns + 1, layout.rows, party)
+    second = _without_rounding(
+        parts["fit"], columns * (columns + 1) // 2 + steps * (columns + side), layout.rows, party
+    )
+    check = _without_rounding(parts.get("check", mu), 1, layout.rows, party)
     flip = flip_of(privacy.label_epsilon)
-    clip = check_clip(sizes.rows, check, flip) if checked else 0.0
+    clip = check_clip(layout.rows, check, flip) if checked else 0.0
     return FitSettings(
         steps=steps,
         decay=decay,
@@ -373,7 +423,7 @@ def _fit_events(privacy: Privacy, settings: GramSettings, party: str, mu: float)
     )
 
 
-def _holder_events(privacy: Privacy, settings: GramSettings, mu: float, sizes: Sizes) -> tuple[Event, ...]:
+def _holder_events(privacy: Privacy, settings: GramSettings, mu: float, layout: FeatureSplit) -> tuple[Event, ...]:
     """What the label holder gives out about one of its rows or labels."""
     if settings.response is not None:
         return (
@@ -382,14 +432,14 @@ def _holder_events(privacy: Privacy, settings: GramSettings, mu: float, sizes: S
                 settings.response.epsilon,
                 settings.response.symbols,
                 released="the outcome of its private fit, and one randomized symbol for each row",
-                party=sizes.holder,
+                party=layout.holder,
                 neighbours=privacy.neighbours,
             ),
         )
     if privacy.label_epsilon is None:
         return ()
     said = "each label, randomized once"
-    return (RandomizedResponse(privacy.label_epsilon, released=said, party=sizes.holder, unit="label"),)
+    return (RandomizedResponse(privacy.label_epsilon, released=said, party=layout.holder, unit="label"),)
 
 
 def _releases(settings: GramSettings) -> dict[str, tuple[Planned, ...]]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from tacit.mechanisms.base import MEASURES, UNMEASURED, Sizes
+from tacit.mechanisms.base import MEASURES, UNMEASURED
 from tacit.mechanisms.gram.settings import FitSettings, GramSettings
 from tacit.privacy.certificate import NO_ROWS, OTHER_RUNS, Certificate, at_several_parties, row_and_label
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event
 from tacit.privacy.request import CLASSES, RANDOMIZED, SEEDED, Privacy
+from tacit.topologies import FeatureSplit
 
 THEOREM = "private sharing in Gram space (docs/proofs/gram.md, theorem 5)"
 BOTH = "private fit, then a randomized symbol for each row (docs/proofs/gram.md, theorems 5 and 6)"
@@ -21,7 +22,7 @@ LARGE_NOISE = 0.05  # of the mean gradient, in units of a row
 def certificate(
     privacy: Privacy,
     settings: GramSettings,
-    sizes: Sizes,
+    layout: FeatureSplit,
     events: Mapping[str, tuple[Event, ...]],
     holder_events: tuple[Event, ...],
 ) -> Certificate:
@@ -31,23 +32,23 @@ def certificate(
     insiders = "the other parties and anyone who sees what the run sends"
     holder_from = insiders if settings.own_exact else anyone
     theorem = BOTH if settings.refit is not None else THEOREM
-    claims = [Claim("record", name, privacy.neighbours, anyone, events[name], theorem) for name in sizes.others]
+    claims = [Claim("record", name, privacy.neighbours, anyone, events[name], theorem) for name in layout.others]
     if everyone:
-        claims.append(Claim("record", sizes.holder, privacy.neighbours, holder_from, holder_events, BOTH))
+        claims.append(Claim("record", layout.holder, privacy.neighbours, holder_from, holder_events, BOTH))
     elif labels:
-        claims.append(Claim("label", sizes.holder, "replace-one", holder_from, holder_events, LABEL_THEOREM))
+        claims.append(Claim("label", layout.holder, "replace-one", holder_from, holder_events, LABEL_THEOREM))
     if privacy.unit == "person":
-        claims.append(_person(privacy, sizes, events, holder_events, holder_from if everyone or labels else anyone))
+        claims.append(_person(privacy, layout, events, holder_events, holder_from if everyone or labels else anyone))
     return Certificate(
         unit=privacy.unit,
         adversary=_weakest(claims, privacy.unit, anyone),
-        covers=_covers(privacy, settings, sizes),
-        does_not_cover=_does_not_cover(privacy, settings, sizes, claims),
-        per_party=_per_party(settings, sizes),
+        covers=_covers(privacy, settings, layout),
+        does_not_cover=_does_not_cover(privacy, settings, layout, claims),
+        per_party=_per_party(settings, layout),
         theorem=theorem,
         claims=tuple(claims),
         target=Target(privacy.epsilon, privacy.delta),
-        assumptions=_assumptions(privacy, sizes),
+        assumptions=_assumptions(privacy, layout),
     )
 
 
@@ -58,25 +59,25 @@ def _weakest(claims: list[Claim], unit: str, anyone: str) -> str:
 
 def _person(
     privacy: Privacy,
-    sizes: Sizes,
+    layout: FeatureSplit,
     events: Mapping[str, tuple[Event, ...]],
     holder_events: tuple[Event, ...],
     adversary: str,
 ) -> Claim:
     """One person's rows at all protected parties, and the label where it is protected."""
-    together = tuple(event for name in sizes.others for event in events[name]) + holder_events
+    together = tuple(event for name in layout.others for event in events[name]) + holder_events
     return Claim("person", "", privacy.neighbours, adversary + NO_ROWS, together, THEOREM)
 
 
-def _covers(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
+def _covers(privacy: Privacy, settings: GramSettings, layout: FeatureSplit) -> tuple[str, ...]:
     bit = "" if settings.refit is None else ", and one randomized bit for each row"
-    rows = [f"the rows of {_listed(sizes.others)}: what each gives out is the outcome of one private fit{bit}"]
+    rows = [f"the rows of {_listed(layout.others)}: what each gives out is the outcome of one private fit{bit}"]
     if settings.response is not None:
-        rows.append(f"the rows and labels of {sizes.holder}: a private fit, and one randomized symbol for each row")
+        rows.append(f"the rows and labels of {layout.holder}: a private fit, and one randomized symbol for each row")
     elif settings.label_epsilon is not None:
         rows.append(RANDOMIZED)
     if settings.own_exact:
-        rows.append(f"the parts of the model of {_listed(sizes.others)}: they may be published")
+        rows.append(f"the parts of the model of {_listed(layout.others)}: they may be published")
     else:
         rows.append(
             "the parts of the model of the parties named above: they may be published, and so may scores computed from "
@@ -85,18 +86,20 @@ def _covers(privacy: Privacy, settings: GramSettings, sizes: Sizes) -> tuple[str
     return tuple(rows)
 
 
-def _does_not_cover(privacy: Privacy, settings: GramSettings, sizes: Sizes, claims: Sequence[Claim]) -> tuple[str, ...]:
+def _does_not_cover(
+    privacy: Privacy, settings: GramSettings, layout: FeatureSplit, claims: Sequence[Claim]
+) -> tuple[str, ...]:
     missing = []
     if settings.response is None:
         missing.append(
-            f"the rows of {sizes.holder}: one score of each row is sent to the other parties, and its part of the "
+            f"the rows of {layout.holder}: one score of each row is sent to the other parties, and its part of the "
             "model is exact"
         )
         if settings.label_epsilon is None:
             missing.append("the labels: they are sent to the other parties as they are")
     if settings.own_exact:
         missing.append(
-            f"predictions seen by anyone but {sizes.holder}: they use its own exact fit to its rows and true labels"
+            f"predictions seen by anyone but {layout.holder}: they use its own exact fit to its rows and true labels"
         )
     missing += [
         "the row that is asked about: each party's score of it is disclosed when it is predicted, also of a person in "
@@ -120,19 +123,19 @@ def _together(privacy: Privacy, claims: Sequence[Claim]) -> tuple[str, ...]:
     return at_several_parties(claims, at) + (row_and_label(worst.events, labels, at) if labels else ())
 
 
-def _per_party(settings: GramSettings, sizes: Sizes) -> dict[str, str]:
+def _per_party(settings: GramSettings, layout: FeatureSplit) -> dict[str, str]:
     fit = "the outcome of one private fit: coefficients, a centre, a radius, and a few sums, all with noise"
-    said = f"{fit}; then one randomized bit for each of {sizes.rows} rows" if settings.refit is not None else fit
-    found = dict.fromkeys(sizes.parties, said)
+    said = f"{fit}; then one randomized bit for each of {layout.rows} rows" if settings.refit is not None else fit
+    found = dict.fromkeys(layout.parties, said)
     if settings.response is not None:
-        found[sizes.holder] = f"{fit}; and one randomized symbol for each of {sizes.rows} rows"
+        found[layout.holder] = f"{fit}; and one randomized symbol for each of {layout.rows} rows"
     else:
         labels = "randomized labels" if settings.label_epsilon is not None else "labels"
-        found[sizes.holder] = f"one score for each of {sizes.rows} rows, without noise, and the {labels}"
+        found[layout.holder] = f"one score for each of {layout.rows} rows, without noise, and the {labels}"
     return found
 
 
-def _assumptions(privacy: Privacy, sizes: Sizes) -> tuple[str, ...]:
+def _assumptions(privacy: Privacy, layout: FeatureSplit) -> tuple[str, ...]:
     said = [
         "row_norm, and any scaling of the columns before, were chosen without looking at the protected rows",
         *(("each person has at most one row at a party",) if privacy.unit == "person" else ()),
@@ -149,14 +152,14 @@ def noise_level(fit: FitSettings, rows: int, columns: int) -> float:
     return math.sqrt((fit.gradient_sd**2 / fit.steps * columns / rows + fit.label_noise) / rows)
 
 
-def outlook(settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
+def outlook(settings: GramSettings, layout: FeatureSplit) -> tuple[str, ...]:
     """What the sizes alone say about the noise. They do not tell who wins: that is measured, or not said.
 
     In trial runs on five public data sets with 500 to 24,000 rows, a level of at most 0.05 went with a joint model
     better than the label holder alone in 48 of 52 runs where row_norm was near the length of the rows, and in 34 of 52
     where it was 100 times as long; with protect="everyone" in 33 of 44 and in 2 of 44, and above 0.05 in none of 108.
     """
-    levels = {name: noise_level(fit, sizes.rows, sizes.columns_of(name)) for name, fit in settings.fits.items()}
+    levels = {name: noise_level(fit, layout.rows, layout.columns_of(name)) for name, fit in settings.fits.items()}
     bad = [name for name, level in levels.items() if level > LARGE_NOISE]
     said = f"noise level {max(levels.values()):.2g}, for rows as long as row_norm (for shorter rows it is larger)"
     if bad:
@@ -164,14 +167,14 @@ def outlook(settings: GramSettings, sizes: Sizes) -> tuple[str, ...]:
             f"; above {LARGE_NOISE:g}, as at {_listed(bad)}, this is large noise: raise epsilon, or use more rows or "
             "fewer columns"
         )
-    return (said, unmeasured(settings, sizes))
+    return (said, unmeasured(settings, layout))
 
 
-def unmeasured(settings: GramSettings, sizes: Sizes) -> str:
+def unmeasured(settings: GramSettings, layout: FeatureSplit) -> str:
     """That nobody knows yet who wins, and how to find out."""
     tells = "training estimates it from one more noisy sum of each protected party" if settings.checks else ""
     how = f"{tells}; {MEASURES}" if tells else f"nothing that this form of the run releases tells it; {MEASURES}"
-    return f"{UNMEASURED}whether the joint model beats {sizes.holder} alone; {how}"
+    return f"{UNMEASURED}whether the joint model beats {layout.holder} alone; {how}"
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

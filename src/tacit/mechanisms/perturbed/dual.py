@@ -27,7 +27,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tacit.mechanisms.base import GraphSizes, PrivateGraphPlan
+from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.perturbed import MODEL, NOISE, PaperNode, PaperSettings, at_round
 from tacit.mechanisms.perturbed import plan as papers
 from tacit.mechanisms.perturbed.plan import (
@@ -48,8 +48,8 @@ from tacit.privacy.events import Event, GaussianRelease, NormRelease
 from tacit.privacy.randomness import largest_norm
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import Privacy
-from tacit.solvers.base import Problem
 from tacit.solvers.consensus.base import PrivateConsensus
+from tacit.topologies import SampleSplit
 from tacit.types import Arrays
 
 # --- Dual variable perturbation: noise in the objective of every round (dynamic, Algorithm 2)
@@ -132,56 +132,69 @@ def alpha_for(size: int, asked: float, delta: float, rounds: int, mu: float) -> 
     return largest_for(asked, delta, events)
 
 
-def plan_dual(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateGraphPlan:
-    """Plan the method; refuse what no theorem covers."""
-    papers.refuse("dual", privacy, problem, sizes)
-    options = papers.options_of(sizes)
+class Dual(Mechanism[SampleSplit]):
+    """Dual variable perturbation: noise in each node's objective, in every round."""
+
+    name = "dual"
+    split = SampleSplit.split
+    words = "dual variable perturbation: noise in each node's objective, in every round"
+    noise_in_objective = True
+
+    def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
+        """Plan the method; refuse what no theorem covers."""
+        return _plan(self, request, layout)
+
+
+def _plan(mechanism: Dual, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
+    privacy, problem = request.privacy, request.problem
+    papers.refuse("dual", request, layout)
+    options = papers.options_of(request)
     options.refuse("dual", "alphas")
-    size = sizes.columns + int(problem.fit_intercept)
-    usual = _usual_rounds(privacy, sizes)
-    alphas = given_alphas(options, sizes, usual)
-    rounds = papers.rounds_of(options, sizes, usual) if alphas is None else len(next(iter(alphas.values())))
+    size = layout.columns + int(problem.fit_intercept)
+    usual = _usual_rounds(privacy, layout)
+    alphas = given_alphas(options, request, layout, usual)
+    rounds = papers.rounds_of(options, request, usual) if alphas is None else len(next(iter(alphas.values())))
     mu = papers.hiding_mu(privacy, size, rounds)
     if alphas is None:
         asked = papers.needed_epsilon("dual", papers.calm(privacy))
-        each = alpha_for(size, asked, privacy.delta, rounds, 0.0 if sizes.published else mu)
-        alphas = dict.fromkeys(sizes.graph.names, (each,) * rounds)
-    nodes = papers.bounds(privacy, problem, sizes, "dual", options.loss_weight, _pull(sizes, size, alphas))
-    found = {node.name: _plan_node(node, alphas[node.name], mu, privacy, sizes.published) for node in nodes}
+        each = alpha_for(size, asked, privacy.delta, rounds, 0.0 if request.published else mu)
+        alphas = dict.fromkeys(layout.graph.names, (each,) * rounds)
+    nodes = papers.bounds(privacy, problem, layout, "dual", options.loss_weight, _pull(request, layout, size, alphas))
+    found = {node.name: _plan_node(node, alphas[node.name], mu, privacy, request.published) for node in nodes}
     events = {name: one.events for name, one in found.items()}
-    if not sizes.published:
+    if not request.published:
         papers.check_spent("dual", privacy, events)
     numbers = {name: one.numbers for name, one in found.items()}
-    return PrivateGraphPlan(
+    return PrivatePlan(
         privacy=privacy,
-        method="dual",
+        mechanism=mechanism,
         algorithm=DUAL,
-        settings=PaperSettings(papers.row_norm("dual", privacy, sizes), rounds, numbers, sizes.published),
+        settings=PaperSettings(papers.row_norm("dual", privacy, layout), rounds, numbers, request.published),
         releases={name: tuple(one.planned) for name, one in found.items()},
-        certificate=_certificate(privacy, sizes, rounds, events, alphas),
+        certificate=_certificate(request, layout, rounds, events, alphas),
         rounds=rounds,
         noise={f"model of {name}: norm of the noise of a round": one.spread for name, one in found.items()},
         outlook=(f"the noise of one round moves a node's model by about {max(o.spread for o in found.values()):.3g}",),
     )
 
 
-def _usual_rounds(privacy: Privacy, sizes: GraphSizes) -> int:
+def _usual_rounds(privacy: Privacy, layout: SampleSplit) -> int:
     """More rounds where the noise is small beside the sums over a node's rows."""
     if privacy.epsilon is None:
         return FEW
-    rows = sizes.total / sizes.graph.nodes
+    rows = layout.total / layout.graph.nodes
     return MORE if rows * accountant.gdp_mu(privacy.epsilon, privacy.delta) > ENOUGH else FEW
 
 
-def _pull(sizes: GraphSizes, size: int, alphas: Mapping[str, Sequence[float]]) -> float:
+def _pull(request: MechanismRequest, layout: SampleSplit, size: int, alphas: Mapping[str, Sequence[float]]) -> float:
     """How strongly to pull towards neighbours: half of the curvature that the volume asks for, phi being the other.
 
     More would hold every model near 0, less would only be made up for by phi. Found on generated rows.
     """
-    if sizes.published:
+    if request.published:
         return papers.USUAL_PULL
     least = min(min(own) for own in alphas.values())
-    return (PRIOR + math.sqrt(size) / least) / (sizes.total / sizes.graph.nodes)
+    return (PRIOR + math.sqrt(size) / least) / (layout.total / layout.graph.nodes)
 
 
 def _plan_node(node: NodeBounds, alphas: Sequence[float], mu: float, privacy: Privacy, published: bool) -> PlannedNode:
@@ -211,26 +224,27 @@ def largest(node: NodeBounds, one: DualRound) -> float:
 
 
 def _certificate(
-    privacy: Privacy,
-    sizes: GraphSizes,
+    request: MechanismRequest,
+    layout: SampleSplit,
     rounds: int,
     events: Mapping[str, Sequence[Event]],
     alphas: Mapping[str, Sequence[float]],
 ) -> Certificate:
-    theorem = PUBLISHED if sizes.published else THEOREM
+    privacy = request.privacy
+    theorem = PUBLISHED if request.published else THEOREM
     covers = ["the rows and labels of every node: each model is the minimiser of an objective with noise in it"]
-    if sizes.published:
+    if request.published:
         covers.append(
             "Algorithm 2 prints half of the noise that its own proof needs: the epsilon here is the proven one"
         )
     return paper_certificate(
         privacy,
-        sizes,
+        layout,
         record_claims(privacy, events, theorem),
         rounds=rounds,
         theorem=theorem,
         said=each_round(alphas),
         covers=covers,
-        assumed=(LAW, EXACT) if sizes.published else (LAW, ARITHMETIC),
-        asked=not sizes.published,
+        assumed=(LAW, EXACT) if request.published else (LAW, ARITHMETIC),
+        asked=not request.published,
     )

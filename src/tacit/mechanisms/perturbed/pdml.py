@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.mechanisms.base import GraphSizes, PrivateGraphPlan
+from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.given_labels import ANYBODY, BEFORE, COVERED, label_claims
 from tacit.mechanisms.given_labels import THEOREM as LABEL_THEOREM
 from tacit.mechanisms.perturbed import LABELS, MODEL, NodeNumbers, PaperNode, PaperSettings, at_round
@@ -47,6 +47,7 @@ from tacit.problem.losses.modified import modified, modified_rows
 from tacit.records import show
 from tacit.solvers.base import Problem, Release
 from tacit.solvers.consensus.base import NodeData, Place, PrivateConsensus
+from tacit.topologies import SampleSplit
 from tacit.types import Arrays, Vector
 
 # --- Randomized labels, a bounded noise in the objective, and decaying Gaussian noise on every model (pdml)
@@ -168,52 +169,75 @@ RANDOMIZED_LABELS = (
     "the labels of the rows trained on, against everybody and for ever: each was randomized once, and the messages and "
     "the model were made from the randomized ones alone"
 )
+GIVEN = "labels that were randomized by their contributors, and decaying noise on each node's model"
 THEOREM = "decaying noise on models (docs/proofs/pdml.md, theorem 2)"
 
 
-def plan_pdml(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateGraphPlan:
-    """Plan the method; refuse what no theorem covers."""
-    papers.refuse("pdml", privacy, problem, sizes, labels=True)
-    options = papers.options_of(sizes)
+class Pdml(Mechanism[SampleSplit]):
+    """Labels that are randomized once, and decaying noise on each node's model."""
+
+    name = "pdml"
+    split = SampleSplit.split
+    words = "labels that are randomized once, and decaying noise on each node's model"
+    takes_given_labels = True
+
+    def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
+        """Plan the method; refuse what no theorem covers."""
+        return _plan(self, request, layout)
+
+    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+        """It is what a sample split gets whose labels are randomized, or came so."""
+        return given_labels or privacy.label_epsilon is not None
+
+    def in_words(self, *, given_labels: bool = False) -> str:
+        """What it does, in one line; labels that came randomized are used as they are."""
+        return GIVEN if given_labels else self.words
+
+
+def _plan(mechanism: Pdml, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
+    privacy, problem = request.privacy, request.problem
+    papers.refuse("pdml", request, layout, labels=True)
+    options = papers.options_of(request)
     options.refuse("pdml", "objective_noise", "first_sd", "decay", "label_epsilons", "randomized")
-    epsilons = _label_epsilons(privacy, options, sizes)
-    weight = options.loss_weight or (1.0 if sizes.published else None)
-    rounds = papers.rounds_of(options, sizes, ROUNDS)
+    epsilons = _label_epsilons(privacy, options, layout)
+    weight = options.loss_weight or (1.0 if request.published else None)
+    rounds = papers.rounds_of(options, request, ROUNDS)
     slopes = {name: modified(problem.loss, min(own)).lipschitz for name, own in epsilons.items()}
-    size = sizes.columns + int(problem.fit_intercept)
-    pull = papers.gaussian_pull(privacy, sizes, size, rounds, max(slopes.values()))
-    nodes = papers.bounds(privacy, problem, sizes, "pdml", weight, pull)
+    size = layout.columns + int(problem.fit_intercept)
+    pull = papers.gaussian_pull(request, layout, size, rounds, max(slopes.values()))
+    nodes = papers.bounds(privacy, problem, layout, "pdml", weight, pull)
     nodes = [replace(one, slope=slopes[one.name]) for one in nodes]
     perturbed = privacy.epsilon is not None or options.first_sd is not None
-    objective = options.objective_noise if options.objective_noise is not None else float(sizes.published)
+    objective = options.objective_noise if options.objective_noise is not None else float(request.published)
     found = {node.name: _plan_node(node, epsilons[node.name], rounds, objective, privacy, options) for node in nodes}
     events = {name: one.events for name, one in found.items()}
-    if perturbed and not sizes.published:
+    if perturbed and not request.published:
         papers.check_spent("pdml", privacy, events)
     given = {
         name: tuple(own) for name, own in epsilons.items() if options.label_epsilons and name in options.label_epsilons
     }
     settings = PdmlSettings(
-        papers.row_norm("pdml", privacy, sizes),
+        papers.row_norm("pdml", privacy, layout),
         rounds,
         {name: one.numbers for name, one in found.items()},
-        sizes.published,
+        request.published,
         privacy.label_epsilon or 1.0,
         given,
         objective,
         perturbed,
         options.randomized,
     )
-    return PrivateGraphPlan(
+    return PrivatePlan(
         privacy=privacy,
-        method="pdml",
+        mechanism=mechanism,
         algorithm=PDML,
         settings=settings,
         releases={name: tuple(one.planned) for name, one in found.items()},
-        certificate=_certificate(privacy, sizes, rounds, events, epsilons, objective, options.randomized),
+        certificate=_certificate(request, layout, rounds, events, epsilons, objective, options.randomized),
         rounds=rounds,
         noise={f"model of {name}: first deviation": one.spread for name, one in found.items()},
         outlook=(f"labels are flipped with probability up to {_most_flips(epsilons):.3g}",),
+        models_are_released=not request.published,
     )
 
 
@@ -239,22 +263,22 @@ def _plan_node(
 # --- labels ------------------------------------------------------------------------------------------
 
 
-def _label_epsilons(privacy: Privacy, options: PaperOptions, sizes: GraphSizes) -> dict[str, tuple[float, ...]]:
+def _label_epsilons(privacy: Privacy, options: PaperOptions, layout: SampleSplit) -> dict[str, tuple[float, ...]]:
     """By node: the epsilon of each row's label, or one for all."""
     given = options.label_epsilons or {}
-    if options.randomized and set(given) != set(sizes.graph.names):
+    if options.randomized and set(given) != set(layout.graph.names):
         raise InputError("randomized=True needs label_epsilons of every node: give those at which they were randomized")
     for name, own in given.items():
-        if name not in sizes.graph.names:
+        if name not in layout.graph.names:
             raise InputError(f"label_epsilons name {show(name)}, which is no node: give one entry for each node")
-        rows = sizes.rows[sizes.graph.number(name)]
+        rows = layout.rows[layout.graph.number(name)]
         if len(own) != rows:
             raise InputError(f"label_epsilons of {name} are {len(own)}: the node has {rows} rows, give one for each")
-    missing = [name for name in sizes.graph.names if name not in given]
+    missing = [name for name in layout.graph.names if name not in given]
     if missing and privacy.label_epsilon is None:
         raise InputError(f"method='pdml' needs label_epsilon: nothing says how to randomize the labels of {missing[0]}")
     found = {}
-    for name in sizes.graph.names:
+    for name in layout.graph.names:
         own = given.get(name, (privacy.label_epsilon or 0.0,))
         found[name] = tuple(check_positive(f"label epsilon of {name} in row {i}", e) for i, e in enumerate(own, 1))
     return found
@@ -308,30 +332,31 @@ def _unprotected(name: str, privacy: Privacy) -> NotPrivate:
 
 
 def _certificate(
-    privacy: Privacy,
-    sizes: GraphSizes,
+    request: MechanismRequest,
+    layout: SampleSplit,
     rounds: int,
     events: Mapping[str, Sequence[Event]],
     epsilons: Mapping[str, Sequence[float]],
     objective: float,
     before: bool,
 ) -> Certificate:
+    privacy = request.privacy
     records = privacy.epsilon is not None or not any(isinstance(e, NotPrivate) for own in events.values() for e in own)
     claims = label_claims(epsilons, privacy.neighbours)
-    others = MESSAGES if sizes.published else OTHERS
+    others = MESSAGES if request.published else OTHERS
     if records:
         claims += [Claim("record", n, privacy.neighbours, others, tuple(own), THEOREM) for n, own in events.items()]
     who = BEFORE if before else CONTRIBUTORS
-    asked = privacy.epsilon is not None and records and not sizes.published
+    asked = privacy.epsilon is not None and records and not request.published
     return paper_certificate(
         privacy,
-        sizes,
+        layout,
         claims,
         rounds=rounds,
         theorem=THEOREM if records else LABEL_THEOREM,
         said=_said(epsilons),
         covers=_covers(records, rounds, before),
-        missing=_missing(sizes.published, records, objective),
+        missing=_missing(request.published, records, objective),
         assumed=(who, ARITHMETIC) if records else (who,),
         asked=asked,
         adversary=others if records else ANYBODY,

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 
 from tacit.blocks.dense import ROWS_AT_ONCE
 from tacit.errors import InputError
-from tacit.mechanisms.base import GraphSizes
+from tacit.mechanisms.base import MechanismRequest
 from tacit.mechanisms.perturbed import NodeNumbers
 from tacit.privacy import accountant
 from tacit.privacy.certificate import OTHER_RUNS, Certificate, at_several_parties
@@ -34,20 +34,23 @@ from tacit.privacy.releases import Planned
 from tacit.privacy.request import SEEDED, PaperOptions, Privacy, check_positive
 from tacit.records import show
 from tacit.solvers.base import Problem
+from tacit.topologies import SampleSplit
 
 # --- Options of the papers' private methods beside public sizes: alpha_p(t) of every node and round
 
 
-def given_alphas(options: PaperOptions, sizes: GraphSizes, usual: int) -> dict[str, tuple[float, ...]] | None:
+def given_alphas(
+    options: PaperOptions, request: MechanismRequest, layout: SampleSplit, usual: int
+) -> dict[str, tuple[float, ...]] | None:
     """alpha_p(t) by node, one for each round, as they were given; None where they were not."""
     given = options.alphas
     if given is None:
         return None
-    by_node = dict(given) if isinstance(given, Mapping) else dict.fromkeys(sizes.graph.names, given)
+    by_node = dict(given) if isinstance(given, Mapping) else dict.fromkeys(layout.graph.names, given)
     for name in by_node:
-        if name not in sizes.graph.names:
+        if name not in layout.graph.names:
             raise InputError(f"alphas name {show(name)}, which is no node: give one entry for each node")
-    missing = [name for name in sizes.graph.names if name not in by_node]
+    missing = [name for name in layout.graph.names if name not in by_node]
     if missing:
         raise InputError(f"alphas say nothing about node {missing[0]!r}: give it a number, or one for each round")
     lengths = {len(value) for value in by_node.values() if isinstance(value, Sequence)}
@@ -55,10 +58,10 @@ def given_alphas(options: PaperOptions, sizes: GraphSizes, usual: int) -> dict[s
         lengths.add(options.rounds)
     if len(lengths) > 1:
         raise InputError(f"alphas and rounds ask for {sorted(lengths)} rounds: give every node the same number")
-    count = lengths.pop() if lengths else min(sizes.max_rounds, usual)
-    if not 1 <= count <= sizes.max_rounds:
-        raise InputError(f"alphas are given for {count} rounds: give 1 to max_rounds={sizes.max_rounds}")
-    return {name: _spread(name, by_node[name], count) for name in sizes.graph.names}
+    count = lengths.pop() if lengths else min(request.max_rounds, usual)
+    if not 1 <= count <= request.max_rounds:
+        raise InputError(f"alphas are given for {count} rounds: give 1 to max_rounds={request.max_rounds}")
+    return {name: _spread(name, by_node[name], count) for name in layout.graph.names}
 
 
 def _spread(name: str, value: float | Sequence[float], count: int) -> tuple[float, ...]:
@@ -163,17 +166,18 @@ class PlannedNode:
 # --- what was asked ----------------------------------------------------------------------------------
 
 
-def options_of(sizes: GraphSizes) -> PaperOptions:
-    """The options of a plan."""
-    if sizes.options is None:
+def options_of(request: MechanismRequest) -> PaperOptions:
+    """The options that were asked for."""
+    if request.options is None:
         return PaperOptions()
-    if not isinstance(sizes.options, PaperOptions):
-        raise InputError(f"options={show(sizes.options)} is not allowed: give tacit.PaperOptions(...)")
-    return sizes.options
+    if not isinstance(request.options, PaperOptions):
+        raise InputError(f"options={show(request.options)} is not allowed: give tacit.PaperOptions(...)")
+    return request.options
 
 
-def refuse(method: str, privacy: Privacy, problem: Problem, sizes: GraphSizes, *, labels: bool = False) -> None:
+def refuse(method: str, request: MechanismRequest, layout: SampleSplit, *, labels: bool = False) -> None:
     """Refuse what no theorem covers, in one line."""
+    privacy, problem = request.privacy, request.problem
     loss, penalty = problem.loss, problem.regularizer
     instead = "'logistic'" if loss.task == "classification" else "'huber'"
     reasons = (
@@ -203,11 +207,11 @@ def refuse(method: str, privacy: Privacy, problem: Problem, sizes: GraphSizes, *
             "label_epsilon: it does not randomize labels, so use method='pdml', or leave it out",
         ),
         (
-            sizes.published and problem.fit_intercept,
+            request.published and problem.fit_intercept,
             "fit_intercept=True in the published form: the paper has none, so add a column of ones, or leave it out",
         ),
         (
-            sizes.graph.nodes == 1 and (problem.fit_intercept or problem.alpha * penalty.l2 == 0),
+            layout.graph.nodes == 1 and (problem.fit_intercept or problem.alpha * penalty.l2 == 0),
             "a single node whose objective is not strongly convex: give alpha above 0 and fit_intercept=False",
         ),
     )
@@ -216,54 +220,55 @@ def refuse(method: str, privacy: Privacy, problem: Problem, sizes: GraphSizes, *
             raise InputError(f"method={method!r} does not fit {reason}")
 
 
-def row_norm(method: str, privacy: Privacy, sizes: GraphSizes) -> float:
+def row_norm(method: str, privacy: Privacy, layout: SampleSplit) -> float:
     """The one norm of all rows."""
-    norms = {privacy.norm_of(name) for name in sizes.graph.names}
+    norms = {privacy.norm_of(name) for name in layout.graph.names}
     if len(norms) > 1:
         raise InputError(f"method={method!r} does not fit row_norm by node: give one number")
     return norms.pop()
 
 
 def bounds(
-    privacy: Privacy, problem: Problem, sizes: GraphSizes, method: str, weight: float | None, pull: float = USUAL_PULL
+    privacy: Privacy, problem: Problem, layout: SampleSplit, method: str, weight: float | None, pull: float = USUAL_PULL
 ) -> list[NodeBounds]:
     """The public numbers of every node; `pull` is 2 eta N_p of the mean node, where the user gave no rho."""
-    length = math.hypot(row_norm(method, privacy, sizes), 1.0 if problem.fit_intercept else 0.0) * (1 + 1e-12)
+    length = math.hypot(row_norm(method, privacy, layout), 1.0 if problem.fit_intercept else 0.0) * (1 + 1e-12)
     loss, found = problem.loss, []
     penalty = problem.rho
     if penalty is None:
-        mean = sum(sizes.graph.degrees) / sizes.graph.nodes
-        of_mean = weight or 1.0 / sizes.graph.nodes
+        mean = sum(layout.graph.degrees) / layout.graph.nodes
+        of_mean = weight or 1.0 / layout.graph.nodes
         penalty = min(pull, MOST_PULL) / 2 * of_mean * loss.curvature * length**2 / max(mean, 1.0)
-    for name, rows, degree in zip(sizes.graph.names, sizes.rows, sizes.graph.degrees, strict=True):
-        own = rows / sizes.total if weight is None else weight
+    for name, rows, degree in zip(layout.graph.names, layout.rows, layout.graph.degrees, strict=True):
+        own = rows / layout.total if weight is None else weight
         ridge = problem.alpha * problem.regularizer.l2 * own
         modulus = (0.0 if problem.fit_intercept else ridge) + 2 * penalty * degree
-        size = sizes.columns + int(problem.fit_intercept)
+        size = layout.columns + int(problem.fit_intercept)
         found.append(
             NodeBounds(name, rows, degree, own, ridge, penalty, modulus, length, loss.lipschitz, loss.curvature, size)
         )
     return found
 
 
-def gaussian_pull(privacy: Privacy, sizes: GraphSizes, size: int, rounds: int, slope: float = 1.0) -> float:
+def gaussian_pull(request: MechanismRequest, layout: SampleSplit, size: int, rounds: int, slope: float = 1.0) -> float:
     """How strongly to pull towards neighbours under Gaussian noise on models.
 
     The noise of a round has the norm 2 L b sqrt(rounds size) / (rows mu m): this m makes it as long as a model whose
     scores are near 1. Less noise, then, lets nodes move further in a round. Found on generated rows.
     """
-    if privacy.epsilon is None or sizes.published:
+    privacy = request.privacy
+    if privacy.epsilon is None or request.published:
         return USUAL_PULL
-    rows = sizes.total / sizes.graph.nodes
+    rows = layout.total / layout.graph.nodes
     return slope * math.sqrt(rounds * size) / (rows * accountant.gdp_mu(privacy.epsilon, privacy.delta))
 
 
 # --- rounds and the noise that hides digits ----------------------------------------------------------
 
 
-def rounds_of(options: PaperOptions, sizes: GraphSizes, usual: int) -> int:
+def rounds_of(options: PaperOptions, request: MechanismRequest, usual: int) -> int:
     """How many rounds to run."""
-    return min(sizes.max_rounds, options.rounds or usual)
+    return min(request.max_rounds, options.rounds or usual)
 
 
 def needed_epsilon(method: str, privacy: Privacy) -> float:
@@ -354,7 +359,7 @@ GENERAL = (
 
 def paper_certificate(
     privacy: Privacy,
-    sizes: GraphSizes,
+    layout: SampleSplit,
     claims: Sequence[Claim],
     *,
     rounds: int,
@@ -369,13 +374,13 @@ def paper_certificate(
 ) -> Certificate:
     """What the planned run proves; `said` is what the paper would have said of it."""
     seeded = () if privacy.noise_seed is None else (SEEDED,)
-    sends = f"in each of {rounds} rounds a model of its own, {sizes.columns} coefficients, to "
+    sends = f"in each of {rounds} rounds a model of its own, {layout.columns} coefficients, to "
     return Certificate(
         unit=unit,
         adversary=adversary,
         covers=tuple(covers),
         does_not_cover=(*missing, *GENERAL, *at_several_parties(claims, privacy.delta)),
-        per_party={name: sends + (", ".join(sizes.graph.neighbours(name)) or "nobody") for name in sizes.graph.names},
+        per_party={name: sends + (", ".join(layout.graph.neighbours(name)) or "nobody") for name in layout.graph.names},
         theorem=theorem,
         published_claim=said,
         claims=tuple(claims),

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tacit.errors import InputError
-from tacit.mechanisms.base import GraphSizes, PrivateGraphPlan
+from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.perturbed import MODEL, NOISE, PaperNode, PaperSettings, at_round
 from tacit.mechanisms.perturbed import plan as papers
 from tacit.mechanisms.perturbed.dual import TYPICAL, DualRound, alpha_for, dual_round, largest, moved, published_round
@@ -44,8 +44,8 @@ from tacit.privacy.events import Event, GaussianRelease, NormRelease, NotPrivate
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed, AllowedNormNoise
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.solvers.base import Problem
 from tacit.solvers.consensus.base import PrivateConsensus
+from tacit.topologies import SampleSplit
 from tacit.types import Arrays, Vector
 
 # --- Primal variable perturbation: noise on the minimiser of every round (dynamic, Algorithm 3)
@@ -118,25 +118,37 @@ THEOREM = "primal variable perturbation (docs/proofs/dynamic.md, theorems 1, 2, 
 BROKEN = "none: docs/proofs/dynamic.md, theorem 5, shows the contrary for the last round"
 
 
-def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> PrivateGraphPlan:
-    """Plan the method; refuse what no theorem covers."""
-    papers.refuse("primal", privacy, problem, sizes)
-    options = papers.options_of(sizes)
+class Primal(Mechanism[SampleSplit]):
+    """Primal variable perturbation: noise on each node's model, in every round."""
+
+    name = "primal"
+    split = SampleSplit.split
+    words = "primal variable perturbation: noise on each node's model, in every round"
+
+    def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
+        """Plan the method; refuse what no theorem covers."""
+        return _plan(self, request, layout)
+
+
+def _plan(mechanism: Primal, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
+    privacy, problem = request.privacy, request.problem
+    papers.refuse("primal", request, layout)
+    options = papers.options_of(request)
     options.refuse("primal", "alphas", "noise", "last_round")
-    size = sizes.columns + int(problem.fit_intercept)
-    alphas = given_alphas(options, sizes, ROUNDS)
-    by_norm = sizes.published or alphas is not None or options.noise == "norm"
+    size = layout.columns + int(problem.fit_intercept)
+    alphas = given_alphas(options, request, layout, ROUNDS)
+    by_norm = request.published or alphas is not None or options.noise == "norm"
     last_dual = options.last_round != "primal"
-    _check(problem, sizes, options)
-    rounds = papers.rounds_of(options, sizes, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
-    pull = papers.gaussian_pull(privacy, sizes, size, rounds)
-    nodes = papers.bounds(privacy, problem, sizes, "primal", options.loss_weight, pull)
+    _check(request, options)
+    rounds = papers.rounds_of(options, request, ROUNDS) if alphas is None else len(next(iter(alphas.values())))
+    pull = papers.gaussian_pull(request, layout, size, rounds)
+    nodes = papers.bounds(privacy, problem, layout, "primal", options.loss_weight, pull)
     mu = papers.hiding_mu(privacy, size, rounds)
     if alphas is None and by_norm:
         asked = papers.needed_epsilon("primal", papers.calm(privacy))
-        each = alpha_for(size, asked, privacy.delta, rounds, 0.0 if sizes.published else mu)
-        alphas = dict.fromkeys(sizes.graph.names, (each,) * rounds)
-    if sizes.published:
+        each = alpha_for(size, asked, privacy.delta, rounds, 0.0 if request.published else mu)
+        alphas = dict.fromkeys(layout.graph.names, (each,) * rounds)
+    if request.published:
         found = {node.name: _published(node, (alphas or {})[node.name], last_dual, privacy) for node in nodes}
     elif alphas is not None:
         found = {node.name: _by_norm(node, alphas[node.name], last_dual, mu, privacy) for node in nodes}
@@ -146,27 +158,28 @@ def plan_primal(privacy: Privacy, problem: Problem, sizes: GraphSizes) -> Privat
         last = alpha_for(size, part * asked, privacy.delta, 1, mu) if last_dual else None
         found = {node.name: _gaussian(node, rounds, last, mu, privacy) for node in nodes}
     events = {name: one.events for name, one in found.items()}
-    if not sizes.published:
+    if not request.published:
         papers.check_spent("primal", privacy, events)
-    norm = papers.row_norm("primal", privacy, sizes)
+    norm = papers.row_norm("primal", privacy, layout)
     numbers = {name: one.numbers for name, one in found.items()}
-    return PrivateGraphPlan(
+    return PrivatePlan(
         privacy=privacy,
-        method="primal",
+        mechanism=mechanism,
         algorithm=PRIMAL,
-        settings=PrimalSettings(norm, rounds, numbers, sizes.published, by_norm, last_dual),
+        settings=PrimalSettings(norm, rounds, numbers, request.published, by_norm, last_dual),
         releases={name: tuple(one.planned) for name, one in found.items()},
-        certificate=_certificate(privacy, sizes, rounds, events, alphas, last_dual),
+        certificate=_certificate(request, layout, rounds, events, alphas, last_dual),
         rounds=rounds,
         noise={f"model of {name}: norm of the noise of a round": one.spread for name, one in found.items()},
         outlook=(f"the noise of one round moves a node's model by about {max(o.spread for o in found.values()):.3g}",),
     )
 
 
-def _check(problem: Problem, sizes: GraphSizes, options: PaperOptions) -> None:
-    if options.noise == "gaussian" and (options.alphas is not None or sizes.published):
+def _check(request: MechanismRequest, options: PaperOptions) -> None:
+    problem = request.problem
+    if options.noise == "gaussian" and (options.alphas is not None or request.published):
         raise InputError("noise='gaussian' has no alpha_p(t): leave out alphas and published, or use noise='norm'")
-    if sizes.published and problem.alpha * problem.regularizer.l2 == 0:
+    if request.published and problem.alpha * problem.regularizer.l2 == 0:
         raise InputError(
             "method='primal' in the published form divides by the weight of the penalty: give alpha above 0"
         )
@@ -269,18 +282,19 @@ def _broken(node: NodeBounds, alpha: float, round_: int, privacy: Privacy) -> No
 
 
 def _certificate(
-    privacy: Privacy,
-    sizes: GraphSizes,
+    request: MechanismRequest,
+    layout: SampleSplit,
     rounds: int,
     events: Mapping[str, Sequence[Event]],
     alphas: Mapping[str, Sequence[float]] | None,
     last_dual: bool,
 ) -> Certificate:
-    broken = sizes.published and last_dual
+    privacy = request.privacy
+    broken = request.published and last_dual
     theorem = BROKEN if broken else THEOREM
     covers = ["the rows and labels of every node: each model leaves with noise"]
     missing = []
-    if sizes.published:
+    if request.published:
         count = rounds - last_dual
         covers = [f"each of the first {count} rounds on its own has the epsilon that the paper states (theorem 4)"]
     if broken:
@@ -288,13 +302,13 @@ def _certificate(
             "the rows and labels of every node: the last round reads models that were never released (theorem 5)"
         ]
     assumed = (
-        (LAW, EXACT) if sizes.published else (LAW, ARITHMETIC) if alphas is not None or last_dual else (ARITHMETIC,)
+        (LAW, EXACT) if request.published else (LAW, ARITHMETIC) if alphas is not None or last_dual else (ARITHMETIC,)
     )
     said = each_round(alphas) if alphas is not None else "nothing: it has no Gaussian noise, and does not add rounds up"
-    claims = record_claims(privacy, events, theorem if broken or not sizes.published else THEOREM.replace("3", "4"))
+    claims = record_claims(privacy, events, theorem if broken or not request.published else THEOREM.replace("3", "4"))
     return paper_certificate(
         privacy,
-        sizes,
+        layout,
         claims,
         rounds=rounds,
         theorem=theorem,
@@ -302,5 +316,5 @@ def _certificate(
         covers=covers,
         missing=missing,
         assumed=assumed,
-        asked=not sizes.published,
+        asked=not request.published,
     )

@@ -20,7 +20,7 @@ import math
 from scipy import optimize
 
 from tacit.errors import InputError
-from tacit.mechanisms.base import PrivatePlan, Sizes
+from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.published import INVERSE, NOISY, ON_COEFFICIENTS, PublishedSettings
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim, Target
@@ -29,6 +29,7 @@ from tacit.privacy.releases import Allowed
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.records import as_whole, at_least, positive, probability
 from tacit.solvers.base import Problem
+from tacit.topologies import FeatureSplit
 
 # --- The arithmetic of the sharing paper's privacy statements, to print beside what is true. None of it is proven
 
@@ -102,26 +103,43 @@ LABELS = "the labels: the dual variable sent to every party in each round is the
 MODEL = "predictions: each asked row discloses one score per party of a model that is itself not private"
 
 
-def plan_published(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
+class Published(Mechanism[FeatureSplit]):
     """The shorter version of the paper: noise N(0, sigma^2 I) on x."""
-    return _plan(privacy, problem, sizes, inverse=False)
+
+    name = "published"
+    split = FeatureSplit.split
+    words = "the sharing paper's noise, as published: its certificate proves nothing"
+    algorithm = ON_COEFFICIENTS
+    methods = ("published",)
+    serves = False
+    model_stays_home = True
+    noise_in_column_space = True
+    vectors = (2.0, 1.0)
+
+    def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+        """The paper's own noise, and a certificate that proves nothing."""
+        return _plan(self, request, layout)
 
 
-def plan_published_inverse(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
+class PublishedInverse(Published):
     """The longer version of the paper: noise N(0, sigma^2 (D'D)^-1) on x."""
-    return _plan(privacy, problem, sizes, inverse=True)
+
+    name = "published-inverse"
+    words = "the noise of the sharing paper's longer version: its certificate proves nothing"
+    algorithm = INVERSE
 
 
-def _plan(privacy: Privacy, problem: Problem, sizes: Sizes, *, inverse: bool) -> PrivatePlan:
-    row_norm = _check(privacy, problem, sizes)
-    algorithm = INVERSE if inverse else ON_COEFFICIENTS
+def _plan(mechanism: Published, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+    privacy, problem = request.privacy, request.problem
+    row_norm = _check(privacy, problem, layout)
+    inverse = mechanism.algorithm is INVERSE
     blocks = problem.parties + problem.fit_intercept
     rho = problem.rho or max(blocks, LEAST_BLOCKS) * problem.loss.curvature
-    rounds = min(sizes.max_rounds, MOST_ROUNDS)
+    rounds = min(request.max_rounds, MOST_ROUNDS)
     weight, curvature = problem.alpha * problem.total, problem.regularizer.l2
     bounds = {
-        name: lemma1_bound(sizes.columns_of(name), rho, weight, curvature, blocks, privacy.coef_norm)
-        for name in sizes.parties
+        name: lemma1_bound(layout.columns_of(name), rho, weight, curvature, blocks, privacy.coef_norm)
+        for name in layout.parties
     }
     assert privacy.epsilon is not None
     one = corollary1_round_epsilon(privacy.epsilon, rounds, privacy.delta / 2)
@@ -129,12 +147,12 @@ def _plan(privacy: Privacy, problem: Problem, sizes: Sizes, *, inverse: bool) ->
     settings = PublishedSettings(rho, privacy.coef_norm, row_norm, inverse)
     return PrivatePlan(
         privacy=privacy,
-        mechanism=algorithm.name,
-        algorithm=algorithm,
+        mechanism=mechanism,
+        algorithm=mechanism.algorithm,
         settings=settings,
         releases={name: (Allowed(NOISY, sigma, rounds),) for name, sigma in sigmas.items()},
-        certificate=_certificate(privacy, sizes, rounds, _said(privacy, settings, rounds, one, bounds, sigmas)),
-        holder=sizes.holder,
+        certificate=_certificate(privacy, layout, rounds, _said(privacy, settings, rounds, one, bounds, sigmas)),
+        holder=layout.holder,
         rounds=rounds,
         noise={f"{NOISY} of {name}": sigma for name, sigma in sigmas.items()},
         outlook=('This mechanism protects nobody, whatever its noise; mechanism="gram" is proven.',),
@@ -159,7 +177,7 @@ def _said(
     )
 
 
-def _check(privacy: Privacy, problem: Problem, sizes: Sizes) -> float:
+def _check(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> float:
     """The norm of the rows; refuses what the paper's formulas say nothing about."""
     name = f"mechanism={privacy.mechanism!r}"
     if privacy.epsilon is None:
@@ -175,22 +193,22 @@ def _check(privacy: Privacy, problem: Problem, sizes: Sizes) -> float:
             f"{name} needs a penalty with a second derivative (Assumption 2.2), not {problem.regularizer.name!r}: "
             'use penalty="l2"'
         )
-    if min(sizes.columns) < 1:
+    if min(layout.columns) < 1:
         raise InputError(f"{name} needs the number of columns of every party: give columns")
-    norms = {privacy.norm_of(party) for party in sizes.parties}
+    norms = {privacy.norm_of(party) for party in layout.parties}
     if len(norms) > 1:
         raise InputError(f"{name} takes one row_norm for all parties: give a number")
     return norms.pop()
 
 
-def _certificate(privacy: Privacy, sizes: Sizes, rounds: int, said: str) -> Certificate:
+def _certificate(privacy: Privacy, layout: FeatureSplit, rounds: int, said: str) -> Certificate:
     """Nothing is proven: columns, rows and labels are named with the reason."""
     claims = []
     for unit in ("column", "record"):
-        for party in sizes.parties:
-            reason = COLUMN_SPACE if sizes.columns_of(party) < sizes.rows else FALSE_BOUND
+        for party in layout.parties:
+            reason = COLUMN_SPACE if layout.columns_of(party) < layout.rows else FALSE_BOUND
             claims.append(_claim(privacy, unit, party, f"each {unit} of {party}: {reason}", f"{rounds} noisy shares"))
-    claims.append(_claim(privacy, "label", sizes.holder, LABELS, f"the dual variable, in {rounds} rounds"))
+    claims.append(_claim(privacy, "label", layout.holder, LABELS, f"the dual variable, in {rounds} rounds"))
     seeded = () if privacy.noise_seed is None else (SEEDED,)
     return Certificate(
         unit="column",
@@ -204,7 +222,7 @@ def _certificate(privacy: Privacy, sizes: Sizes, rounds: int, said: str) -> Cert
             *seeded,
         ),
         per_party=dict.fromkeys(
-            sizes.parties, f"in each of {rounds} rounds one number for each of {sizes.rows} rows, with noise"
+            layout.parties, f"in each of {rounds} rounds one number for each of {layout.rows} rows, with noise"
         ),
         published_claim=said,
         claims=tuple(claims),

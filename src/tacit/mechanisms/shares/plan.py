@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tacit.errors import InputError, RunError
-from tacit.mechanisms.base import COORDINATOR, LABELS, LARGEST_NORM, PrivatePlan, Sizes
+from tacit.mechanisms.base import COORDINATOR, LABELS, LARGEST_NORM, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.shares import SHARES, SharesSettings
 from tacit.mechanisms.shares.settings import SHARE, sensitivity
 from tacit.mechanisms.shares.words import certificate, outlook
@@ -21,7 +21,7 @@ from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.randomness import FARTHEST, grid_sensitivity, grid_step, sd_for
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import Privacy
-from tacit.solvers.base import Problem
+from tacit.topologies import FeatureSplit
 
 NOISY_ROUNDS = 3  # where noise exceeds the shares, more rounds add more noise than they take off the gap (measured)
 LARGE_NOISE = 0.07  # variance that the noise of a single round leaves in a score, from which one round is best
@@ -31,36 +31,47 @@ CLEAR_NOISE = 0.25  # of b: below it the coordinator uses the loss itself
 MOST_TRIES = 1000
 
 
-def plan_shares(privacy: Privacy, problem: Problem, sizes: Sizes) -> PrivatePlan:
-    """Plan the mechanism; refuse what no theorem covers.
+class Shares(Mechanism[FeatureSplit]):
+    """Noise on every row's share, in every round."""
 
-    Raises
-    ------
-    InputError
-        With the reason and the way out.
-    """
-    _refuse(privacy, problem, sizes)
-    norm = _one_norm(privacy, sizes)
+    name = "shares"
+    split = FeatureSplit.split
+    words = "noise on every row's share, in every round"
+    serves = False
+    model_stays_home = True
+    hides_labels = False
+    splits_noise = True
+
+    def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+        """Plan the mechanism; refuse what no theorem covers."""
+        return _plan(self, request, layout)
+
+
+def _plan(mechanism: Shares, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
+    privacy = request.privacy
+    _refuse(request, layout)
+    norm = _one_norm(privacy, layout)
     whole = privacy.coef_norm * norm
-    rounds, bound, sd = (_steps_and_noise if is_split(privacy) else _rounds_and_noise)(privacy, sizes, whole)
+    rounds, bound, sd = (_steps_and_noise if is_split(privacy) else _rounds_and_noise)(request, layout, whole)
     steps = rounds if is_split(privacy) else 1  # whose noise adds up at the coordinator
-    noisy = _is_noisy(sd * math.sqrt(steps), whole, sizes)
+    noisy = _is_noisy(sd * math.sqrt(steps), whole, layout)
     settings = SharesSettings(row_norm=norm, bound=bound, quadratic=noisy, steps=is_split(privacy))
-    releases: dict[str, tuple[Planned, ...]] = {name: (Allowed(SHARE, sd, rounds),) for name in sizes.parties}
+    releases: dict[str, tuple[Planned, ...]] = {name: (Allowed(SHARE, sd, rounds),) for name in layout.parties}
     if privacy.label_epsilon is not None:
         releases[COORDINATOR] = (AllowedResponse(LABELS, privacy.label_epsilon),)
-    events = {name: _event(privacy, sizes, bound, sd, rounds, name) for name in sizes.parties}
+    events = {name: _event(privacy, layout, bound, sd, rounds, name) for name in layout.parties}
     return PrivatePlan(
         privacy=privacy,
-        mechanism="shares",
+        mechanism=mechanism,
         algorithm=SHARES,
         settings=settings,
         releases=releases,
-        certificate=certificate(privacy, sizes, rounds, events, _label(privacy, sizes), _alone(privacy, events, sd)),
-        holder=sizes.holder,
+        certificate=certificate(privacy, layout, rounds, events, _label(privacy, layout), _alone(privacy, events, sd)),
+        holder=layout.holder,
         rounds=rounds,
         noise={f"each of the {rounds} shares of a row": sd},
         outlook=outlook(sd, bound, rounds),
+        honest=privacy.honest or 1,
     )
 
 
@@ -69,12 +80,13 @@ def is_split(privacy: Privacy) -> bool:
     return (privacy.honest or 1) > 1
 
 
-def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
+def _refuse(request: MechanismRequest, layout: FeatureSplit) -> None:
+    privacy, problem = request.privacy, request.problem
     loss, penalty = problem.loss, problem.regularizer.name
     reasons = (
-        *_split_reasons(privacy, sizes),
+        *_split_reasons(privacy, layout, secure=request.secure),
         (privacy.epsilon is None, "epsilon=None: shares need noise, so give epsilon, or leave the mechanism out"),
-        (len(sizes.parties) < 2, "one party only: with nobody to protect it from, leave privacy out"),
+        (len(layout.parties) < 2, "one party only: with nobody to protect it from, leave privacy out"),
         (penalty != "l2", f'penalty={penalty!r}: the bound is proven for ridge within a ball, so give penalty="l2"'),
         (not loss.convex, f"loss={loss.name!r}: it is not convex, and noise would be larger than its bend"),
         (privacy.refit, "refit=True: it belongs to mechanism='gram', so leave it out"),
@@ -92,11 +104,11 @@ def _refuse(privacy: Privacy, problem: Problem, sizes: Sizes) -> None:
             raise InputError(f"mechanism='shares' does not fit {reason}")
 
 
-def _split_reasons(privacy: Privacy, sizes: Sizes) -> tuple[tuple[bool, str], ...]:
-    honest, most = privacy.honest or 1, len(sizes.parties) - 1
+def _split_reasons(privacy: Privacy, layout: FeatureSplit, *, secure: bool) -> tuple[tuple[bool, str], ...]:
+    honest, most = privacy.honest or 1, len(layout.parties) - 1
     return (
         (
-            privacy.honest is not None and not sizes.secure,
+            privacy.honest is not None and not secure,
             f"honest={honest} without masks, since each party's share is seen by itself then: "
             "give secure_aggregation=True, or leave honest out",
         ),
@@ -113,8 +125,8 @@ def _split_reasons(privacy: Privacy, sizes: Sizes) -> tuple[tuple[bool, str], ..
     )
 
 
-def _one_norm(privacy: Privacy, sizes: Sizes) -> float:
-    norms = {privacy.norm_of(name) for name in sizes.parties}
+def _one_norm(privacy: Privacy, layout: FeatureSplit) -> float:
+    norms = {privacy.norm_of(name) for name in layout.parties}
     if len(norms) > 1:
         raise InputError(
             "mechanism='shares' does not fit row_norm by party: give one number, and scale the columns of a party"
@@ -132,11 +144,11 @@ def _one_norm(privacy: Privacy, sizes: Sizes) -> float:
 # --- how much noise ----------------------------------------------------------------------------------
 
 
-def _steps_and_noise(privacy: Privacy, sizes: Sizes, whole: float) -> tuple[int, float, float]:
+def _steps_and_noise(request: MechanismRequest, layout: FeatureSplit, whole: float) -> tuple[int, float, float]:
     """Steps of equal length, whose sum is within the ball; the noise of each is what every party adds."""
-    steps = min(sizes.max_rounds, SPLIT_STEPS)
+    steps = min(request.max_rounds, SPLIT_STEPS)
     bound = whole / steps
-    sd = _noise(privacy, sizes, bound, steps)
+    sd = _noise(request.privacy, layout, bound, steps)
     _refuse_rounding(sd, bound)
     return steps, bound, sd
 
@@ -151,34 +163,35 @@ def _refuse_rounding(sd: float, bound: float) -> None:
         )
 
 
-def _rounds_and_noise(privacy: Privacy, sizes: Sizes, bound: float) -> tuple[int, float, float]:
+def _rounds_and_noise(request: MechanismRequest, layout: FeatureSplit, bound: float) -> tuple[int, float, float]:
     """Many rounds where the noise stays small in them, few otherwise."""
-    rounds = min(sizes.max_rounds, CLEAR_ROUNDS)
-    sd = _noise(privacy, sizes, bound, rounds)
-    if not _is_noisy(sd, bound, sizes):
+    privacy = request.privacy
+    rounds = min(request.max_rounds, CLEAR_ROUNDS)
+    sd = _noise(privacy, layout, bound, rounds)
+    if not _is_noisy(sd, bound, layout):
         return rounds, bound, sd
-    once = _noise(privacy, sizes, bound, 1)
-    left = once**2 * sum(sizes.columns) / sizes.rows
-    rounds = 1 if left > LARGE_NOISE else min(sizes.max_rounds, NOISY_ROUNDS)
-    return rounds, bound, _noise(privacy, sizes, bound, rounds)
+    once = _noise(privacy, layout, bound, 1)
+    left = once**2 * sum(layout.columns) / layout.rows
+    rounds = 1 if left > LARGE_NOISE else min(request.max_rounds, NOISY_ROUNDS)
+    return rounds, bound, _noise(privacy, layout, bound, rounds)
 
 
-def _is_noisy(sd: float, bound: float, sizes: Sizes) -> bool:
-    return sd * math.sqrt(len(sizes.parties)) > CLEAR_NOISE * bound
+def _is_noisy(sd: float, bound: float, layout: FeatureSplit) -> bool:
+    return sd * math.sqrt(len(layout.parties)) > CLEAR_NOISE * bound
 
 
-def _noise(privacy: Privacy, sizes: Sizes, bound: float, rounds: int) -> float:
+def _noise(privacy: Privacy, layout: FeatureSplit, bound: float, rounds: int) -> float:
     """Smallest deviation of one party's noise that the accountant which was asked for agrees to."""
     assert privacy.epsilon is not None
-    beside = _label(privacy, sizes) if privacy.unit == "person" else ()
-    together = len(sizes.parties) if privacy.unit == "person" else 1
+    beside = _label(privacy, layout) if privacy.unit == "person" else ()
+    together = len(layout.parties) if privacy.unit == "person" else 1
     mu = budget_mu(privacy.epsilon, privacy.delta, beside) / math.sqrt(rounds * together)
     mu *= math.sqrt(privacy.honest or 1)  # of one party's noise by itself
-    sd = _deviation(mu, sensitivity(privacy.neighbours, bound), sizes.rows)
+    sd = _deviation(mu, sensitivity(privacy.neighbours, bound), layout.rows)
     spent = accountant.epsilon if privacy.accountant == "gdp" else accountant.second_opinion
     factor = 1 + (1e-12 if privacy.accountant == "gdp" else 1e-5)
     for _ in range(MOST_TRIES):
-        events = [_event(privacy, sizes, bound, sd, rounds, name) for name in sizes.parties[:together]]
+        events = [_event(privacy, layout, bound, sd, rounds, name) for name in layout.parties[:together]]
         total = [*events, *beside]
         if max(spent(total, privacy.delta), accountant.epsilon(total, privacy.delta)) <= privacy.epsilon:
             return sd
@@ -196,10 +209,10 @@ def _deviation(mu: float, size: float, rows: int) -> float:
 # --- what is accounted -------------------------------------------------------------------------------
 
 
-def _event(privacy: Privacy, sizes: Sizes, bound: float, sd: float, rounds: int, party: str) -> GaussianRelease:
+def _event(privacy: Privacy, layout: FeatureSplit, bound: float, sd: float, rounds: int, party: str) -> GaussianRelease:
     """All shares of one party, the grid included; with the noise of all parties that are assumed to be honest."""
     return GaussianRelease(
-        grid_sensitivity(sensitivity(privacy.neighbours, bound), sd, sizes.rows),
+        grid_sensitivity(sensitivity(privacy.neighbours, bound), sd, layout.rows),
         sd * math.sqrt(privacy.honest) * (1 - 1e-15) if privacy.honest and is_split(privacy) else sd,
         rounds,
         released="the share of every row",
@@ -216,9 +229,9 @@ def _alone(privacy: Privacy, events: Mapping[str, GaussianRelease], sd: float) -
     return max(accountant.epsilon([replace(event, noise=sd)], privacy.delta) for event in events.values())
 
 
-def _label(privacy: Privacy, sizes: Sizes) -> tuple[Event, ...]:
+def _label(privacy: Privacy, layout: FeatureSplit) -> tuple[Event, ...]:
     """The randomized label; its bound holds for every other label, so for either kind of neighbours."""
     return tuple(
         replace(event, neighbours=privacy.neighbours)
-        for event in label_events(privacy.label_epsilon, "person", sizes.holder)
+        for event in label_events(privacy.label_epsilon, "person", layout.holder)
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tacit.mechanisms.base import Sizes
 from tacit.privacy import accountant
 from tacit.privacy.certificate import OTHER_RUNS, Certificate, at_parties, at_several_parties, row_and_label, up
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.request import CLASSES, RANDOMIZED, SEEDED, Privacy
+from tacit.topologies import FeatureSplit
 
 THEOREM = "noisy shares (docs/proofs/shares.md, theorem 4)"
 LABEL_THEOREM = "randomized response (docs/proofs/composition.md, theorem 4)"
@@ -21,30 +21,30 @@ OUTSIDERS = "anyone who sees the messages of the training and holds none of the 
 
 def certificate(
     privacy: Privacy,
-    sizes: Sizes,
+    layout: FeatureSplit,
     rounds: int,
     events: Mapping[str, Event],
     label: tuple[Event, ...],
     alone: float | None,
 ) -> Certificate:
     """What the planned run proves; `alone` is epsilon without the assumption of `Privacy.honest`, where it is made."""
-    insiders, theorem = _some(privacy, sizes), THEOREM if alone is None else SPLIT_THEOREM
+    insiders, theorem = _some(privacy, layout), THEOREM if alone is None else SPLIT_THEOREM
     claims = [
-        Claim("record", name, privacy.neighbours, _some(privacy, sizes, name), (events[name],), theorem)
-        for name in sizes.parties
+        Claim("record", name, privacy.neighbours, _some(privacy, layout, name), (events[name],), theorem)
+        for name in layout.parties
     ]
     if label:
-        claims.append(Claim("label", sizes.holder, privacy.neighbours, INSIDERS, label, LABEL_THEOREM))
+        claims.append(Claim("label", layout.holder, privacy.neighbours, INSIDERS, label, LABEL_THEOREM))
     if privacy.unit == "person":
-        together = (*(events[name] for name in sizes.parties), *label)
+        together = (*(events[name] for name in layout.parties), *label)
         claims.append(Claim("person", "", privacy.neighbours, OUTSIDERS, together, THEOREM))
-    said = f"in each of {rounds} rounds one number for each of {sizes.rows} rows, with Gaussian noise"
+    said = f"in each of {rounds} rounds one number for each of {layout.rows} rows, with Gaussian noise"
     return Certificate(
         unit=privacy.unit,
         adversary=OUTSIDERS if privacy.unit == "person" else insiders,
         covers=_covers(privacy, bool(label), alone is not None),
-        does_not_cover=(*_collusion(privacy, sizes, alone), *_does_not_cover(privacy, claims, alone is not None)),
-        per_party=dict.fromkeys(sizes.parties, said),
+        does_not_cover=(*_collusion(privacy, layout, alone), *_does_not_cover(privacy, claims, alone is not None)),
+        per_party=dict.fromkeys(layout.parties, said),
         theorem=theorem,
         claims=tuple(claims),
         target=Target(privacy.epsilon, privacy.delta),
@@ -52,22 +52,22 @@ def certificate(
     )
 
 
-def _some(privacy: Privacy, sizes: Sizes, party: str = "") -> str:
+def _some(privacy: Privacy, layout: FeatureSplit, party: str = "") -> str:
     """From whom the rows of a party, or of every party, are protected; the coordinator is the label holder."""
     if (privacy.honest or 1) == 1:
         return INSIDERS
-    rest = len(sizes.parties) - (privacy.honest or 1)
+    rest = len(layout.parties) - (privacy.honest or 1)
     any_of = "any one other party" if rest == 1 else f"any {rest} other parties together"
     with_it = f"the coordinator together with at most {rest - 1} other part{'y' if rest == 2 else 'ies'}"
     with_it = with_it if rest > 1 else "the coordinator, or any one other party"
-    who = {"": f"{with_it} (the label holder's rows: {any_of})", sizes.holder: any_of}.get(party, with_it)
+    who = {"": f"{with_it} (the label holder's rows: {any_of})", layout.holder: any_of}.get(party, with_it)
     return f"{who}, and anyone else who sees the messages of the training"
 
 
-def _collusion(privacy: Privacy, sizes: Sizes, alone: float | None) -> tuple[str, ...]:
+def _collusion(privacy: Privacy, layout: FeatureSplit, alone: float | None) -> tuple[str, ...]:
     if alone is None:
         return ()
-    rest = len(sizes.parties) - (privacy.honest or 1)
+    rest = len(layout.parties) - (privacy.honest or 1)
     return (
         f"{rest + 1} or more other parties that pool what they know: against all others together a row has the noise "
         f"of its own party alone, and epsilon {up(alone)} at delta {privacy.delta:g} ({THEOREM})",

@@ -190,6 +190,12 @@ class Consensus:
     refusal: Callable[[Loss, Regularizer], str]
     node: Callable[[Problem, Place, NodeData], NodeSide]
 
+    def make_node(
+        self, problem: Problem, place: Place, data: NodeData, settings: Any, release: Release | None
+    ) -> NodeSide:
+        """A node's side, which has no use for settings and releases."""
+        return self.node(problem, place, data)
+
 
 @dataclass(frozen=True)
 class PrivateConsensus:
@@ -205,6 +211,13 @@ class PrivateConsensus:
 
     name: str
     node: Callable[[Problem, Place, NodeData, Any, Release], NodeSide]
+
+    def make_node(
+        self, problem: Problem, place: Place, data: NodeData, settings: Any, release: Release | None
+    ) -> NodeSide:
+        """A node's side."""
+        assert release is not None, "a noisy node has releases"
+        return self.node(problem, place, data, settings, release)
 
 
 def split_model(model: Vector, columns: int) -> tuple[Vector, float]:

@@ -1,0 +1,531 @@
+"""What was chosen for a run, and what differs between the two splits when it is planned.
+
+| class | of |
+|---|---|
+| Choices | a run: problem, solver, layout, privacy; what a `Plan` is, but for its description |
+| Features, Samples | a split: its problem, its solver, its refusals, its certificate without noise, its record |
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from tacit.errors import InputError
+from tacit.mechanisms import MECHANISMS, mechanism_of, names_for, those_that
+from tacit.mechanisms.base import COORDINATOR, Mechanism, MechanismRequest, PrivatePlan
+from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
+from tacit.plan.memory import check_lean, fitting_window
+from tacit.plan.request import TrainingRequest
+from tacit.privacy.certificate import Certificate, in_scope, not_private, secured
+from tacit.privacy.request import Privacy
+from tacit.problem.losses import Loss
+from tacit.problem.losses.modified import modified_rows
+from tacit.solvers import ALGORITHMS, Algorithm
+from tacit.solvers.base import PrivateAlgorithm, Problem
+from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
+from tacit.solvers.consensus.admm import ADMM
+from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit
+
+WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
+WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
+WIDE_BLOCK = 2000  # columns of one party from which a factorisation in every round takes too long
+LEAST_MASKED = 3  # parties, of which one is the coordinator's: with two, the sum gives the other's vector away
+MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged" for smooth losses too
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What will be run, and what will be claimed about it."""
+
+    problem: Problem
+    method: str
+    layout: Layout
+    max_rounds: int
+    private: PrivatePlan | None = None
+    secure: bool = False  # whether answers travel under masks, so that only their sum can be read
+    holdout: float = 0.0  # the part of the rows that is kept out of training
+    published: bool = False  # whether a paper's mechanism was asked for in its exact form
+
+    # --- who takes part ------------------------------------------------------------------------------
+
+    @property
+    def split(self) -> Split:
+        """What is special about the split."""
+        return SPLITS[self.layout.split]
+
+    @property
+    def party_names(self) -> tuple[str, ...]:
+        """Everybody who takes part."""
+        return self.layout.names
+
+    @property
+    def asked_parties(self) -> tuple[str, ...]:
+        """The parties to which messages go: all but one that is itself the coordinator's side."""
+        gathers = self.private is not None and getattr(self.private.algorithm, "gathers", False)
+        holder = self.private.holder if self.private is not None and gathers else None
+        return tuple(name for name in self.party_names if name != holder)
+
+    @property
+    def samples(self) -> SampleSplit:
+        """The layout of a sample split."""
+        return cast("SampleSplit", self.layout)
+
+    @property
+    def graph(self) -> Graph:
+        """Who talks to whom in a sample split."""
+        return self.samples.graph
+
+    def place(self, name: str) -> Place:
+        """A node's place among the others."""
+        return Place(name, self.graph, self.samples.sizes, self.samples.columns)
+
+    def problem_of(self, name: str) -> Problem:
+        """What a node minimises its part of: with the unbiased loss where its labels came randomized."""
+        given = self.samples.label_epsilons
+        if self.private is not None or name not in given:
+            return self.problem
+        return replace(self.problem, loss=modified_rows(self.problem.loss, np.array(given[name])))
+
+    # --- how it is run -------------------------------------------------------------------------------
+
+    @property
+    def algorithm(self) -> Algorithm | PrivateAlgorithm:
+        """The two sides of a run of a feature split."""
+        if self.private is None or self.private.algorithm is None:
+            return ALGORITHMS[self.method]
+        return cast("PrivateAlgorithm", self.private.algorithm)
+
+    @property
+    def consensus(self) -> Consensus | PrivateConsensus:
+        """What makes each node's side of a sample split."""
+        return ADMM if self.private is None else cast("PrivateConsensus", self.private.algorithm)
+
+    @property
+    def fixed_rounds(self) -> bool:
+        """Whether the number of rounds is fixed beforehand, so that there is no stopping rule."""
+        return self.private is not None and self.private.algorithm is not None
+
+    @property
+    def most_rounds(self) -> int:
+        """Exchanges at most."""
+        return self.max_rounds if self.private is None else self.private.rounds
+
+    # --- what is claimed -----------------------------------------------------------------------------
+
+    def certificate(self) -> Certificate:
+        """The claim of the whole run."""
+        known = self.split.without_noise(self.layout) if self.private is None else self.private.certificate
+        known = in_scope(known, self.holdout, evaluated=self.served, randomized=self.split.came_randomized(self.layout))
+        return self.split.under_masks(self, known)
+
+    @property
+    def served(self) -> bool:
+        """Whether the model may be evaluated on further rows: not where a certificate covers the messages alone."""
+        return not self.published and (self.private is None or self.private.mechanism.serves)
+
+    @property
+    def models_are_released(self) -> bool:
+        """Whether each node's model may be seen."""
+        return self.private is None or self.private.models_are_released
+
+    def behind_masks(self, lead: str) -> tuple[tuple[str, ...], str]:
+        """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
+        return self.split.behind_masks(self, lead) if self.secure else ((), lead)
+
+    def record(self) -> dict[str, Any]:
+        """The plan as plain values, for the run directory and for checking a resumed run."""
+        return self.split.record(self)
+
+
+class Split(ABC):
+    """What is special about a split when a run is planned."""
+
+    name: str
+
+    @abstractmethod
+    def seen_loss(self, request: TrainingRequest) -> Loss:
+        """The loss that solvers minimise."""
+
+    @abstractmethod
+    def problem(self, request: TrainingRequest, layout: Any, loss: Loss) -> Problem:
+        """What is minimised, with the public numbers of the solvers."""
+
+    @abstractmethod
+    def method(self, request: TrainingRequest, problem: Problem, layout: Any) -> str:
+        """The method of the run: refused where it is unknown or does not fit."""
+
+    @abstractmethod
+    def mechanism(self, request: TrainingRequest, layout: Any) -> Mechanism[Any]:
+        """What answers a request for privacy: refused where the split has nothing to offer for it."""
+
+    @abstractmethod
+    def asked(self, request: TrainingRequest, problem: Problem, layout: Any) -> MechanismRequest:
+        """What is asked of the mechanism."""
+
+    @abstractmethod
+    def check(self, request: TrainingRequest, layout: Any, private: PrivatePlan | None) -> None:
+        """Refuse what does not go with the privacy that was planned."""
+
+    @abstractmethod
+    def without_noise(self, layout: Any) -> Certificate:
+        """Certificate of a run that adds no noise."""
+
+    @abstractmethod
+    def under_masks(self, plan: Choices, certificate: Certificate) -> Certificate:
+        """The certificate, with what masks add to it where it does not say so itself."""
+
+    @abstractmethod
+    def behind_masks(self, plan: Choices, lead: str) -> tuple[tuple[str, ...], str]:
+        """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
+
+    @abstractmethod
+    def record(self, plan: Choices) -> dict[str, Any]:
+        """A plan as plain values."""
+
+    def prepared(self, layout: Any, problem: Problem) -> Any:
+        """The layout, checked, with its numbers as plain ones."""
+        return layout
+
+    def remarks(self, privacy: Privacy, layout: Any) -> tuple[str, ...]:
+        """What sizes say about the use of any private run."""
+        return ()
+
+    def came_randomized(self, layout: Any) -> bool:
+        """Whether every label was randomized before the data came to any party."""
+        return False
+
+
+# --- the feature split -------------------------------------------------------------------------------
+
+
+class Features(Split):
+    """Parties hold different columns of the same rows."""
+
+    name = FeatureSplit.split
+
+    def seen_loss(self, request: TrainingRequest) -> Loss:
+        """The unbiased loss of labels that are randomized before a solver begins, or the loss as it is."""
+        loss, privacy = request.plain_loss, request.privacy
+        if not isinstance(privacy, Privacy) or privacy.label_epsilon is None:
+            return loss
+        return mechanism_of(privacy, self.name).seen_loss(loss, privacy)
+
+    def problem(self, request: TrainingRequest, layout: FeatureSplit, loss: Loss) -> Problem:
+        """What is minimised, with as many past steps as memory allows."""
+        parties, rows, memory = len(layout.parties), layout.rows, request.memory
+        return Problem(
+            loss=loss,
+            regularizer=request.regularizer,
+            alpha=request.weight,
+            fit_intercept=bool(request.fit_intercept),
+            parties=parties,
+            rows=rows,
+            tol=float(request.tol),
+            rho=_rho(request, loss, layout),
+            max_window=_window(request, layout) if memory is None else fitting_window(memory, rows, layout.columns),
+            row_weights=layout.row_weights,
+            seed=request.seed,
+            sums_only=bool(request.secure_aggregation),
+            lean=memory is not None,
+        )
+
+    def method(self, request: TrainingRequest, problem: Problem, layout: FeatureSplit) -> str:
+        """The solver that was named, or the one that needs the fewest rounds."""
+        chosen = (
+            _fastest_method(problem, layout.columns) if request.method == "auto" else _named_method(request, problem)
+        )
+        if request.memory is not None:
+            check_lean(chosen, private=request.privacy is not None, secure=bool(request.secure_aggregation))
+        return chosen
+
+    def mechanism(self, request: TrainingRequest, layout: FeatureSplit) -> Mechanism[Any]:
+        """What the request names, or what answers it."""
+        privacy = cast("Privacy", request.privacy)
+        if COORDINATOR in layout.parties:
+            raise InputError(f"a party of a private run cannot be named {COORDINATOR!r}: rename it")
+        if layout.row_weights is not None:
+            raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
+        if privacy.epsilon_by_party is not None:
+            raise InputError("epsilon_by_party is for rows split over a graph: give one epsilon here")
+        _check_names(privacy, layout)
+        mechanism = mechanism_of(privacy, self.name)
+        if privacy.honest is not None and not mechanism.splits_noise:
+            raise InputError(
+                f"honest={privacy.honest} does not fit mechanism={mechanism.name!r}: noise is split between parties in "
+                f"{those_that(self.name, 'splits_noise')} alone, so leave honest out"
+            )
+        return mechanism
+
+    def asked(self, request: TrainingRequest, problem: Problem, layout: FeatureSplit) -> MechanismRequest:
+        """Privacy, rounds and masks."""
+        return MechanismRequest(
+            privacy=cast("Privacy", request.privacy),
+            problem=problem,
+            max_rounds=int(request.max_rounds),
+            method=request.method,
+            rho=request.rho,
+            secure=bool(request.secure_aggregation),
+        )
+
+    def remarks(self, privacy: Privacy, layout: FeatureSplit) -> tuple[str, ...]:
+        """That delta is not far below one over the number of rows."""
+        if privacy.delta * layout.rows < 1 or privacy.epsilon is None:
+            return ()
+        return (
+            f"delta = {privacy.delta:g} is not below 1/{layout.rows}, one over the number of rows: a run that "
+            "publishes a whole row now and then would satisfy it too; ask for a delta far below that",
+        )
+
+    def check(self, request: TrainingRequest, layout: FeatureSplit, private: PrivatePlan | None) -> None:
+        """Refuse masks that would hide nothing, or that a mechanism has no sum for."""
+        if not request.secure_aggregation:
+            return
+        if private is not None and getattr(private.algorithm, "gathers", False):
+            raise InputError(
+                f"secure_aggregation=True does not fit mechanism={private.mechanism.name!r}, which reads every party's "
+                "answer by itself and needs no sum: leave secure_aggregation out, or choose another mechanism"
+            )
+        if len(layout.parties) < LEAST_MASKED:
+            raise InputError(
+                f"secure_aggregation=True needs at least {LEAST_MASKED} parties, not {len(layout.parties)}: with two, "
+                "the one that holds the labels takes its own numbers off the sum and has the other's"
+            )
+
+    def without_noise(self, layout: FeatureSplit) -> Certificate:
+        """Raw data stay home, and nothing more is claimed."""
+        return not_private(layout.parties, layout.rows)
+
+    def under_masks(self, plan: Choices, certificate: Certificate) -> Certificate:
+        """With what masks hide."""
+        return secured(certificate, plan.party_names) if plan.secure else certificate
+
+    def behind_masks(self, plan: Choices, lead: str) -> tuple[tuple[str, ...], str]:
+        """Everybody who answers; the lead adds up."""
+        return plan.asked_parties, lead
+
+    def record(self, plan: Choices) -> dict[str, Any]:
+        """A plan as plain values."""
+        private = plan.private
+        return {
+            "method": plan.method,
+            **_objective(plan),
+            "rows": plan.problem.rows,
+            "parties": list(plan.party_names),
+            "window": plan.problem.max_window,
+            "secure_aggregation": plan.secure,
+            "privacy": None
+            if private is None
+            else {"mechanism": private.mechanism.name, "holder": private.holder, **_noise(private)},
+        }
+
+
+def _objective(plan: Choices) -> dict[str, Any]:
+    p = plan.problem
+    return {
+        "loss": p.loss.name,
+        "penalty": p.regularizer.name,
+        "alpha": p.alpha,
+        "fit_intercept": p.fit_intercept,
+        "rho": p.rho,
+        "tol": p.tol,
+        "max_rounds": plan.max_rounds,
+    }
+
+
+def _noise(private: PrivatePlan) -> dict[str, Any]:
+    return {"rounds": private.rounds, "noise": dict(private.noise), "asked": private.privacy.record()}
+
+
+def _rho(request: TrainingRequest, loss: Loss, layout: FeatureSplit) -> float | None:
+    """Rho of the objective times the total row weight, the unit of the solvers."""
+    rho, weights = request.check_rho(), layout.row_weights
+    if rho is None:
+        return None
+    total = float(layout.rows if weights is None else weights.sum())
+    least = len(layout.parties) * loss.concavity / total  # below it a z-update has several minimisers
+    if rho <= least:
+        raise InputError(
+            f'rho={request.rho!r} is too small for loss={loss.name!r}: give more than {least:.3g}, or "auto"'
+        )
+    return rho * total
+
+
+def _window(request: TrainingRequest, layout: FeatureSplit) -> int:
+    """Past steps that fit: two windows of one float64 per row and step."""
+    size, widths = layout.input_bytes, sum(layout.columns)
+    if request.privacy is not None and widths:
+        size = 8 * layout.rows * widths  # how many entries of a row are zero is data
+    room = max(WINDOW_BYTES, WINDOW_SHARE * size)
+    return max(1, min(32, int(room // (16 * max(layout.rows, 1)))))
+
+
+def _named_method(request: TrainingRequest, problem: Problem) -> str:
+    method = request.method
+    if method not in ALGORITHMS:
+        raise InputError(f"method={method!r} is unknown: choose one of auto, {', '.join(sorted(ALGORITHMS))}")
+    reason = ALGORITHMS[method].refusal(problem.loss, problem.regularizer)
+    if reason:
+        raise InputError(f'method={method!r} does not fit: {reason}; use method="auto"')
+    return method
+
+
+def _fastest_method(problem: Problem, columns: tuple[int, ...]) -> str:
+    """The method that needs the fewest rounds, as measured, where its work per round is bearable."""
+    if not ALGORITHMS["memory"].refusal(problem.loss, problem.regularizer):
+        return "memory"
+    wide = max(columns or (0,)) > min(problem.rows, WIDE_BLOCK)
+    if ALGORITHMS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:
+        return "averaged"
+    return "multipliers" if not problem.loss.smooth or problem.parties >= MANY_PARTIES else "averaged"
+
+
+def _check_names(privacy: Privacy, layout: FeatureSplit) -> None:
+    """Refuse a norm for somebody who takes no part: it is a slip in a name."""
+    named = privacy.row_norm if isinstance(privacy.row_norm, Mapping) else {}
+    for name in named:
+        if name not in layout.parties:
+            known = ", ".join(repr(party) for party in layout.parties)
+            raise InputError(f"row_norm names {name!r}, which is no party: the parties are {known}")
+
+
+# --- the sample split --------------------------------------------------------------------------------
+
+
+class Samples(Split):
+    """Nodes of a graph hold different rows of the same columns."""
+
+    name = SampleSplit.split
+
+    def seen_loss(self, request: TrainingRequest) -> Loss:
+        """The loss as it is: a node takes the one that fits its labels."""
+        return request.plain_loss
+
+    def problem(self, request: TrainingRequest, layout: SampleSplit, loss: Loss) -> Problem:
+        """What is minimised."""
+        return Problem(
+            loss=loss,
+            regularizer=request.regularizer,
+            alpha=request.weight,
+            fit_intercept=bool(request.fit_intercept),
+            parties=layout.graph.nodes,
+            rows=layout.total,
+            tol=float(request.tol),
+            rho=request.check_rho(),
+            seed=request.seed,
+        )
+
+    def prepared(self, layout: SampleSplit, problem: Problem) -> SampleSplit:
+        """The layout, where every node has rows, and an epsilon for each label that came randomized."""
+        if len(layout.rows) != layout.graph.nodes:
+            raise InputError(f"graph has {layout.graph.nodes} nodes: the data have {len(layout.rows)}")
+        for name, count in zip(layout.graph.names, layout.rows, strict=True):
+            if count < 1:
+                raise InputError(f"{name} has no rows, 0 sample(s): give it at least 1, or leave it out of the graph")
+        return replace(layout, label_epsilons=check_given(layout, problem)) if layout.label_epsilons else layout
+
+    def method(self, request: TrainingRequest, problem: Problem, layout: SampleSplit) -> str:
+        """The method that was named; without privacy all of them are the same, consensus ADMM."""
+        known = ("none", *names_for(self.name))
+        if request.method not in known:
+            raise InputError(f"method={request.method!r} is unknown: choose one of {', '.join(known)}")
+        reason = ADMM.refusal(problem.loss, problem.regularizer) if request.privacy is None else ""
+        if reason:
+            raise InputError(reason)
+        return request.method
+
+    def mechanism(self, request: TrainingRequest, layout: SampleSplit) -> Mechanism[Any]:
+        """What the method names."""
+        method, known = request.method, MECHANISMS.get(request.method)
+        if layout.label_epsilons and (known is None or not known.takes_given_labels):
+            fitting = those_that(self.name, "takes_given_labels").replace("mechanism", "method")
+            raise InputError(
+                f"method={method!r} does not fit labels that were randomized beforehand: use {fitting}, or leave "
+                "privacy out"
+            )
+        if layout.weights is not None:
+            raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
+        if known is None or method not in names_for(self.name):
+            names = ", ".join(sorted(names_for(self.name)))
+            raise InputError(f"method={method!r} has no privacy to offer: choose one of {names}")
+        return known
+
+    def asked(self, request: TrainingRequest, problem: Problem, layout: SampleSplit) -> MechanismRequest:
+        """Privacy, rounds, masks, and the numbers of the papers."""
+        privacy, options, given = cast("Privacy", request.privacy), request.options, layout.label_epsilons
+        return MechanismRequest(
+            privacy=privacy,
+            problem=problem,
+            max_rounds=int(request.max_rounds),
+            rho=request.rho,
+            secure=bool(request.secure_aggregation),
+            published=bool(request.published),
+            options=options_for_given(privacy, options, given) if given else options,
+        )
+
+    def check(self, request: TrainingRequest, layout: SampleSplit, private: PrivatePlan | None) -> None:
+        """Refuse masks where no mechanism has a sum for them."""
+        if request.secure_aggregation and (private is None or not private.masked):
+            fitting = those_that(self.name, "masks").replace("mechanism", "method").replace("'", '"')
+            raise InputError(f"secure_aggregation=True is for {fitting} with privacy: leave it out")
+
+    def without_noise(self, layout: SampleSplit) -> Certificate:
+        """Rows stay home, and nothing more is claimed but for labels that came randomized."""
+        if layout.label_epsilons:
+            return given_certificate(layout.graph, layout.columns, layout.label_epsilons)
+        return not_private_on_graph(layout.graph, layout.columns)
+
+    def came_randomized(self, layout: SampleSplit) -> bool:
+        """Whether contributors randomized the labels."""
+        return bool(layout.label_epsilons)
+
+    def under_masks(self, plan: Choices, certificate: Certificate) -> Certificate:
+        """The certificate of a mechanism with masks says so itself."""
+        return certificate
+
+    def behind_masks(self, plan: Choices, lead: str) -> tuple[tuple[str, ...], str]:
+        """All nodes around the middle of a star, which adds up."""
+        middle = plan.graph.names[plan.graph.centre]
+        leaves = tuple(name for name in plan.graph.names if name != middle)
+        return leaves, lead if middle == lead else f"{lead} together with {middle}"
+
+    def record(self, plan: Choices) -> dict[str, Any]:
+        """A plan as plain values."""
+        layout, private = plan.samples, plan.private
+        return {
+            "split": self.name,
+            "method": plan.method,
+            **_objective(plan),
+            "rows": list(layout.rows),
+            "columns": layout.columns,
+            "graph": layout.graph.record(),
+            "label_epsilons": {name: [min(own), max(own)] for name, own in layout.label_epsilons.items()},
+            "privacy": None
+            if private is None
+            else {"method": private.mechanism.name, "secure_aggregation": private.masked, **_noise(private)},
+        }
+
+
+def not_private_on_graph(graph: Graph, columns: int) -> Certificate:
+    """Certificate of a run without noise: rows stay home, and nothing more is claimed."""
+    return Certificate(
+        covers=("rows and labels are never sent as such (this is not a privacy guarantee)",),
+        does_not_cover=(
+            "the rows and labels of every node: its neighbours see its model after every round, without noise",
+            "sums over the rows of a node: those of its loss curvature go to a neighbour, without noise",
+            "the trained model: it is an exact function of all rows",
+        ),
+        per_party={
+            name: f"in each round a model of its own, {columns} coefficients, to {', '.join(graph.neighbours(name))}"
+            if graph.nodes > 1
+            else "nothing"
+            for name in graph.names
+        },
+    )
+
+
+SPLITS: dict[str, Split] = {one.name: one for one in (Features(), Samples())}
