@@ -30,7 +30,7 @@ from tacit.estimators.vertical import ENGINES
 from tacit.job.file import _KEYS as SECTIONS
 from tacit.job.file import SPLITS, Job, Model
 from tacit.job.sections import COLUMN_KEYS, GraphSpec, SearchSpec
-from tacit.plan.from_job import METHODS as GRAPH_METHODS
+from tacit.mechanisms import names_for
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.problem.losses import LOSSES
 from tacit.problem.regularizers import REGULARIZERS
@@ -137,11 +137,12 @@ def _allowed(section: str, key: str) -> str | None:
         ("job", "engine"): ENGINES,
         ("model", "loss"): sorted(LOSSES),
         ("model", "penalty"): sorted(REGULARIZERS),
+        ("privacy", "mechanism"): ["auto", *names_for("features")],
     }.get((section, key))
     if (section, key) == ("model", "method"):
         return (
             f'"auto"; by columns one of {_words(sorted(ALGORITHMS))}; with split = "samples" one of '
-            f"{_words(sorted(set(GRAPH_METHODS) - {'auto'}))}"
+            f"{_words(sorted(['none', *names_for('samples')]))}"
         )
     return None if words is None else f"one of {_words(words)}"
 

@@ -45,7 +45,7 @@ class Terminal(JobObserver):
             print("\n".join(table(record)))
 
     def going_on(self, rounds: int) -> None:
-        """Say so."""
+        """Print after which round."""
         if self.visible:
             print(f"going on after round {rounds}")
 
