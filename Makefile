@@ -4,11 +4,21 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check bench docs clean help
+.PHONY: demo test quick check bench docs clean help
+
+# One process for each core, and one for the tests that start others and wait for them.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# Processes fill the cores: threads within them would wait for each other. What was compiled is kept for the next process.
+# argparse looks for translations of its words on the disk, for every word anew, unless it is told that there are none.
+test quick: export OPENBLAS_NUM_THREADS := 1
+test quick: export PYTHONDONTWRITEBYTECODE :=
+test quick: export LANGUAGE := C
 
 help:
 	@echo "make demo   set up and train two parties on data shipped with scikit-learn"
 	@echo "make test   set up, check style and types, run every test"
+	@echo "make quick  style, types and the tests that are soon done, for the time between two changes"
 	@echo "make check  style and types only"
 	@echo "make docs   set up and build the documentation into site/"
 	@echo "make bench  ratios against peers, measured in one run (a few minutes)"
@@ -29,7 +39,10 @@ check: $(READY)
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST) $(FLAGS)
+
+quick: check
+	$(PYTEST) -m 'not slow' $(FLAGS)
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -1,4 +1,4 @@
-"""The command line called in this process, files of three hospitals, and the public data sets."""
+"""The command line called in this process, the quick version of all papers, and the public data sets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from reproduction import Reproduced, reproduce_all
 from tacit.cli.main import main
 
 
@@ -57,3 +58,9 @@ def real_data() -> Path:
     if not folder:
         pytest.skip("needs the public data sets: set TACIT_DATA to their folder")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Reproduced:
+    """The command, once for all tests that look at its pages or outcomes; a warning ends it."""
+    return reproduce_all(tmp_path_factory.mktemp("reproduction"))

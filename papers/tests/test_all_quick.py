@@ -5,28 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from reproduction import Reproduced
 from tacit_papers.claims import FAILS, HOLDS, OPEN, read_expected
 
 PAPERS = ("sharing", "dynamic", "pdml")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    base = tmp_path_factory.mktemp("reproduction")
-    words = ["reproduce", "all", "--quick", "--jobs", "1", "--out", str(base / "pages")]
-    command = [sys.executable, "-m", "tacit.cli.main", *words]
-    done = subprocess.run(
-        command, env=os.environ | {"XDG_CACHE_HOME": str(base)}, capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    return base / "pages"
+@pytest.fixture
+def folder(reproduced: Reproduced) -> Path:
+    return reproduced.pages
 
 
 @pytest.mark.parametrize("paper", PAPERS)

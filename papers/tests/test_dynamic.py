@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from tacit_papers.dynamic.paper import PAPER
 from tacit_papers.dynamic.runs import add_up_rounds, audited, compare_densities
 from tacit_papers.dynamic.settings import ALPHAS, DVP, NONE, PUBLISHED, PVP, Run
 from tacit_papers.public_sets import load_adult
-from tacit_papers.work import Outcome, Store, run_pieces
+from tacit_papers.work import Outcome
 
 EXPECTED = read_expected("dynamic")
 
@@ -214,13 +213,12 @@ def test_pictures_can_be_drawn() -> None:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+def small(request: pytest.FixtureRequest) -> dict[str, Outcome]:
     try:
         load_adult()
     except InputError as error:
         pytest.skip(str(error))
-    folder: Path = tmp_path_factory.mktemp("kept")
-    return run_pieces(list(PAPER.pieces(True)), Store(folder), jobs=1)
+    return request.getfixturevalue("reproduced").outcomes(PAPER)
 
 
 def test_small_runs_are_sane(small: dict[str, Outcome]) -> None:

@@ -131,13 +131,13 @@ def test_sets_without_a_file_are_drawn_or_stay_open(tmp_path: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def quick(request: pytest.FixtureRequest) -> dict[str, Any]:
     try:
         rows.adult()
         rows.benchmark("splice")
     except InputError:
         pytest.skip("needs Adult and the benchmarks: set TACIT_DATA to their folder")
-    return run_pieces(PAPER.pieces(True), Store(tmp_path_factory.mktemp("store")), jobs=1)
+    return request.getfixturevalue("reproduced").outcomes(PAPER)
 
 
 def test_quick_and_full_pieces_have_the_same_names() -> None:

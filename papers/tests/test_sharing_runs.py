@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,16 @@ from tacit_papers.sharing.paper import PAPER
 from tacit_papers.sharing.runs import Method, trained
 from tacit_papers.sharing.tasks import Task, load_task
 from tacit_papers.sharing.theory_runs import assumption, labels_read, same_columns, version_of
-from tacit_papers.work import Store, run_pieces
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def quick(request: pytest.FixtureRequest) -> dict[str, Any]:
     for load in (load_a9a, load_mnist49, load_basehock):
         try:
             load()
         except InputError as error:
             pytest.skip(str(error))
-    return run_pieces(PAPER.pieces(True), Store(Path(tmp_path_factory.mktemp("store"))), jobs=1)
+    return request.getfixturevalue("reproduced").outcomes(PAPER)
 
 
 def test_quick_a9a_ends_where_scikit_learn_does(quick: dict[str, Any]) -> None:

@@ -1,0 +1,95 @@
+"""How the tests are spread over processes: what stays together, and what starts first.
+
+Tests of one file run in one process, so that what they share (a site, a federation, a cluster) is made once. Files that
+share more stay together, too. Files that take long start first, so that no long one is left for the end, when the other
+processes have nothing to do. `seconds.json` holds what each file took; a run with --write-seconds makes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SECONDS_FILE = Path(__file__).parent / "seconds.json"
+SLOW = 4.0  # seconds; files that take longer are marked slow, and are left out by `make quick`
+ALWAYS = ("tests/golden/", "tests/architecture/")  # what guards the structure is never marked slow
+LIVE = (  # they start processes and wait for them most of the time: one after the other, beside those that compute
+    "tests/federation/test_live.py",
+    "tests/federation/test_joint_live.py",
+    "tests/federation/test_traffic.py",
+    "tests/federation/test_faults_live.py",
+    "tests/federation/test_how_to.py",
+    "tests/hostile/test_turned_server.py",
+)
+REPRODUCED = (  # they look at what one run of `tacit reproduce all --quick` left
+    "papers/tests/test_all_quick.py",
+    "papers/tests/test_dynamic.py",
+    "papers/tests/test_pdml.py",
+    "papers/tests/test_sharing_runs.py",
+)
+TOGETHER = {**dict.fromkeys(LIVE, "live"), **dict.fromkeys(REPRODUCED, "reproduced")}
+FOLDERS = ("tests/cluster/", "tests/service/")  # a cluster, a trained run
+
+
+def file_of(nodeid: str) -> str:
+    """The file of a test."""
+    return nodeid.split("::", 1)[0]
+
+
+def group_of(nodeid: str) -> str:
+    """The name of all tests that run in one process with this one."""
+    file = file_of(nodeid)
+    return TOGETHER.get(file) or next((folder for folder in FOLDERS if file.startswith(folder)), file)
+
+
+def read_seconds() -> dict[str, float]:
+    """What each file took, in seconds; files that are not named are short."""
+    seconds: dict[str, float] = json.loads(SECONDS_FILE.read_text(encoding="utf-8"))
+    return seconds
+
+
+def start_order() -> Callable[[pytest.Item], float]:
+    """A sort key that puts the groups that take longest first."""
+    total: Counter[str] = Counter()
+    for file, seconds in read_seconds().items():
+        total[group_of(file)] += seconds
+    return lambda item: -total[group_of(item.nodeid)]
+
+
+def mark_slow(items: list[pytest.Item]) -> None:
+    """Mark the tests of files that take long."""
+    seconds = read_seconds()
+    for item in items:
+        if seconds.get(file_of(item.nodeid), 0.0) > SLOW and not item.nodeid.startswith(ALWAYS):
+            item.add_marker(pytest.mark.slow)
+
+
+def make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The scheduler of --dist loadfile, with the groups above for files."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Groups(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False  # by time, not by the number of tests
+    return Groups(config, log)
+
+
+class Stopwatch:
+    """Adds up what the tests of each file took, and writes it."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.seconds[file_of(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        kept = {file: round(seconds, 1) for file, seconds in sorted(self.seconds.items()) if seconds >= 1}
+        SECONDS_FILE.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")

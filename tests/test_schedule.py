@@ -1,0 +1,29 @@
+"""Files that the schedule of the tests names are there, and tests that share something stay together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import schedule
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    named = {*schedule.TOGETHER, *schedule.FOLDERS, *schedule.read_seconds()}
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_what_shares_a_federation_a_command_or_a_cluster_is_one_group() -> None:
+    assert {schedule.group_of(f"{file}::test_a[x::y]") for file in schedule.LIVE} == {"live"}
+    assert {schedule.group_of(f"{file}::test_a") for file in schedule.REPRODUCED} == {"reproduced"}
+    assert schedule.group_of("tests/cluster/test_rows.py::test_a") == "tests/cluster/"
+    assert schedule.group_of("tests/plan/test_requests.py::test_a[b]") == "tests/plan/test_requests.py"
+
+
+def test_longest_groups_start_first(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    own = schedule.file_of(request.node.nodeid)
+    monkeypatch.setattr(schedule, "read_seconds", lambda: {own: 3.0, "tests/other.py": 9.0})
+    assert schedule.start_order()(request.node) == -3.0
