@@ -21,12 +21,13 @@ from tacit.plan import Plan
 from tacit.report import evaluation
 from tacit.run.checkpoint import CHECKPOINT_SECONDS, LEAN_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
 from tacit.run.drive import Observer
-from tacit.run.folder import Begun, RunDirectory
-from tacit.run.graph import GraphResult, GraphRun
+from tacit.run.folder import PreparedRun, RunFolder
+from tacit.run.graph import GraphRun
 from tacit.run.prepare import cluster_for, labels_by_node, prepare, with_encoding, with_memory
+from tacit.run.result import Result
 from tacit.run.saved import SavedRun, load
 from tacit.run.search import search_job
-from tacit.run.star import Run, RunResult
+from tacit.run.star import Run
 from tacit.types import TraceRow
 
 Note = Callable[[str], None]
@@ -81,7 +82,7 @@ def run_job(
     if known.engine != "in-process":
         raise InputError('run_job trains in this process: for engine = "flare" use tacit train JOB --kit KIT')
     known = with_memory(known, memory)
-    folder = RunDirectory(default_folder(known.name) if out is None else out)
+    folder = RunFolder(default_folder(known.name) if out is None else out)
     address = ClusterAddress(dask) if isinstance(dask, str) else dask
     with cluster_for(known, address) as cluster:
         observer = _Callbacks(observe, note or _warn)
@@ -154,8 +155,8 @@ def _warn(remark: str) -> None:
 class Trained:
     """A job that was trained just now: what it was trained on, what came out, how good it is, how alpha was chosen."""
 
-    prepared: Begun
-    result: RunResult | GraphResult
+    prepared: PreparedRun
+    result: Result
     evaluation: dict[str, Any]
     search: dict[str, Any] | None
 
@@ -167,7 +168,7 @@ class Trained:
 
 def train_job(
     job: Job,
-    folder: RunDirectory,
+    folder: RunFolder,
     observer: JobObserver,
     *,
     resume: bool = False,
@@ -192,7 +193,9 @@ def train_job(
     return trained
 
 
-def _with_alpha(prepared: Begun, folder: RunDirectory, observer: JobObserver) -> tuple[Begun, dict[str, Any] | None]:
+def _with_alpha(
+    prepared: PreparedRun, folder: RunFolder, observer: JobObserver
+) -> tuple[PreparedRun, dict[str, Any] | None]:
     """What is to be trained with the alpha that the job's search takes, and the record of the search; None without one.
 
     A run that goes on takes the alpha that its search took.
@@ -219,9 +222,7 @@ def _note_search(record: dict[str, Any], note: Note) -> None:
         note(record["remark"])
 
 
-def _train(
-    folder: RunDirectory, prepared: Begun, observer: JobObserver, checkpoint_every: float | None
-) -> RunResult | GraphResult:
+def _train(folder: RunFolder, prepared: PreparedRun, observer: JobObserver, checkpoint_every: float | None) -> Result:
     """Run to the end, from the last checkpoint where there is one; the certificate says what is true of the encoding.
 
     A run that fails before anything was saved leaves no trace; one whose method gave up leaves its trace and no model.
@@ -238,9 +239,7 @@ def _train(
     return replace(result, certificate=certificate)
 
 
-def _go(
-    folder: RunDirectory, prepared: Begun, observer: JobObserver, checkpoint_every: float | None
-) -> RunResult | GraphResult:
+def _go(folder: RunFolder, prepared: PreparedRun, observer: JobObserver, checkpoint_every: float | None) -> Result:
     run = _make_run(prepared)
     if folder.restore(run) and run.state.rounds:
         observer.going_on(run.state.rounds)
@@ -266,7 +265,7 @@ def _go(
         return run.go(observe, after_round)
 
 
-def _make_run(prepared: Begun) -> Run | GraphRun:
+def _make_run(prepared: PreparedRun) -> Run | GraphRun:
     plan, shards = prepared.plan, prepared.shards
     if prepared.job.rows_are_split:
         return GraphRun(plan, shards, labels_by_node(prepared))
@@ -297,7 +296,7 @@ def noted_interrupts() -> Iterator[Callable[[], None]]:
 
 
 def _evaluate_and_finish(
-    folder: RunDirectory, prepared: Begun, result: RunResult | GraphResult, observer: JobObserver
+    folder: RunFolder, prepared: PreparedRun, result: Result, observer: JobObserver
 ) -> dict[str, Any]:
     """Evaluate a run that came to its end, write evaluation.json and then the rest, and return the evaluation.
 
@@ -316,7 +315,7 @@ def _evaluate_and_finish(
     return record
 
 
-def _why_not(result: RunResult | GraphResult) -> str:
+def _why_not(result: Result) -> str:
     return (
         f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
         "the model is usable but not optimal: raise rounds or tol, or scale the columns to similar size"

@@ -91,7 +91,7 @@ def test_shares_sum_to_the_scores_spread(files: Any, tacit: Any) -> None:
     assert set(record["shares"]) == {"bank", "shop"}
     begun = prepare(read_job(files.folder / "credit.toml"))
     result = Run(begun.plan, begun.shards, begun.labels.values).go()
-    for part, shard in zip(result.parties, begun.shards, strict=True):
+    for part, shard in zip(result.model.parts, begun.shards, strict=True):
         deviation = float(np.std(shard.features @ part.coef))
         assert record["shares"][part.name]["deviation"] == pytest.approx(deviation, rel=1e-6)
 
@@ -252,7 +252,7 @@ def test_nodes_are_scored_as_predictions_are(tmp_path: Path, tacit: Any) -> None
     record = evaluation.evaluate(result, begun)
     rows = np.vstack([shard.features for shard in begun.held.shards])
     short = rows * np.minimum(1, 0.3 / np.linalg.norm(rows, axis=1))[:, None]
-    scores = short @ result.coef + result.intercept
+    scores = short @ result.model.coef + result.model.intercept
     assert record["models"][0]["measures"]["log_loss"] == pytest.approx(log_loss(begun.held.labels > 0, expit(scores)))
 
 
@@ -267,7 +267,7 @@ main(sys.argv[1:])
 """
 PLACES = {
     "before the evaluation": {"module": "tacit.report", "owner": "evaluation", "name": "evaluate"},
-    "after the evaluation": {"module": "tacit.run.folder", "owner": "RunDirectory", "name": "finish"},
+    "after the evaluation": {"module": "tacit.run.folder", "owner": "RunFolder", "name": "finish"},
 }
 
 

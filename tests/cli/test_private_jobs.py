@@ -18,8 +18,7 @@ import pytest
 from tacit.job import read_job
 from tacit.privacy.certificate import Certificate
 from tacit.run.checkpoint import Checkpoints
-from tacit.run.folder import Begun, RunDirectory
-from tacit.run.model import joint_scores
+from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.prepare import prepare
 from tacit.run.star import InProcess, Run
 
@@ -57,7 +56,7 @@ def in_memory(job: Path) -> Any:
     """Scores of the same run without files; its noise comes from the same seed."""
     begun = prepare(read_job(job))
     result = Run(begun.plan, begun.shards, begun.labels.values).go()
-    return joint_scores(result.parties, float(result.constant), begun.shards)
+    return result.model.scores(begun.shards)
 
 
 def predicted(answer: Any, column: str) -> list[float]:
@@ -240,10 +239,10 @@ class KilledError(Exception):
     """Stands for the end of the process."""
 
 
-def begin(job: Path, out: Path) -> Begun:
+def begin(job: Path, out: Path) -> PreparedRun:
     """Train with a checkpoint after each round, and die after the first."""
     begun = prepare(read_job(job))
-    directory = RunDirectory(out)
+    directory = RunFolder(out)
     save = Checkpoints(directory.checkpoint, every=0)
 
     def save_and_die(run: Run) -> None:

@@ -22,8 +22,8 @@ from tacit.cli.main import main
 from tacit.federation.loopback import Loopback
 from tacit.federation.score_handler import Request
 from tacit.privacy.releases import Releaser
-from tacit.run.drive import versions
 from tacit.run.graph import GraphRun, Neighbours
+from tacit.run.result import versions
 from tacit.run.star import InProcess, Run
 
 __all__ = ["Sites", "Watched", "command_line", "plan_values", "repeatable", "stopped_at", "versions", "watched"]

@@ -97,7 +97,7 @@ def test_a_run_that_goes_on_from_a_checkpoint_ends_like_one_that_never_stopped()
     second = Run(*problem("averaged"))
     second.restore(*kept[2])
     again = second.go()
-    for one, other in zip(whole.parties, again.parties, strict=True):
+    for one, other in zip(whole.model.parts, again.model.parts, strict=True):
         np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=1e-8)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import time
@@ -185,13 +186,14 @@ def test_a_field_of_a_certificate(monkeypatch: Patch) -> None:
 
 
 def test_a_file_of_a_run(monkeypatch: Patch) -> None:
-    plain = store.result_record
+    plain = store.saved_result
 
-    def telling(result: Any, begun: Any) -> dict[str, Any]:
-        return {**plain(result, begun), "entries": sum(nonzeros(shard.features) for shard in begun.shards)}
+    def telling(result: Any, prepared: Any) -> store.SavedResult:
+        entries = sum(nonzeros(shard.features) for shard in prepared.shards)
+        return dataclasses.replace(plain(result, prepared), rounds=entries)
 
-    monkeypatch.setattr(store, "result_record", telling)
-    assert ("file result.json of the run", "", "entries") in places(features(where=IN_PROCESS))
+    monkeypatch.setattr(store, "saved_result", telling)
+    assert ("file result.json of the run", "", "rounds") in places(features(where=IN_PROCESS))
 
 
 def test_what_only_a_restart_tells(monkeypatch: Patch) -> None:

@@ -18,7 +18,7 @@ from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
-from tacit.run.model import PartyModel
+from tacit.run.result import PartyModel
 from tacit.types import Vector
 
 # --- The attacks that apply to a plan: what an insider reads off a run on generated rows
@@ -54,7 +54,7 @@ def named_attacks(plan: Plan, rng: np.random.Generator, *, repeatable: bool = Fa
             findings.append(_rows(plan, seen, name, shares))
         if projected:
             findings.append(_column_space(plan, seen, name, shares, rng))
-    findings += [_model(plan, part, rng) for part in seen.result.parties]
+    findings += [_model(plan, part, rng) for part in seen.result.model.parts]
     return findings
 
 

@@ -28,7 +28,8 @@ from tacit.plan import Plan
 from tacit.privacy.releases import Planned
 from tacit.run.coordinator import Coordinator
 from tacit.run.party import Party
-from tacit.run.star import QUIET, Run, RunResult
+from tacit.run.result import Result
+from tacit.run.star import QUIET, Run
 from tacit.solvers.base import PrivateAlgorithm, Release
 from tacit.types import Arrays, Message, Shard, Vector
 
@@ -170,7 +171,7 @@ class Scene:
         """Run once and write down what is said and answered."""
         run = Run(self._changed(seed, None), self.shards, self.held.labels)
         engine = Listening(run.engine)
-        run.engine = engine  # type: ignore[assignment]
+        run.engine = engine
         run.go()
         return tuple(engine.exchanges)
 
@@ -286,7 +287,7 @@ def scenes(
 class Watched:
     """A run on generated rows with labels that are fair coins, and all that was said in it."""
 
-    result: RunResult
+    result: Result
     shards: tuple[Shard, ...]
     labels: Vector
     inboxes: tuple[Arrays, ...]
@@ -308,7 +309,7 @@ def watch(plan: Plan, rows: int, rng: np.random.Generator, *, repeatable: bool =
             seed = int(rng.integers(2**31)) if repeatable else None
             run = Run(_watched(plan, rows, seed), shards, labels)
             engine = Listening(run.engine)
-            run.engine = engine  # type: ignore[assignment]
+            run.engine = engine
             result = run.go()
         except TacitError as error:
             reason = str(error)

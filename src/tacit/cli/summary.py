@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from tacit.plan import Plan
     from tacit.report.evaluation import Watch
     from tacit.run.drive import Observer
-    from tacit.run.folder import Begun, RunDirectory
-    from tacit.run.graph import GraphResult
-    from tacit.run.star import RunResult
+    from tacit.run.folder import PreparedRun, RunFolder
+    from tacit.run.result import Result
 
 # --- While it trains
 
@@ -154,11 +153,11 @@ _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[str]:
     """How the run went, where it is, and what to do next; `page` is its report, where one was written."""
     from tacit.report.verdict import told, verdict
-    from tacit.run.folder import result_record
+    from tacit.run.folder import saved_result
 
     prepared, result, searched = trained.prepared, trained.result, trained.search
     words = _WORDS[prepared.job.split]
-    record = result_record(result, prepared)
+    record = saved_result(result, prepared).record()
     rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
         *_wrapped("verdict", verdict(trained.evaluation).sentence),
@@ -180,7 +179,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
     return [*lines, "", *words.next_steps(prepared, folder)]
 
 
-def finished_before(folder: RunDirectory) -> list[str]:
+def finished_before(folder: RunFolder) -> list[str]:
     """That a run was finished before, and nothing was done."""
     return [f"the run in {folder.path} is finished ({folder.read_result().get('rounds')} rounds): nothing to do"]
 
@@ -193,7 +192,7 @@ def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [("objective", f"{record['objective']:.6g}, {within(gap)}")]
 
 
-def _privacy(result: RunResult | GraphResult, outlook: Sequence[str]) -> list[tuple[str, str]]:
+def _privacy(result: Result, outlook: Sequence[str]) -> list[tuple[str, str]]:
     """What is proven, by which mechanism, and whether it was worth it."""
     from tacit.plan.describe import mechanism_words, strengths
 
@@ -225,13 +224,13 @@ def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
     return [("" if number else title, line) for number, line in enumerate(lines)]
 
 
-def _held_out(prepared: Begun) -> list[tuple[str, str]]:
+def _held_out(prepared: PreparedRun) -> list[tuple[str, str]]:
     if prepared.held is None:
         return []
     return [("", f"{prepared.held.rows} of them held out, {len(prepared.labels.values)} trained on")]
 
 
-def _classes(prepared: Begun) -> list[tuple[str, str]]:
+def _classes(prepared: PreparedRun) -> list[tuple[str, str]]:
     if not prepared.labels.classes:
         return []
     negative, positive = prepared.labels.classes
@@ -246,19 +245,19 @@ def _classes(prepared: Begun) -> list[tuple[str, str]]:
 class _Words(Protocol):
     """What a summary says of rows, columns, traffic and next steps."""
 
-    def rows(self, prepared: Begun) -> str: ...
+    def rows(self, prepared: PreparedRun) -> str: ...
 
     def columns(self, encodings: Mapping[str, Encoding]) -> list[str]: ...
 
     def traffic(self, record: dict[str, int]) -> str: ...
 
-    def next_steps(self, prepared: Begun, folder: Path) -> list[str]: ...
+    def next_steps(self, prepared: PreparedRun, folder: Path) -> list[str]: ...
 
 
 class _OfParties:
     """Parties with different columns of the same rows."""
 
-    def rows(self, prepared: Begun) -> str:
+    def rows(self, prepared: PreparedRun) -> str:
         """How many were matched, and how."""
         assert prepared.matching is not None
         counts = prepared.matching.counts
@@ -277,7 +276,7 @@ class _OfParties:
         """Bytes to and from the parties."""
         return traffic(record)
 
-    def next_steps(self, prepared: Begun, folder: Path) -> list[str]:
+    def next_steps(self, prepared: PreparedRun, folder: Path) -> list[str]:
         """The command that predicts, from the files of the job; where it is private, from new ones of the same name.
 
         Of rows trained on, no certificate covers the scores.
@@ -293,7 +292,7 @@ class _OfParties:
 class _OfNodes:
     """Nodes with different rows and the same columns."""
 
-    def rows(self, prepared: Begun) -> str:
+    def rows(self, prepared: PreparedRun) -> str:
         """How many each node has, those held out with them."""
         held = prepared.held
         more = [0] * len(prepared.shards) if held is None else [one.features.shape[0] for one in held.shards]
@@ -318,7 +317,7 @@ class _OfNodes:
         busiest = size(record["bytes_busiest_edge"])
         return f"{size(record['bytes'])} between neighbours, {busiest} over the busiest edge"
 
-    def next_steps(self, prepared: Begun, folder: Path) -> list[str]:
+    def next_steps(self, prepared: PreparedRun, folder: Path) -> list[str]:
         """The command that predicts, from the file of the first node."""
         file = prepared.job.folder / prepared.job.parties[0].data
         said = "next, with one of these files or with new rows:"

@@ -125,9 +125,9 @@ def _train_here(job: Job, options: argparse.Namespace, cluster: Cluster | None) 
     """Train in this process, the rows here or on a cluster."""
     from tacit.cli import summary
     from tacit.jobs import default_folder, train_job
-    from tacit.run.folder import RunDirectory
+    from tacit.run.folder import RunFolder
 
-    folder = RunDirectory(options.out or default_folder(job.name))
+    folder = RunFolder(options.out or default_folder(job.name))
     trained = train_job(
         job,
         folder,

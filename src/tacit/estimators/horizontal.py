@@ -33,11 +33,11 @@ from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.problem.losses import get_loss
 from tacit.problem.regularizers import Regularizer
 from tacit.records import check_finite, check_matrix
-from tacit.run.graph import GraphResult, GraphRun
-from tacit.run.model import PartyModel
+from tacit.run.graph import GraphRun
 from tacit.run.progress import progress
+from tacit.run.result import Result
 from tacit.topologies import make_graph
-from tacit.types import Vector
+from tacit.types import Shard, Vector
 
 ENGINES = ("in-process",)
 
@@ -113,7 +113,7 @@ class _Horizontal(BaseEstimator):
             raise
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> GraphResult:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
         rng = check_random_state(self.random_state)
         parties = names_of(X)
         groups, columns = self._take_in(X, y, sample_weight, rng, parties)
@@ -124,6 +124,7 @@ class _Horizontal(BaseEstimator):
         run = GraphRun(plan, groups.shards(plan.graph.names, columns), labels, groups.weights)
         with progress(plan, visible=bool(self.verbose)) as observe:
             result = run.go(observe)
+        self.graph_ = plan.graph
         self._keep(result)
         return result
 
@@ -187,12 +188,10 @@ class _Horizontal(BaseEstimator):
         counted = None if weights is None else tuple(float(own.sum()) for own in weights)
         return make_plan(request, SampleSplit(make_graph(self.graph, names, seed), groups.sizes, columns, counted))
 
-    def _keep(self, result: GraphResult) -> None:
-        columns = result.nodes[0].columns
-        self._joint, self._constant = PartyModel("", columns, result.coef, 0.0, result.clip), result.intercept
-        self.coef_by_party_ = [node.coef for node in result.nodes]
-        self.intercept_by_party_ = [-node.offset for node in result.nodes]
-        self.graph_ = result.plan.graph
+    def _keep(self, result: Result) -> None:
+        self._model = result.model
+        self.coef_by_party_ = [node.coef for node in result.model.parts]
+        self.intercept_by_party_ = [-node.offset for node in result.model.parts]
         self.n_rounds_ = len(result.trace)
         self.n_iter_ = self.n_rounds_
         self.converged_ = result.converged
@@ -205,7 +204,7 @@ class _Horizontal(BaseEstimator):
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         raise NotImplementedError
 
-    def _set_model(self, result: GraphResult) -> None:
+    def _set_model(self, result: Result) -> None:
         raise NotImplementedError
 
     # --- predicting -----------------------------------------------------------------------------------
@@ -218,7 +217,7 @@ class _Horizontal(BaseEstimator):
         X = validate_data(
             self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False, reset=False
         )
-        return self._joint.score(check_matrix(X, "X", names)) + self._constant
+        return self._model.scores([Shard("", check_matrix(X, "X", names))])
 
 
 class HorizontalClassifier(BinaryFace, _Horizontal):
@@ -296,9 +295,9 @@ class HorizontalClassifier(BinaryFace, _Horizontal):
 
     _tasks = ("classification",)
 
-    def _set_model(self, result: GraphResult) -> None:
-        self.coef_ = result.coef[None, :]
-        self.intercept_ = np.array([result.intercept])
+    def _set_model(self, result: Result) -> None:
+        self.coef_ = result.model.coef[None, :]
+        self.intercept_ = np.array([result.model.intercept])
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         encoded, self.classes_ = encode_binary(labels)
@@ -353,9 +352,9 @@ random_state, verbose, secure_aggregation, options
             engine, random_state, verbose, secure_aggregation, options,
         )  # fmt: skip
 
-    def _set_model(self, result: GraphResult) -> None:
-        self.coef_ = result.coef
-        self.intercept_ = result.intercept
+    def _set_model(self, result: Result) -> None:
+        self.coef_ = result.model.coef
+        self.intercept_ = result.model.intercept
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         return real_labels(labels, "HorizontalClassifier")
@@ -382,7 +381,7 @@ def _weighted(groups: Groups, sample_weight: Any) -> Groups:
     )
 
 
-def _why_not(result: GraphResult) -> str:
+def _why_not(result: Result) -> str:
     return (
         result.note
         or f"not converged to tol={result.plan.problem.tol:g} in {len(result.trace)} rounds: raise max_rounds or tol, "

@@ -12,7 +12,6 @@ remembered: a job that goes on does not ask again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import time
@@ -27,7 +26,7 @@ from tacit.federation.kit import Kit
 from tacit.federation.members import Members
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import QUESTIONS, MatchingLimits, lead_of, mask_cautions, plan_print
-from tacit.files import read_json, show_path, write_json
+from tacit.files import read_json, show_path, text_digest, write_json
 from tacit.job import Job
 from tacit.plan import Plan
 from tacit.plan.describe import claim_words, headline, many, one
@@ -142,7 +141,7 @@ def one_line_of(text: str) -> str:
 def digest_of(job_text: str, sizes: Mapping[str, Any]) -> str:
     """What an answer holds for: the text of the job, the stage, and everything else that the stage depends on."""
     whole = json.dumps([job_text, sizes], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(whole.encode()).hexdigest()
+    return text_digest(whole)
 
 
 def read_policy(settings: Mapping[str, Any]) -> str:

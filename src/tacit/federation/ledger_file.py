@@ -14,7 +14,6 @@ what it counts for long, and never ahead: a ledger or a list that is behind it w
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -26,7 +25,7 @@ from typing import Any
 
 from tacit.errors import FaultError, InputError
 from tacit.federation.releases import ReleaseJournal, sync_folder
-from tacit.files import show_path, write_text
+from tacit.files import open_lock, show_path, text_digest, wait_for_lock, write_text
 from tacit.privacy.events import UNITS, Event, from_record, to_record
 from tacit.privacy.filters import Scale, scale_from_record
 from tacit.records import as_list, as_record, as_whole, check_names, load
@@ -167,14 +166,12 @@ class LedgerFile:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep every other process out; all else is done inside."""
-        import fcntl
-
         try:
-            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_lock(self._lock)
         except OSError as error:
             raise FaultError(f"{self.party}: cannot write beside {show_path(self.path)}: {one_line(error)}") from error
         with os.fdopen(descriptor, "r+b") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # let go when the file is closed
+            wait_for_lock(lock)
             yield
 
     def read(self) -> Content:
@@ -307,4 +304,4 @@ class LedgerFile:
 
 
 def _digest(record: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True, allow_nan=False).encode()).hexdigest()
+    return text_digest(json.dumps(record, sort_keys=True, allow_nan=False))

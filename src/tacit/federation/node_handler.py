@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,14 +11,7 @@ import numpy as np
 
 from tacit.federation.journal import Journal, Record
 from tacit.federation.own_data import OwnRows, UnchangedData, open_node
-from tacit.federation.parts import (
-    mark_over,
-    write_about,
-    write_certificate,
-    write_masks,
-    write_part,
-    write_whole,
-)
+from tacit.federation.parts import mark_over, write_certificate, write_masks, write_part, write_whole
 from tacit.federation.protocol import (
     Agree,
     Begin,
@@ -46,13 +38,13 @@ from tacit.federation.protocol import (
     Step,
 )
 from tacit.federation.site import Ask, Task, own_data, received, required
-from tacit.files import write_json
+from tacit.files import text_digest
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest, digest
-from tacit.run.folder import FORMAT, RESULT
-from tacit.run.model import PartyModel
+from tacit.run.folder import RunFolder, SavedResult
 from tacit.run.node import TO_ALL, TO_ONE, Node, Outbox
+from tacit.run.result import PartyModel
 from tacit.run.star import QUIET, fitting_threads
 from tacit.text import show
 from tacit.types import Arrays, Message
@@ -114,7 +106,7 @@ class NodeHandler:
         with own_data():
             self.own = open_node(task.job, task.name, task.data)
         shard = self.own.shard
-        names = hashlib.sha256("\n".join(shard.columns).encode()).hexdigest()
+        names = text_digest("\n".join(shard.columns))
         rows, columns = shard.features.shape
         return Prepared(rows=rows, columns=columns, names=names)
 
@@ -264,10 +256,10 @@ class NodeHandler:
         model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
         write_part(folder, model, None, own.encoding)
         write_whole(folder, plan, model, required(own.labels).classes, own.encoding)
-        write_about(folder, self.task.lead, self.task.job.names)
+        RunFolder(folder).write_about(self.task.lead, self.task.job.names)
         write_certificate(folder, plan.certificate(), node.name, own.encoding, shared=True)
         if self.task.name != self.task.lead:  # who writes it last, when all have ended
-            write_json(folder / RESULT, {"format": FORMAT, "rounds": self.journal.at})
+            RunFolder(folder).write_result(SavedResult(rounds=self.journal.at))
         return Done()
 
     def forget(self) -> Done:

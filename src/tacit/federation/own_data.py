@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,10 +19,10 @@ from tacit.data.load import PartySpec, feature_names, party_encoding, read_train
 from tacit.data.nodes import load_nodes
 from tacit.errors import InputError
 from tacit.federation.protocol import Reason, RefusalError
-from tacit.files import read_json, write_json
+from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
 from tacit.problem.losses import get_loss
-from tacit.run.folder import fingerprint
+from tacit.run.fingerprint import fingerprint
 from tacit.text import show
 from tacit.types import Shard
 
@@ -180,7 +179,7 @@ class UnchangedData:
         labels = Labels(np.zeros(0)) if own.labels is None else own.labels
         self.path, self.record = folder / self.FILE, {**fingerprint([own.shard], labels), "rows": rows}
         plain = json.dumps(self.record, sort_keys=True)
-        self.digest = hashlib.sha256(plain.encode()).hexdigest()
+        self.digest = text_digest(plain)
         known = read_json(self.path) if self.path.exists() else None
         if (known is None and begun) or (known is not None and known != json.loads(plain)):
             raise RefusalError(Reason.CHANGED, "the data file is not the one that this run began with: start a new run")

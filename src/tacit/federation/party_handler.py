@@ -10,7 +10,7 @@ import numpy as np
 from tacit.federation.journal import Journal, Record
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
-from tacit.federation.parts import mark_over, write_about, write_certificate, write_masks, write_part
+from tacit.federation.parts import mark_over, write_certificate, write_masks, write_part
 from tacit.federation.protocol import (
     Answer,
     Answered,
@@ -37,8 +37,9 @@ from tacit.plan.from_job import plan_job
 from tacit.plan.memory import check_on_cluster
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.coordinator import NAME as COORDINATOR
-from tacit.run.model import PartyModel
+from tacit.run.folder import RunFolder
 from tacit.run.party import Party
+from tacit.run.result import PartyModel
 from tacit.run.star import QUIET, fitting_threads
 from tacit.text import show
 from tacit.types import Arrays, Message
@@ -213,7 +214,7 @@ class PartyHandler:
         """Write a part of the model, who took part, and the certificate."""
         folder, encoding = self.task.folder, required(self.own).encoding
         write_part(folder, model, required(self.file).spec.id, encoding)
-        write_about(folder, self.task.lead, self.task.job.names)
+        RunFolder(folder).write_about(self.task.lead, self.task.job.names)
         write_certificate(folder, required(self.plan).certificate(), self.task.name, encoding, shared=False)
 
     def forget(self) -> Done:

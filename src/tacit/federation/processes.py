@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import json
 import os
 import re
@@ -34,7 +33,7 @@ from tacit.errors import InputError, RunError
 from tacit.federation.flare_policy import start_arguments, write_settings
 from tacit.federation.kit import ENVIRONMENT, HOME, SERVER, Kit
 from tacit.federation.project import require_flare
-from tacit.files import write_json
+from tacit.files import open_lock, try_lock, write_json
 from tacit.text import show
 
 if TYPE_CHECKING:
@@ -354,14 +353,12 @@ def _locked(kit: Kit) -> Iterator[None]:
     """Hold the kit's lock, which the system lets go when the process ends, however it ends."""
     try:
         kit.make_home()
-        descriptor = os.open(kit.home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_lock(kit.home / "lock")
     except OSError as error:
         raise RunError(f"cannot write into {show(str(kit.home))}: {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if not try_lock(descriptor):
         os.close(descriptor)
-        raise InputError(f"the kit {show(str(kit.path))} runs already: stop it first, or leave it alone") from error
+        raise InputError(f"the kit {show(str(kit.path))} runs already: stop it first, or leave it alone")
     try:
         yield
     finally:

@@ -47,12 +47,12 @@ from tacit.federation.protocol import (
     encode,
 )
 from tacit.federation.site import Gate, check_run, mask_cautions, own_data, required
-from tacit.files import write_atomically
+from tacit.files import text_digest, write_atomically
 from tacit.job.values import literal, read_toml
 from tacit.plan.describe import many
 from tacit.privacy.releases import arrays_digest
 from tacit.run import door
-from tacit.run.folder import MODEL
+from tacit.run.folder import RunFolder
 from tacit.run.masking import KeySigner, Masks
 from tacit.run.own_scores import OwnScores, read_own_scores
 from tacit.types import Vector, Words
@@ -141,7 +141,7 @@ class ScoreHandler:
         if name not in request.parties:
             raise InputError(f"the request has no party {name!r}: it is not for this organisation")
         self.run, self.request, self.name, self.gate, self.signer = run, request, name, gate, signer
-        self.data, self.part = data, jobs / request.run / MODEL / f"{name}.json"
+        self.data, self.part = data, RunFolder(jobs / request.run).part(name)
         self.folder = jobs / run
         self.own: OwnScores | None = None
         self.matching: Matching | None = None
@@ -175,7 +175,7 @@ class ScoreHandler:
     def masks(self) -> Masks | None:
         """The masks of this process: never saved, and made once."""
         masked = self.request.masked
-        context = sha256(self.request.to_toml().encode()).hexdigest()
+        context = text_digest(self.request.to_toml())
         if self.name not in masked:
             return None
         return Masks(self.name, masked, f"{RUN} {self.run} {context}", signer=self.signer)

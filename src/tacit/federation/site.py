@@ -7,7 +7,6 @@ told by the kind of a refusal: every such stop is the same constant.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -34,7 +33,7 @@ from tacit.federation.protocol import (
     Refused,
     Step,
 )
-from tacit.files import read_json, write_json, write_text
+from tacit.files import open_lock, read_json, text_digest, try_lock, write_json, write_text
 from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import Plan
@@ -163,7 +162,7 @@ class Task:
 
     def mask_context(self, plan: Plan) -> str:
         """What masks of this run are bound to: parties that were told different jobs or plans get sums of noise."""
-        text = hashlib.sha256(self.job.to_toml().encode()).hexdigest()
+        text = text_digest(self.job.to_toml())
         return f"{self.run} {text} {plan_print(plan)}"
 
     def check_lead(self, caller: str) -> None:
@@ -239,7 +238,7 @@ def mask_cautions(unchecked: Sequence[str], reader: str) -> list[str]:
 def plan_print(plan: Plan) -> str:
     """A fingerprint of everything a plan says."""
     record = {**plan.record(), "seed": plan.problem.seed, "certificate": plan.certificate().to_json()}
-    return hashlib.sha256(json.dumps(record, sort_keys=True, default=str).encode()).hexdigest()
+    return text_digest(json.dumps(record, sort_keys=True, default=str))
 
 
 def lead_of(job: Job) -> str:
@@ -359,7 +358,7 @@ class Site:
             raise RefusalError(Reason.BUSY)
         handler = self.make_handler(self, request, caller)  # of a job that is none nothing is kept
         folder = self.folder / request.run
-        owner = {"lead": caller, "job": hashlib.sha256(request.job.encode()).hexdigest()}
+        owner = {"lead": caller, "job": text_digest(request.job)}
         if (folder / OWNER).exists() and read_json(folder / OWNER) != owner:
             raise RefusalError(Reason.OTHER_JOB)
         folder.mkdir(parents=True, exist_ok=True)
@@ -387,32 +386,23 @@ class RunLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        import fcntl
-
         self.folder = folder
-        self.file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        self.file = open_lock(folder / "lock")
+        if not try_lock(self.file, by_process=True):
             os.close(self.file)
-            raise InterruptionError(Reason.LOCKED) from error
+            raise InterruptionError(Reason.LOCKED)
 
 
 def is_worked_on(folder: Path) -> bool:
     """Whether another process works on a run: for people who look at it, not for a process that works on it itself."""
-    import fcntl
-
     try:
         file = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not try_lock(file, by_process=True)
     finally:
         os.close(file)
-    return False
 
 
 def read_text(text: str) -> Job:

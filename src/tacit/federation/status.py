@@ -21,8 +21,7 @@ from tacit.federation.score_handler import SENT
 from tacit.federation.site import PROBLEM, is_worked_on
 from tacit.privacy.certificate import up
 from tacit.privacy.events import UNITS
-from tacit.run.folder import MODEL, RESULT, TRACE
-from tacit.run.trace_file import read_trace
+from tacit.run.folder import MODEL, RESULT, RunFolder
 
 WAITING, GOING, ENDED, FAILED, REFUSED = "waits for your yes", "going on", "ended", "failed", "refused"
 STOPPED = "stopped"  # no process of this organisation works on it
@@ -167,7 +166,7 @@ def _at_server(folder: Path) -> RunStatus:
 
 
 def _at_party(folder: Path) -> RunStatus:
-    rounds, seconds, sent = _trace(folder / TRACE)
+    rounds, seconds, sent = _trace(RunFolder(folder))
     if waits(folder):
         return RunStatus(folder.name, WAITING)
     if any((folder / name).exists() for name in (RESULT, MODEL, SENT, PREDICTIONS)):
@@ -179,10 +178,10 @@ def _at_party(folder: Path) -> RunStatus:
     return RunStatus(folder.name, state, numbers[-1] if numbers else 0, seconds, sent)
 
 
-def _trace(path: Path) -> tuple[int, float, int]:
+def _trace(folder: RunFolder) -> tuple[int, float, int]:
     """Rounds, seconds and bytes of a run that this site leads."""
     try:
-        trace = read_trace(path)
+        trace = folder.read_trace()
     except InputError:
         return 0, 0.0, 0
     if not trace:

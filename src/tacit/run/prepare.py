@@ -35,7 +35,7 @@ from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.plan.memory import check_on_cluster, check_reading
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, get_loss
-from tacit.run.folder import Begun
+from tacit.run.folder import PreparedRun
 from tacit.text import listing, show, size
 from tacit.types import Shard, Vector
 
@@ -48,7 +48,7 @@ def no_notes(remark: str) -> None:
     """Pass over what would be said."""
 
 
-def prepare(job: Job, *, cluster: Cluster | None = None, note: Note = no_notes) -> Begun:
+def prepare(job: Job, *, cluster: Cluster | None = None, note: Note = no_notes) -> PreparedRun:
     """Read the data of a job, or leave them where they are, and plan its run.
 
     Parameters
@@ -115,7 +115,7 @@ def with_encoding(certificate: Certificate, encodings: Mapping[str, Encoding], *
 # --- Different columns of the same rows ----------------------------------------------------------------
 
 
-def _prepare_parties(job: Job, cluster: Cluster | None, note: Note) -> Begun:
+def _prepare_parties(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun:
     """Prepare a job whose parties hold different columns, wherever the rows are to be kept."""
     loss = get_loss(job.model.loss)  # before files that may be large are read
     if cluster is not None:
@@ -123,7 +123,7 @@ def _prepare_parties(job: Job, cluster: Cluster | None, note: Note) -> Begun:
     return _in_memory(job, loss, note) if job.memory is None else _on_disk(job, loss, note)
 
 
-def _in_memory(job: Job, loss: Loss, note: Note) -> Begun:
+def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
     """Read and match all rows, and hold the job's part of them out."""
     data = load_job_data(job, lambda counts: _note_few(counts, note))
     labels, held = _labels_of_holder(job, loss, data), None
@@ -135,10 +135,10 @@ def _in_memory(job: Job, loss: Loss, note: Note) -> Begun:
     columns = tuple(shard.features.shape[1] for shard in shards)
     plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
     plan.problem.loss.check_labels(labels.values)
-    return Begun(job, plan, shards, labels, held, data.encodings, RowMatching(data.ids is not None, data.counts))
+    return PreparedRun(job, plan, shards, labels, held, data.encodings, RowMatching(data.ids is not None, data.counts))
 
 
-def _on_disk(job: Job, loss: Loss, note: Note) -> Begun:
+def _on_disk(job: Job, loss: Loss, note: Note) -> PreparedRun:
     """Plan a job on rows that stay on disk, and bring them there."""
     files = open_files(job.parties, job.folder)
     columns = tuple(len(file.features) for file in files)
@@ -155,10 +155,10 @@ def _on_disk(job: Job, loss: Loss, note: Note) -> Begun:
     plan = plan_job(job, len(labels.values), columns, 0)
     plan.problem.loss.check_labels(labels.values)
     matching = RowMatching(data.ids is not None, data.counts)
-    return Begun(job, plan, data.shards, labels, encodings=data.encodings, matching=matching)
+    return PreparedRun(job, plan, data.shards, labels, encodings=data.encodings, matching=matching)
 
 
-def _on_cluster(job: Job, loss: Loss, cluster: Cluster, note: Note) -> Begun:
+def _on_cluster(job: Job, loss: Loss, cluster: Cluster, note: Note) -> PreparedRun:
     """Plan a job on rows that a cluster reads, and have them read."""
     holder = next(spec for spec in job.parties if spec.name == job.holder)
     files = [ClusterFile(spec, job.folder, holder.label or "") for spec in job.parties]
@@ -175,7 +175,7 @@ def _on_cluster(job: Job, loss: Loss, cluster: Cluster, note: Note) -> Begun:
         Shard(file.spec.name, ClusterRows(cluster, file, rows), file.features)
         for file, rows in zip(files, matched.rows, strict=True)
     ]
-    return Begun(job, plan, shards, labels, matching=RowMatching(matched.ids is not None, matched.counts))
+    return PreparedRun(job, plan, shards, labels, matching=RowMatching(matched.ids is not None, matched.counts))
 
 
 def _labels_of_holder(job: Job, loss: Loss, data: JobData) -> Labels:
@@ -202,7 +202,7 @@ def _nbytes(matrix: Any) -> int:
 # --- Different rows with the same columns --------------------------------------------------------------
 
 
-def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> Begun:
+def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun:
     """Prepare a job whose parties hold different rows; refusals name the job's file."""
     with job.named_refusals():
         loss = get_loss(job.model.loss)  # before files that may be large are read
@@ -216,7 +216,7 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> Begun:
         plan = plan_nodes(job, rows, len(shards[0].columns), epsilons)
         plan.problem.loss.check_labels(labels.values)
     encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
-    return Begun(job, plan, shards, labels, held, encodings)
+    return PreparedRun(job, plan, shards, labels, held, encodings)
 
 
 def _hold_out(
@@ -232,7 +232,7 @@ def _hold_out(
     return shards, replace(labels, values=values, epsilons=known), epsilons, held
 
 
-def labels_by_node(prepared: Begun) -> list[Vector]:
+def labels_by_node(prepared: PreparedRun) -> list[Vector]:
     """Each node's labels."""
     ends = np.cumsum([shard.features.shape[0] for shard in prepared.shards])[:-1]
     return list(np.split(prepared.labels.values, ends))
@@ -264,7 +264,7 @@ def _labels_of_nodes(job: Job, data: NodesData, loss: Loss) -> Labels:
     return replace(encoded, epsilons=np.concatenate([data.epsilons[name] for name in names]))
 
 
-_PREPARE: dict[str, Callable[[Job, Cluster | None, Note], Begun]] = {
+_PREPARE: dict[str, Callable[[Job, Cluster | None, Note], PreparedRun]] = {
     "features": _prepare_parties,
     "samples": _prepare_nodes,
 }

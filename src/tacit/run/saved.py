@@ -13,13 +13,12 @@ import numpy as np
 from tacit.data.load import PredictionData, Source
 from tacit.errors import InputError
 from tacit.files import damaged, read_json
-from tacit.job import Job, read_job
+from tacit.job import Job
 from tacit.mechanisms import MECHANISMS
 from tacit.mechanisms.base import Mechanism
 from tacit.privacy.certificate import Certificate
-from tacit.run.folder import CERTIFICATE, EVALUATION, JOB, MODEL, PLAN, RESULT, TRACE
+from tacit.run.folder import PLAN, RunFolder
 from tacit.run.predict import Predictions, SavedModel, load_model, load_rows, predict
-from tacit.run.trace_file import read_trace
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Trace
 
@@ -132,7 +131,7 @@ class SavedRun:
         joint = np.append(self.model.parties[0].coef, self.model.constant)
         found = []
         for name in self.job.names:
-            file = self.path / MODEL / f"{name}.json"
+            file = RunFolder(self.path).part(name)
             record = read_json(file)
             try:
                 own = np.array([*record["coef"], -record["offset"]], dtype=np.float64)
@@ -160,40 +159,31 @@ def load(path: str | Path) -> SavedRun:
     InputError
         Where there is no finished run, or one of its files is missing or damaged; the message names the file.
     """
-    run = Path(path)
-    model = load_model(run)
-    try:
-        job = read_job(run / JOB)
-    except InputError as error:
-        raise damaged(run / JOB, str(error)) from error
-    try:
-        certificate = Certificate.from_json((run / CERTIFICATE).read_bytes())
-    except (OSError, InputError) as error:
-        raise damaged(run / CERTIFICATE, str(error)) from error
-    plan, known = _plan(run / PLAN)
-    trace = read_trace(run / TRACE)
+    folder = RunFolder(path)
+    model, job, certificate = load_model(folder.path), folder.read_job(), folder.read_certificate()
+    plan, known = _plan(folder)
+    trace = folder.read_trace()
     if not trace:
-        raise damaged(run / TRACE, "it holds no round")
-    evaluation = run / EVALUATION
+        raise damaged(folder.trace, "it holds no round")
     return SavedRun(
-        path=run,
+        path=folder.path,
         job=job,
         plan=plan,
-        result=read_json(run / RESULT),
+        result=folder.read_result(),
         trace=trace,
         certificate=certificate,
         model=model,
-        evaluation=read_json(evaluation) if evaluation.exists() else None,
+        evaluation=folder.read_evaluation(),
         versions=known,
     )
 
 
-def _plan(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def _plan(folder: RunFolder) -> tuple[dict[str, Any], dict[str, str]]:
     """The plan, and the versions of the packages."""
-    record = read_json(file)
+    record = folder.read_plan()
     plan, versions = record.get("plan"), record.get("versions")
     if not isinstance(plan, dict) or not isinstance(versions, dict):
-        raise damaged(file, "it holds no plan with the versions of the packages")
+        raise damaged(folder.path / PLAN, "it holds no plan with the versions of the packages")
     return plan, {name: str(version) for name, version in versions.items()}
 
 

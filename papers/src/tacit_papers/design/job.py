@@ -21,7 +21,7 @@ from tacit_papers.design.points import PICTURE, POINTS, Done, LossNoise, Measure
 if TYPE_CHECKING:
     from tacit.job import Job
     from tacit.plan import Plan
-    from tacit.run.folder import Begun
+    from tacit.run.folder import PreparedRun
     from tacit_papers.design.tuning_cost import TuningCost
 
 METHODS = ("dual", "primal")
@@ -127,7 +127,7 @@ def _at(job: Job, alpha: float | None, rounds: int | None = None, noise_seed: in
     return replace(job, options=replace(known, alphas=alpha), privacy=privacy)
 
 
-def _plan_at(job: Job, begun: Begun, alpha: float, noise_seed: int | None = None) -> Plan:
+def _plan_at(job: Job, begun: PreparedRun, alpha: float, noise_seed: int | None = None) -> Plan:
     held = begun.plan.samples
     return plan_nodes(_at(job, alpha, noise_seed=noise_seed), held.rows, held.columns, {})
 
@@ -154,7 +154,7 @@ def _check_enough(out: Path, wanted: Sequence[float], done: Done) -> None:
 
 def _sweep(
     job: Job,
-    begun: Begun,
+    begun: PreparedRun,
     out: Path,
     missing: Sequence[tuple[float, int]],
     noise: LossNoise,
@@ -179,7 +179,7 @@ def _sweep(
             write_done(out, done, secret=secret)
 
 
-def _loss(plan: Plan, begun: Begun, noise: LossNoise, seed: int | None) -> float:
+def _loss(plan: Plan, begun: PreparedRun, noise: LossNoise, seed: int | None) -> float:
     """The loss of one run, with noise where that was asked."""
     from tacit_papers.design.sweep import loss_of_run, noisy_loss
 
@@ -194,7 +194,7 @@ def _loss(plan: Plan, begun: Begun, noise: LossNoise, seed: int | None) -> float
 
 def _measured(
     job: Job,
-    begun: Begun,
+    begun: PreparedRun,
     out: Path,
     done: Done,
     noise: LossNoise,
@@ -237,7 +237,7 @@ def _measured(
     )
 
 
-def _most_alpha(options: argparse.Namespace, begun: Begun) -> float:
+def _most_alpha(options: argparse.Namespace, begun: PreparedRun) -> float:
     """The largest alpha of rounds with which a run stays within the epsilon that the job asks for."""
     from tacit.job import read_job
     from tacit.privacy.events import NormRelease
@@ -252,7 +252,7 @@ def _most_alpha(options: argparse.Namespace, begun: Begun) -> float:
     return min(event.epsilon for event in found)
 
 
-def _loss_of_nothing(begun: Begun) -> float:
+def _loss_of_nothing(begun: PreparedRun) -> float:
     """Mean loss of a model that always says 0: more than that is of no use."""
     import numpy as np
 

@@ -114,7 +114,7 @@ def watch(plan: Plan, split: Split, setup: Setup, curves: bool = True) -> Watche
 
     result = run.go(checkpoint=look)
     models = _models(run)
-    seen.averaged, seen.last = np.asarray(result.coef), models.mean(axis=0)
+    seen.averaged, seen.last = np.asarray(result.model.coef), models.mean(axis=0)
     seen.averaged_by_server = np.array([node.coef for node in run.nodes])
     sides = [node.side for node in run.nodes]
     used = [side.data.labels if isinstance(side, PdmlNode) else y for side, y in zip(sides, split.labels, strict=True)]
