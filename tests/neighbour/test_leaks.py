@@ -133,8 +133,9 @@ def test_a_line_in_a_log(monkeypatch: Patch) -> None:
 def test_a_line_that_is_printed(monkeypatch: Patch) -> None:
     plain = summary_module.summary
 
-    def telling(begun: Any, *args: Any, **kwargs: Any) -> list[str]:
-        return [*plain(begun, *args, **kwargs), f"entries {[nonzeros(shard.features) for shard in begun.shards]}"]
+    def telling(trained: Any, *args: Any, **kwargs: Any) -> list[str]:
+        entries = [nonzeros(shard.features) for shard in trained.prepared.shards]
+        return [*plain(trained, *args, **kwargs), f"entries {entries}"]
 
     monkeypatch.setattr(summary_module, "summary", telling)
     assert {(channel, step) for channel, step, _ in places(features(where=IN_PROCESS))} == {("printed", "train")}

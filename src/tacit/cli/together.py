@@ -70,7 +70,7 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
     kit = server_kit(options.kit)
     run = named_run(kit, run)
     job = read_text((kit.jobs / run / JOB).read_text(encoding="utf-8"))
-    if job.split != "features":
+    if job.rows_are_split:
         raise InputError('every party of split = "samples" has the whole model: predict with it at home')
     lead = lead_of(job)
     request = PredictionRequest(run, (lead, *(name for name in job.names if name != lead)))
