@@ -301,7 +301,7 @@ def test_noise_of_a_repeated_round_is_the_same_and_of_another_inbox_is_not(tmp_p
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"method": "magic"}, "method='magic' is unknown: choose one of none, gaussian, dual, primal, pdml"),
+        ({"method": "magic"}, "method='magic' is unknown: choose one of auto, none"),
         ({"rho": -1}, 'rho=-1 is not allowed: it must be positive, or "auto"'),
         ({"rows": (1, 0, 3)}, "node 2 has no rows"),
         ({"rows": (1, 3)}, "graph has 3 nodes: the data have 2"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tacit.data.labels import Labels
 from tacit.errors import InputError, RunError
 from tacit.files import plain_number, write_atomically
 from tacit.job import Job, Model, PartySpec
@@ -19,7 +20,6 @@ from tacit.run import checkpoint
 from tacit.run.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
 from tacit.run.fingerprint import fingerprint
 from tacit.run.folder import PreparedRun, RunFolder
-from tacit.run.labels import Labels
 from tacit.run.predict import load_model
 from tacit.run.star import Run
 from tacit.types import Shard

@@ -30,6 +30,7 @@ from tacit.estimators.inputs import (
     real_labels,
 )
 from tacit.estimators.mixins import BinaryFace, RegressionFace
+from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.problem.registry import get_loss
 from tacit.problem.regularizers import Regularizer
@@ -55,7 +56,7 @@ class _Horizontal(BaseEstimator):
         alpha: float = 1e-4,
         parties: Any = 10,
         graph: Any = "random",
-        method: str = "gaussian",
+        method: str = "auto",
         published: bool = False,
         fit_intercept: bool = True,
         rho: float | str = "auto",
@@ -170,6 +171,13 @@ class _Horizontal(BaseEstimator):
         if loss.task not in self._tasks:
             other = "HorizontalRegressor" if loss.task != "classification" else "HorizontalClassifier"
             raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
+        if self.method in names_for(SampleSplit.split):
+            warnings.warn(
+                f"method={self.method!r} names a mechanism, which the next release refuses: give "
+                f"privacy=Privacy(mechanism={self.method!r}), and leave method out",
+                FutureWarning,
+                stacklevel=3,
+            )
         weights = groups.weights
         request = TrainingRequest(
             loss=loss,
@@ -242,8 +250,9 @@ class HorizontalClassifier(BinaryFace, _Horizontal):
         Who talks to whom: "ring", "complete", "star" (party 1 in the middle), "grid", or "random" (connected, three
         more edges than parties); or edges between "party 1", "party 2", ... (or the names that
         X gives them), or between their numbers from 0.
-    method : {"none", "gaussian", "dual", "primal", "pdml"}, default "gaussian"
-        What answers `privacy`; without it all are the same.
+    method : {"auto", "none"}, default "auto"
+        The solver: consensus ADMM, or the one that the mechanism of `privacy` has; "none" refuses privacy. Names of
+        mechanisms belong to `Privacy(mechanism=...)`; here they are taken for one more release, with a FutureWarning.
     published : bool, default False
         The paper's exact form of "dual", "primal" or "pdml", whose certificate says what is not proven.
     fit_intercept : bool, default True
@@ -264,7 +273,7 @@ class HorizontalClassifier(BinaryFace, _Horizontal):
     secure_aggregation : bool, default False
         With graph="star" and privacy: party 1 can read sums over the others only, and all share one noise.
     options : PaperOptions or None, default None
-        Numbers of the papers' methods "dual", "primal" and "pdml", alpha_p(t) of each round among them; see
+        Numbers of the papers' mechanisms "dual", "primal" and "pdml", alpha_p(t) of each round among them; see
         `tacit.PaperOptions`. None takes what the sizes suggest.
 
     Attributes
@@ -335,7 +344,7 @@ random_state, verbose, secure_aggregation, options
         alpha: float = 1e-4,
         parties: Any = 10,
         graph: Any = "random",
-        method: str = "gaussian",
+        method: str = "auto",
         published: bool = False,
         fit_intercept: bool = True,
         rho: float | str = "auto",

@@ -66,7 +66,7 @@ class Card:
 
     @property
     def body(self) -> bytes:
-        """What is signed."""
+        """The bytes of the card that its owner signs."""
         about = (self.federation, self.authority, self.name, self.generation)
         return pack("tacit card", *about, self.signing, self.sealing)
 
@@ -93,7 +93,7 @@ class Card:
         return _signed(self.signing, signature, statement)
 
     def record(self) -> dict[str, Any]:
-        """As plain values."""
+        """The card as it is shown to others."""
         values = {name: getattr(self, name) for name in _FIELDS}
         return {name: value.hex() if isinstance(value, bytes) else value for name, value in values.items()}
 

@@ -24,8 +24,8 @@ import numpy as np
 
 from tacit.alignment import align
 from tacit.blocks import make_block
-from tacit.errors import FaultError, RunError
-from tacit.federation.journal import Shelf
+from tacit.errors import RunError
+from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
 from tacit.federation.node_handler import NodeHandler
 from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
@@ -51,7 +51,6 @@ from tacit.federation.protocol import (
     Played,
     Prepare,
     Prepared,
-    Reason,
     Refused,
     Reply,
     Resend,
@@ -59,9 +58,10 @@ from tacit.federation.protocol import (
     Shape,
     Shaped,
     Step,
+    party_error,
 )
 from tacit.federation.score_handler import SHARE, ScoreHandler, read_request
-from tacit.federation.site import QUESTIONS, Site, plan_print, read_text, required
+from tacit.federation.site import QUESTIONS, MakeHandler, Own, Site, plan_print, read_text
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import digest
@@ -114,33 +114,23 @@ def ask_all(site: Site, names: Sequence[str], request: Step, kind: type[Reply] =
 
 def _check(replies: Mapping[str, Step]) -> None:
     """Raise where a party refused, or else where one was interrupted."""
-    for failure, error in ((Refused, PartyRefusedError), (Interrupted, PartyInterruptedError)):
+    for failure in (Refused, Interrupted):
         for name, reply in replies.items():
             if isinstance(reply, failure):
-                raise error(name, reply.reason)
+                raise party_error(name, reply)
 
 
-class PartyRefusedError(RunError):
-    """A party does not do what it was asked: whose refusal, and its constant reason."""
+def open_all(site: Site, names: Sequence[str], request: Open, make: MakeHandler[Own]) -> Own:
+    """Open a run at this site, which leads it, and at the others; the handler of this site's own part.
 
-    def __init__(self, party: str, reason: Reason) -> None:
-        super().__init__(f"party {party!r}: {reason.line}")
-        self.party, self.reason = party, reason
-
-
-class PartyInterruptedError(FaultError):
-    """A party could not do what it was asked, and nobody refused."""
-
-    def __init__(self, party: str, reason: Reason) -> None:
-        super().__init__(f"party {party!r}: {reason.line}")
-        self.party, self.reason = party, reason
-
-
-def outcome_line(error: Exception) -> str:
-    """What the server, and with it whoever handed the job in, is told of a run that was refused: a constant line."""
-    if isinstance(error, (PartyRefusedError, PartyInterruptedError)):
-        return str(error)
-    return "the leading party stopped the run; tacit status there says why"
+    Raises
+    ------
+    PartyRefusedError, PartyInterruptedError
+        Where one does not open it.
+    """
+    own = site.lead(request, make)
+    ask_all(site, [name for name in names if name != site.name], request, Opened)
+    return own
 
 
 def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepared]) -> None:
@@ -165,7 +155,7 @@ class Sites:
     def exchange(self, message: Message) -> list[Message]:
         """Ask every party; their answers in the parties' order."""
         if self.private and message.kind not in UNASKED:  # what the labels say with noise is a release too: once
-            self.site.gate.released(self.run, QUESTIONS + message.round, digest(message))
+            self.site.authorizer.released(self.run, QUESTIONS + message.round, digest(message))
         replies = ask_all(self.site, self.names, Answer(message=Packet.of(message)), Answered)
         answers = [replies[name].message.message(name) for name in self.names]
         for answer in answers:
@@ -187,13 +177,10 @@ class StarLead:
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
         site, names = self.site, read_text(self.text).names
-        ask_all(site, names, Open(run=self.run, job=self.text, version=__version__), Opened)
+        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), PartyHandler.open)
         if self.folder.finished:
             ask_all(site, names, Forget())
             return int(self.folder.read_result()["rounds"])
-        handler = site.handler
-        if not isinstance(handler, PartyHandler):
-            raise RunError("the job is not open here")
         self.handler, self.task = handler, handler.task
         self._align(names, ask_all(site, names, Prepare(), Prepared))
         plan = self._plan(names, ask_all(site, names, Shape(), Shaped))
@@ -226,15 +213,15 @@ class StarLead:
 
     def _session(self, plan: Plan) -> SitesStar:
         """The coordinator with its state on this site's disk, in step with the parties at theirs."""
-        own = required(self.handler.own)
-        labels = required(own.labels)
+        own = self.handler.own
+        labels = own.held_labels
         block = None if self.task.name in plan.asked_parties else make_block(own.shard.features)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             coordinator = Coordinator(plan, labels.values, block)
         session = SitesStar(plan, coordinator, Sites(self.site, self.run, plan), own.shard)
-        self.shelf = Shelf(self.task.folder / LEAD, 1)
-        if self.shelf.numbers():
-            session.restore(*from_arrays(self.shelf.get(self.shelf.numbers()[-1])[0]))
+        self.versions = VersionedArrays(self.task.folder / LEAD, 1)
+        if self.versions.numbers():
+            session.restore(*from_arrays(self.versions.get(self.versions.numbers()[-1])[0]))
         else:
             self.folder.write_job(self.text)
             self._keep(session)
@@ -248,7 +235,7 @@ class StarLead:
 
     def _keep(self, session: SitesStar) -> None:
         """Have the coordinator's state on the disk before the next exchange begins."""
-        self.shelf.put(session.state.exchange, checkpoint_arrays(session), {})
+        self.versions.put(session.state.exchange, checkpoint_arrays(session), {})
 
     def _train(self, session: SitesStar, observe: Observer | None) -> Model:
         session.agree()
@@ -261,10 +248,10 @@ class StarLead:
         ask_all(self.site, asked, End(scale=session.part_scale))
         if self.task.name not in asked:
             self.handler.keep_part(session.own_part())
-        classes = required(required(self.handler.own).labels).classes
+        classes = self.handler.own.held_labels.classes
         self.folder.write_joint(SavedJoint(plan.problem.loss, classes, names, model))
         finish_lead(self.folder, session.state)
-        self.shelf.forget()
+        self.versions.forget()
 
 
 class SitesStar(Star):
@@ -343,13 +330,10 @@ class GraphLead:
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
         site, names = self.site, read_text(self.text).names
-        ask_all(site, names, Open(run=self.run, job=self.text, version=__version__), Opened)
+        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), NodeHandler.open)
         if self.folder.finished:
             ask_all(site, names, Forget())
             return int(self.folder.read_result()["rounds"])
-        handler = site.handler
-        if not isinstance(handler, NodeHandler):
-            raise RunError("the job is not open here")
         self.handler, self.task = handler, handler.task
         session = SitesGraph(site, names, self._plan(names, ask_all(site, names, Prepare(), Prepared)), handler)
         self._go_on(session)
@@ -433,7 +417,7 @@ class SitesGraph:
             objective=math.nan,
             primal=math.nan,
             dual=max(residuals) if len(residuals) == len(told) else math.nan,
-            rho=required(self.own.node).progress.rho,
+            rho=self.own.node.progress.rho,
             done=all(done),
         )
 
@@ -468,10 +452,7 @@ class ScoreLead:
     def go(self, observe: Observer | None = None) -> int:
         """Predict the common rows into predictions.csv of the run, in one round."""
         site, names = self.site, self.request.parties
-        ask_all(site, names, Open(run=self.run, job=self.text, version=__version__), Opened)
-        handler = site.handler
-        if not isinstance(handler, ScoreHandler):
-            raise RunError("the prediction is not open here")
+        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), ScoreHandler.open)
         prepared = ask_all(site, names, Prepare(), Prepared)
         model = load_model(site.folder / self.request.run, own=[site.name])
         align_sites(site, names, prepared)

@@ -14,7 +14,7 @@ from tacit.columns.constants import Encoding
 from tacit.columns.table import Table
 from tacit.data.align import Rows, text_ids
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
-from tacit.data.labels import file_labels
+from tacit.data.labels import Labels, encode_labels, file_labels
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
 from tacit.data.nodes import load_nodes
 from tacit.errors import InputError
@@ -23,7 +23,6 @@ from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
 from tacit.problem.registry import get_loss
 from tacit.run.fingerprint import fingerprint
-from tacit.run.labels import Labels, encode_labels
 from tacit.text import show
 from tacit.types import Shard
 
@@ -106,6 +105,19 @@ class OwnRows:
     shard: Shard
     labels: Labels | None = None
     encoding: Encoding | None = None
+
+    @property
+    def held_labels(self) -> Labels:
+        """The labels of a site that holds them: of every node, and of the lead of a feature split.
+
+        Raises
+        ------
+        RefusalError
+            At any other site.
+        """
+        if self.labels is None:
+            raise RefusalError(Reason.TURN)
+        return self.labels
 
 
 def own_spec(job: Job, name: str, data: Path) -> PartySpec:

@@ -13,9 +13,9 @@ from tacit.federation.site import OVER
 from tacit.files import read_json, write_json
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
-from tacit.run.encoded import with_encoding
 from tacit.run.folder import RunFolder, SavedJoint, SavedPart
 from tacit.run.graph import consensus_model
+from tacit.run.prepare import with_encoding
 from tacit.run.result import PartyModel, versions
 
 MASKS = "masks.json"

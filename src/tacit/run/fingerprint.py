@@ -13,11 +13,11 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tacit.data.cluster import ClusterRows
+from tacit.data.labels import Labels
 from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.job import Job
 from tacit.job.sections import ENCODE_KEYS, GRAPH_KEYS, OPTION_KEYS, PRIVACY_KEYS, SEARCH_KEYS
 from tacit.job.sections import SECTION as OPTIONS
-from tacit.run.labels import Labels
 from tacit.text import show
 from tacit.types import Shard
 

@@ -30,8 +30,10 @@ from typing import Any
 from tacit.blocks.rows import RowClip
 from tacit.columns.constants import Encoding
 from tacit.columns.encoder import Encoder, to_record
+from tacit.data.align import RowMatching
 from tacit.data.cluster import ClusterGoneError
 from tacit.data.holdout import HeldOut
+from tacit.data.labels import Labels
 from tacit.errors import InputError
 from tacit.files import (
     TEMPORARY,
@@ -51,7 +53,6 @@ from tacit.problem.losses import Loss, Modified
 from tacit.run.checkpoint import read_checkpoint, write_checkpoint
 from tacit.run.drive import LoopState, Session
 from tacit.run.fingerprint import data_difference, fingerprint, first_difference, job_values, section
-from tacit.run.labels import Labels
 from tacit.run.result import Model, PartyModel, Result, versions
 from tacit.run.trace_file import growing_trace, read_trace, write_trace
 from tacit.text import one_line, show
@@ -79,6 +80,7 @@ class PreparedRun:
     labels: Labels
     held: HeldOut | None = None
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
+    matching: RowMatching | None = None
 
     def record(self) -> dict[str, Any]:
         """What plan.json holds."""

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from tacit.blocks.rows import RowClip
 from tacit.columns.encoder import Encoder, from_record
-from tacit.data.load import PartySpec, PredictionData, load_prediction_data
+from tacit.data.load import PartySpec, PredictionData, Source, load_prediction_data
 from tacit.errors import InputError
 from tacit.files import damaged, read_json, show_path, write_atomically
 from tacit.problem.registry import LOSSES
@@ -130,8 +130,8 @@ class Predictions:
     probability: Vector | None
 
 
-def load_rows(model: SavedModel, paths: Sequence[str | Path]) -> PredictionData:
-    """Read files of rows to predict: one for each party of the model, or one where the rows were split."""
+def load_rows(model: SavedModel, paths: Sequence[Source]) -> PredictionData:
+    """Read rows to predict from files or data frames: one for each party, or one where the rows were split."""
     return load_prediction_data(model.specs, paths, model.encoders, model.row_ids)
 
 

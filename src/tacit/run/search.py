@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from tacit.data.holdout import Splits, deal_folds
+from tacit.data.labels import Labels
 from tacit.errors import InputError, RunError
 from tacit.job import SearchSpec
 from tacit.plan import Plan
 from tacit.problem.alphas import alpha_grid, check_has_alpha, check_rule, choose, edge_remark, mean_losses
-from tacit.run.labels import Labels
 from tacit.run.result import Result
 from tacit.run.star import Run
 from tacit.types import Shard, Vector

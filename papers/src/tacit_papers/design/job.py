@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.cli.bar import progress_bar
-from tacit.cli.prepare import labels_by_node, prepare_nodes
 from tacit.errors import InputError
 from tacit.plan.from_job import plan_nodes
+from tacit.run.prepare import labels_by_node, prepare
 from tacit.text import tell
 from tacit_papers.design.points import PICTURE, POINTS, Done, LossNoise, Measured, held, read_done, write_done
 
@@ -33,9 +33,8 @@ def points_of_job(options: argparse.Namespace) -> Measured:
     noise = _loss_noise(options)
     wanted = [] if options.alphas is None else parse_alphas(options.alphas)
     repeats = _repeats(options.repeats)
-    file = Path(options.source).name
     job = _checked(options)
-    begun = prepare_nodes(_at(job, None), file)
+    begun = prepare(_at(job, None))
     rounds = begun.plan.most_rounds
     job = _at(job, None, rounds)
     out = Path(options.out or _default_directory(job.name))

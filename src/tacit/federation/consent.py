@@ -1,7 +1,5 @@
 """What a party is shown before it takes part in a job, and its answer.
 
-What a party is shown before it takes part in a job, and its answer.
-
 A job asks in stages: before ids are matched and sizes are told, before training, and before each prediction. Each
 answer is bound to all that the stage depends on (`digest_of`), so that nothing can be changed after a yes.
 
@@ -34,9 +32,6 @@ from tacit.privacy.certificate import up
 from tacit.privacy.filters import PROMISE
 from tacit.records import as_choice, as_list, as_record, as_text, as_whole
 from tacit.text import plural, show, size
-
-# --- What a party is shown before it takes part in a job, and its answer
-
 
 POLICIES = ("ask", "within-budget", "always", "never")
 PENDING, ACCEPTED, REFUSED = "pending.json", "accepted.json", "refused.json"
@@ -240,7 +235,7 @@ def answered(path: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Question:
+class PendingQuestion:
     """A job that waits for an answer."""
 
     folder: Path
@@ -263,7 +258,7 @@ def waits(folder: Path) -> bool:
     return bool(digest) and Consent(folder, "")._answer(digest) is None
 
 
-def questions(kit_path: Path) -> list[Question]:
+def questions(kit_path: Path) -> list[PendingQuestion]:
     """The jobs of a kit that wait for an answer and have none yet."""
     found = []
     for path in sorted(Path(kit_path, "jobs").glob(f"*/{PENDING}")):
@@ -277,7 +272,7 @@ def questions(kit_path: Path) -> list[Question]:
             raise InputError(f"cannot read the question {show_path(path)}: {show(str(error))}") from error
         consent = Consent(path.parent, "")
         if consent._answer(digest) is None:
-            found.append(Question(path.parent, digest, lines))
+            found.append(PendingQuestion(path.parent, digest, lines))
     return found
 
 
@@ -307,7 +302,7 @@ def answer_pending(kit_path: Path, ask: Callable[[str, Sequence[str]], bool]) ->
 MATCHING = ("most_ids", "least_common", "tries", "without_asking")
 
 
-class SiteGate:
+class KitAuthorizer:
     """The say of the organisation whose kit this is."""
 
     def __init__(self, kit: Kit) -> None:
