@@ -13,7 +13,7 @@ import pytest
 
 from tacit.errors import RunError
 from tacit.run.masking import point_of, unmask
-from tacit.run.star import Run
+from tacit.run.star import Run, Star
 from tacit.solvers.consensus.everybody import DOWN, UP
 from tacit.types import Message, Vector
 from tests.runtime.masked_runs import copied, problem
@@ -77,7 +77,7 @@ def test_an_answer_that_is_sent_again_after_a_restart_still_adds_up() -> None:
     run.parties[0].restore(before)
     run.parties[1].restore(after)
     run.parties[2].restore({k: v.copy() for k, v in run.parties[2].state().items()})
-    run.agree()
+    Star.agree(run)
     run.parties[0].work(message)
     answers = [party.release(message, arrays) for party, arrays in zip(run.parties, made, strict=True)]
     total = read(answers, run.coordinator.party_names)

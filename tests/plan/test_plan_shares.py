@@ -280,7 +280,7 @@ def test_with_hardly_any_noise_it_is_sharing_itself() -> None:
         input_bytes=1,
     )
     exact = Run(ordinary, shards, labels).go()
-    joint, reference = (np.concatenate([p.coef for p in r.parties]) for r in (result, exact))
+    joint, reference = (np.concatenate([p.coef for p in r.model.parts]) for r in (result, exact))
     assert np.linalg.norm(joint - reference) <= 0.02 * np.linalg.norm(reference)
     assert all(math.isnan(row.objective) for row in result.trace)  # no release covers it, whatever epsilon is
 
