@@ -86,7 +86,7 @@ class NodeScene:
         assert plan.private is not None
         self.honest = honest_nodes(plan)
         # under masks a sum is seen, in which the noise of all honest nodes is: it is added here, and masks are left out
-        self.plan = replace(plan, private=replace(plan.private, masked=False))
+        self.plan = replace(plan, secure=False, private=replace(plan.private, masked=False))
         self.node, self.held, self.script = node, data[node], script
         own = tuple(plan.private.releases[node])
         self.used = own if used is None else tuple(used)
