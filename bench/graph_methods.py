@@ -55,14 +55,14 @@ class Scored(Row):
         return {**super().record(), **own}
 
 
-def _on_graph(method: str, *, intercept: bool = False, **asked: Any) -> Fit:
-    """Tacit's method; label_epsilon="run" takes the epsilon of the run. "gaussian" needs an intercept."""
+def _on_graph(mechanism: str, *, intercept: bool = False, **asked: Any) -> Fit:
+    """Tacit's mechanism; label_epsilon="run" takes the epsilon of the run. "gaussian" needs an intercept."""
 
     def fit(X: Matrix, y: Vector, epsilon: float, seed: int) -> tuple[Vector, float]:
         own = {name: epsilon if value == "run" else value for name, value in asked.items()}
-        privacy = Privacy(epsilon=epsilon, delta=DELTA, noise_seed=seed, **own)
+        privacy = Privacy(epsilon=epsilon, delta=DELTA, mechanism=mechanism, noise_seed=seed, **own)
         model = HorizontalClassifier(
-            method=method, parties=NODES, alpha=ALPHA, fit_intercept=intercept, privacy=privacy, random_state=0
+            parties=NODES, alpha=ALPHA, fit_intercept=intercept, privacy=privacy, random_state=0
         )
         model.fit(X, y)
         return np.asarray(model.coef_[0]), float(model.intercept_[0])

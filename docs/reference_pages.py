@@ -28,12 +28,11 @@ from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.data.load import PartySpec
 from tacit.estimators.vertical import ENGINES
 from tacit.job.file import _KEYS as SECTIONS
-from tacit.job.file import OF_SAMPLES, SPLITS, Job, Model
+from tacit.job.file import SPLITS, Job, Model
 from tacit.job.sections import COLUMN_KEYS, GraphSpec, SearchSpec
-from tacit.plan.from_job import METHODS as GRAPH_METHODS
+from tacit.mechanisms import names_for
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.problem.losses import LOSSES
-from tacit.problem.regularizers import REGULARIZERS
+from tacit.problem.registry import LOSSES, REGULARIZERS
 from tacit.solvers import ALGORITHMS
 
 WIDTH = "100"  # of the help of a verb
@@ -137,11 +136,12 @@ def _allowed(section: str, key: str) -> str | None:
         ("job", "engine"): ENGINES,
         ("model", "loss"): sorted(LOSSES),
         ("model", "penalty"): sorted(REGULARIZERS),
+        ("privacy", "mechanism"): ["auto", *names_for("features")],
     }.get((section, key))
     if (section, key) == ("model", "method"):
         return (
             f'"auto"; by columns one of {_words(sorted(ALGORITHMS))}; with split = "samples" one of '
-            f"{_words(sorted(set(GRAPH_METHODS) - {'auto'}))}"
+            f"{_words(sorted(['none', *names_for('samples')]))}"
         )
     return None if words is None else f"one of {_words(words)}"
 
@@ -163,7 +163,8 @@ def _default(section: str, key: str) -> str:
         ):
             break
         written = f"`{json.dumps(field.default)}`"
-        return written + (f"; samples: `{OF_SAMPLES[key]}`" if section == "job" and key in OF_SAMPLES else "")
+        others = SPLITS["samples"].defaults if section == "job" else {}
+        return written + (f"; samples: `{others[key]}`" if key in others else "")
     if (section, key) == ("job", "name"):
         return "the file's name"
     return "needed" if (section, key) in NEEDED else ""

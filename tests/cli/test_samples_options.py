@@ -144,7 +144,7 @@ def test_labels_that_came_randomized_are_told_by_the_job(nodes: Nodes, tacit: An
         ("dual", "alphas = { nort = 0.1 }", 'privacy.options.alphas names "nort" (did you mean "north"?), which is no'),
         ("dual", "alphas = [0.1, 0.2]\nrounds = 3", "alphas and rounds ask for [2, 3] rounds"),
         ("dual", "alphas = 20", "would spend epsilon"),
-        ("dual", "decay = 0.5", "option decay does not belong to method='dual': leave it out"),
+        ("dual", "decay = 0.5", "option decay does not belong to mechanism='dual': leave it out"),
         ("dual", "rounds = 0", "privacy.options.rounds = 0 is not allowed: it must be a whole number from 1"),
         (
             "primal",
@@ -154,9 +154,9 @@ def test_labels_that_came_randomized_are_told_by_the_job(nodes: Nodes, tacit: An
         ("primal", 'last_round = "none"', 'privacy.options.last_round = "none" is not allowed'),
         ("primal", "randomized = 1", "privacy.options.randomized = 1 is not allowed: it must be true or false"),
         ("pdml", "decay = 2", "[privacy.options]: decay=2.0 is not allowed: it must be at most 1"),
-        ("pdml", "alphas = 0.1", "option alphas does not belong to method='pdml'"),
+        ("pdml", "alphas = 0.1", "option alphas does not belong to mechanism='pdml'"),
         ("pdml", "label_epsilons = { north = 1 }", "privacy.options.label_epsilons = {'north': 1} is not allowed"),
-        ("gaussian", "rounds = 2", "it has nothing to tune, so leave them out, or use method='dual'"),
+        ("gaussian", "rounds = 2", "it has nothing to tune, so leave them out, or use mechanism='dual'"),
     ],
 )
 def test_refusals(nodes: Nodes, refused: Any, method: str, options: str, expected: str) -> None:

@@ -195,9 +195,26 @@ def test_tables_that_are_refused(cancer):
 
 
 def test_without_privacy_every_method_is_the_same(cancer):
-    models = [HorizontalClassifier(alpha=1e-2, method=m, random_state=0).fit(*cancer) for m in ("none", "dual", "pdml")]
-    assert all(np.array_equal(models[0].coef_, model.coef_) for model in models)
+    models = [HorizontalClassifier(alpha=1e-2, method=m, random_state=0).fit(*cancer) for m in ("auto", "none")]
+    assert np.array_equal(models[0].coef_, models[1].coef_)
     assert not models[0].certificate_.private
+
+
+@pytest.mark.parametrize("name", ["gaussian", "dual", "primal", "pdml"])
+def test_a_mechanism_that_is_named_as_a_method_is_taken_with_a_warning(name):
+    X = np.random.default_rng(0).normal(size=(120, 4)) / 2
+    y = X[:, 0] > 0
+    asked = {"epsilon": 4, "noise_seed": 1, "label_epsilon": 3 if name == "pdml" else None}
+    with pytest.warns(FutureWarning, match=rf"method='{name}' names a mechanism.*Privacy\(mechanism='{name}'\)"):
+        before = HorizontalClassifier(method=name, parties=3, privacy=Privacy(**asked), random_state=0).fit(X, y)
+    after = HorizontalClassifier(parties=3, privacy=Privacy(**asked, mechanism=name), random_state=0).fit(X, y)
+    assert np.array_equal(before.coef_, after.coef_)
+    assert before.certificate_.claims == after.certificate_.claims
+    other = HorizontalClassifier(
+        method=name, privacy=Privacy(**asked, mechanism="gaussian" if name == "dual" else "dual")
+    )
+    with pytest.warns(FutureWarning), pytest.raises(InputError, match="leave method out"):
+        other.fit(X, y)
 
 
 # --- real data -------------------------------------------------------------------------------------------

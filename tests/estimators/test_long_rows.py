@@ -19,11 +19,12 @@ X = rng.normal(size=(600, 3))
 y = np.where(X @ np.array([1.0, -1.0, 0.5]) > 0, 1, 0)
 
 
-@pytest.mark.parametrize("method", ["gaussian", "dual", "primal", "pdml"])
+@pytest.mark.parametrize("mechanism", ["gaussian", "dual", "primal", "pdml"])
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_a_long_row_scores_as_the_row_of_the_largest_norm(method: str, make: type) -> None:
-    asked = Privacy(epsilon=4, row_norm=2.0, noise_seed=1, label_epsilon=3 if method == "pdml" else None)
-    model = HorizontalClassifier(method=method, parties=3, privacy=asked, random_state=0).fit(X, y)
+def test_a_long_row_scores_as_the_row_of_the_largest_norm(mechanism: str, make: type) -> None:
+    labels = 3 if mechanism == "pdml" else None
+    asked = Privacy(epsilon=4, row_norm=2.0, noise_seed=1, label_epsilon=labels, mechanism=mechanism)
+    model = HorizontalClassifier(parties=3, privacy=asked, random_state=0).fit(X, y)
     rows = np.array([[0.6, 0.0, 0.8], [6.0, 0.0, 8.0], [1.2, 0.0, 1.6]])
     short, long, longest = model.decision_function(make(rows))
     assert long == pytest.approx(longest, abs=1e-12)

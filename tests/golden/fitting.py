@@ -20,6 +20,8 @@ def fitted(model: Any, X: Any, y: Any, new: Any, **more: Any) -> Record:
     """Fit and record."""
     with adapter.watched() as seen, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # some name mechanisms as they were named when the records were made, which is taken for one more release
+        warnings.filterwarnings("ignore", "method=.* names a mechanism", FutureWarning)
         model.fit(X, y, **more)
     told = [f"{one.category.__name__}: {one.message}" for one in caught]
     certificate = values.plain(json.loads(model.certificate_.to_json()))

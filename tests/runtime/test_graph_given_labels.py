@@ -91,7 +91,7 @@ def test_their_noise_is_that_of_labels_which_the_run_randomizes() -> None:
         ({"label_epsilons": {name: (0.0,) * rows for name, rows in zip(NAMES, ROWS, strict=True)}}, "above 0"),
         ({"loss": "squared_hinge"}, "use 'logistic'"),
         ({"penalty": "none"}, "no lower bound"),
-        ({"method": "primal", "privacy": Privacy(epsilon=1.0)}, "use method='pdml'"),
+        ({"method": "primal", "privacy": Privacy(epsilon=1.0)}, "use mechanism='pdml'"),
         ({"privacy": Privacy(epsilon=1.0, label_epsilon=1.0)}, "a second time"),
         (
             {"privacy": Privacy(epsilon=1.0), "label_epsilons": None, "options": PaperOptions(randomized=True)},

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
-from tacit.audit.scene import Held, Stage
+from tacit.audit.scene import PartyData, Stage
 from tacit.errors import InputError
 from tacit.privacy.accountant import gaussian_epsilon
 from tacit.types import Vector
@@ -128,7 +128,7 @@ class LowerBound:
         return share_line(self.guessed_right, self.right_low, self.right_high)
 
     def record(self) -> Mapping[str, Any]:
-        """As plain values."""
+        """The bound as the audit's JSON file holds it."""
         return dict(vars(self))
 
 
@@ -292,11 +292,11 @@ LARGEST_SEED = 2**62
 
 @dataclass(frozen=True)
 class Game:
-    """Two neighbours in a scene."""
+    """The guessing game of two neighbours in a scene: runs on one of them, and which it was."""
 
     scene: Stage
-    first: Held
-    second: Held
+    first: PartyData
+    second: PartyData
 
     def score(self, second: bool, seed: int | None) -> float:
         """Run on one of the two; how much the transcript speaks for the second."""

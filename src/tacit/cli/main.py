@@ -126,6 +126,7 @@ def make_parser(used: Sequence[str] = ()) -> Parser:
 
 
 def _add_verb(verbs: Any, name: str, module: Any) -> None:
+    """Describe a verb; `options.run` runs it, and `options.command` runs another command line from within it."""
     verb = verbs.add_parser(
         name,
         help=module.HELP,
@@ -135,7 +136,7 @@ def _add_verb(verbs: Any, name: str, module: Any) -> None:
         allow_abbrev=False,
     )
     module.add_arguments(verb)
-    verb.set_defaults(run=module.run)
+    verb.set_defaults(run=module.run, command=main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -38,27 +38,20 @@ def names_for(split: str) -> tuple[str, ...]:
     return tuple(name for name, one in MECHANISMS.items() if one.split == split and one.named)
 
 
-def usual_mechanism(privacy: Privacy, split: str, *, given_labels: bool = False) -> Mechanism[Any]:
-    """What mechanism="auto" stands for, given what was asked and whether labels came randomized."""
-    known = (one for one in MECHANISMS.values() if one.split == split)
-    return next(one for one in known if one.answers(privacy, given_labels=given_labels))
-
-
-def mechanism_of(privacy: Privacy, split: str) -> Mechanism[Any]:
-    """What answers a request.
+def mechanism_of(privacy: Privacy, split: str, *, given_labels: bool = False) -> Mechanism[Any]:
+    """What answers a request: the mechanism that it names, or what "auto" stands for.
 
     Raises
     ------
     InputError
-        Where it names a mechanism that is unknown, or that needs an epsilon.
+        Where it names a mechanism that the split does not have.
     """
     name = privacy.mechanism
     if name == "auto":
-        return usual_mechanism(privacy, split)
+        known = (one for one in MECHANISMS.values() if one.split == split)
+        return next(one for one in known if one.answers(privacy, given_labels=given_labels))
     if name not in names_for(split):
         raise InputError(f"mechanism={show(name)} is unknown: choose one of auto, {', '.join(names_for(split))}")
-    if privacy.epsilon is None:
-        raise InputError(f"mechanism={name!r} needs epsilon: give a number, or leave mechanism out to randomize labels")
     return MECHANISMS[name]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tacit.errors import InputError
 from tacit.job import Job
 from tacit.job.values import bytes_of
-from tacit.mechanisms import names_for, usual_mechanism
+from tacit.mechanisms import mechanism_of, names_for
 from tacit.plan.make import Plan, make_plan
 from tacit.plan.request import TrainingRequest
 from tacit.text import nearest, show
@@ -19,20 +19,27 @@ from tacit.types import Vector
 
 def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) -> Plan:
     """The plan of a job whose columns are split, from its sizes."""
-    names, known = tuple(spec.name for spec in job.parties), ("auto", *names_for(FeatureSplit.split))
-    if job.privacy is not None and job.privacy.mechanism not in known:
-        listed = ", ".join(f'"{name}"' for name in known)
-        raise InputError(
-            f"privacy.mechanism = {show(job.privacy.mechanism)} is not allowed: it must be one of {listed}"
-        )
+    names = tuple(spec.name for spec in job.parties)
+    _check_mechanism(job)
     return make_plan(_request(job, job.model.method), FeatureSplit(names, rows, columns, job.holder, input_bytes))
 
 
 def plan_nodes(job: Job, rows: tuple[int, ...], columns: int, epsilons: Mapping[str, Sequence[float] | Vector]) -> Plan:
     """The plan of a job whose rows are split, from its sizes and from the epsilons of labels that came randomized."""
+    _check_mechanism(job)
     given = {name: tuple(float(value) for value in own) for name, own in epsilons.items()}
     request = _request(job, method_of(job, randomized=bool(epsilons)))
     return make_plan(request, SampleSplit(job.make_graph(), rows, columns, label_epsilons=given))
+
+
+def _check_mechanism(job: Job) -> None:
+    """Refuse a mechanism that the split of a job does not have."""
+    known = ("auto", *names_for(job.split))
+    if job.privacy is not None and job.privacy.mechanism not in known:
+        listed = ", ".join(f'"{name}"' for name in known)
+        raise InputError(
+            f"privacy.mechanism = {show(job.privacy.mechanism)} is not allowed: it must be one of {listed}"
+        )
 
 
 def _request(job: Job, method: str) -> TrainingRequest:
@@ -69,4 +76,4 @@ def method_of(job: Job, *, randomized: bool) -> str:
         return method
     if job.privacy is None:
         return "none"
-    return usual_mechanism(job.privacy, SampleSplit.split, given_labels=randomized).name
+    return mechanism_of(job.privacy, SampleSplit.split, given_labels=randomized).name

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.mechanisms import MECHANISMS, mechanism_of, names_for, those_that
+from tacit.mechanisms import mechanism_of, names_for, those_that
 from tacit.mechanisms.base import COORDINATOR, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
 from tacit.plan.memory import check_lean, fitting_window
@@ -213,7 +213,7 @@ class Features(Split):
         loss, privacy = request.plain_loss, request.privacy
         if not isinstance(privacy, Privacy) or privacy.label_epsilon is None:
             return loss
-        return mechanism_of(privacy, self.name).seen_loss(loss, privacy)
+        return _asked_mechanism(privacy).seen_loss(loss, privacy)
 
     def problem(self, request: TrainingRequest, layout: FeatureSplit, loss: Loss) -> Problem:
         """What is minimised, with as many past steps as memory allows."""
@@ -253,7 +253,7 @@ class Features(Split):
         if privacy.epsilon_by_party is not None:
             raise InputError("epsilon_by_party is for rows split over a graph: give one epsilon here")
         _check_names(privacy, layout)
-        mechanism = mechanism_of(privacy, self.name)
+        mechanism = _asked_mechanism(privacy)
         if privacy.honest is not None and not mechanism.splits_noise:
             raise InputError(
                 f"honest={privacy.honest} does not fit mechanism={mechanism.name!r}: noise is split between parties in "
@@ -322,6 +322,16 @@ class Features(Split):
             if private is None
             else {"mechanism": private.mechanism.name, "holder": private.holder, **_noise(private)},
         }
+
+
+def _asked_mechanism(privacy: Privacy) -> Mechanism[Any]:
+    """What answers a request of a feature split; labels alone are randomized by none that has a name."""
+    mechanism = mechanism_of(privacy, FeatureSplit.split)
+    if privacy.epsilon is None and mechanism.named:
+        raise InputError(
+            f"mechanism={mechanism.name!r} needs epsilon: give a number, or leave mechanism out to randomize labels"
+        )
+    return mechanism
 
 
 def _objective(plan: Choices) -> dict[str, Any]:
@@ -429,30 +439,36 @@ class Samples(Split):
         return replace(layout, label_epsilons=check_given(layout, problem)) if layout.label_epsilons else layout
 
     def method(self, request: TrainingRequest, problem: Problem, layout: SampleSplit) -> str:
-        """The method that was named; without privacy all of them are the same, consensus ADMM."""
-        known = ("none", *names_for(self.name))
-        if request.method not in known:
-            raise InputError(f"method={request.method!r} is unknown: choose one of {', '.join(known)}")
+        """The mechanism whose sides run; without privacy consensus ADMM does, whatever it is called."""
+        method, given = request.method, bool(layout.label_epsilons)
+        if method not in ("auto", "none", *names_for(self.name)):
+            raise InputError(f"method={method!r} is unknown: choose one of auto, none")
         reason = ADMM.refusal(problem.loss, problem.regularizer) if request.privacy is None else ""
         if reason:
             raise InputError(reason)
-        return request.method
+        return (
+            mechanism_of(request.privacy or Privacy(), self.name, given_labels=given).name
+            if method == "auto"
+            else method
+        )
 
     def mechanism(self, request: TrainingRequest, layout: SampleSplit) -> Mechanism[Any]:
-        """What the method names."""
-        method, known = request.method, MECHANISMS.get(request.method)
-        if layout.label_epsilons and (known is None or not known.takes_given_labels):
-            fitting = those_that(self.name, "takes_given_labels").replace("mechanism", "method")
-            raise InputError(
-                f"method={method!r} does not fit labels that were randomized beforehand: use {fitting}, or leave "
-                "privacy out"
-            )
+        """What the request names, or what answers it."""
+        method, privacy, given = request.method, cast("Privacy", request.privacy), bool(layout.label_epsilons)
         if layout.weights is not None:
             raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
-        if known is None or method not in names_for(self.name):
-            names = ", ".join(sorted(names_for(self.name)))
-            raise InputError(f"method={method!r} has no privacy to offer: choose one of {names}")
-        return known
+        if method == "none":
+            raise InputError("method='none' has no privacy to offer: leave method out, or leave privacy out")
+        if method != "auto" and privacy.mechanism not in ("auto", method):
+            raise InputError(f"method={method!r} does not fit mechanism={privacy.mechanism!r}: leave method out")
+        named = privacy if method == "auto" else replace(privacy, mechanism=method)
+        mechanism = mechanism_of(named, self.name, given_labels=given)
+        if given and not mechanism.takes_given_labels:
+            raise InputError(
+                f"mechanism={mechanism.name!r} does not fit labels that were randomized beforehand: use "
+                f"{those_that(self.name, 'takes_given_labels')}, or leave privacy out"
+            )
+        return mechanism
 
     def asked(self, request: TrainingRequest, problem: Problem, layout: SampleSplit) -> MechanismRequest:
         """Privacy, rounds, masks, and the numbers of the papers."""
@@ -470,8 +486,9 @@ class Samples(Split):
     def check(self, request: TrainingRequest, layout: SampleSplit, private: PrivatePlan | None) -> None:
         """Refuse masks where no mechanism has a sum for them."""
         if request.secure_aggregation and (private is None or not private.masked):
-            fitting = those_that(self.name, "masks").replace("mechanism", "method").replace("'", '"')
-            raise InputError(f"secure_aggregation=True is for {fitting} with privacy: leave it out")
+            raise InputError(
+                f"secure_aggregation=True is for {those_that(self.name, 'masks')} with privacy: leave it out"
+            )
 
     def without_noise(self, layout: SampleSplit) -> Certificate:
         """Rows stay home, and nothing more is claimed but for labels that came randomized."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from tacit.errors import InputError, RunError
@@ -18,7 +19,55 @@ from tacit.records import as_choice, as_whole, positive, probability
 
 _Key = TypeVar("_Key")
 _NUDGE = 1e-12
-_MOST_NUDGES = 1000
+_MOST_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may spend: epsilon at delta, by the accountant that was asked for and by the exact one."""
+
+    epsilon: float
+    delta: float
+    accountant: str = "gdp"
+
+    def spent(self, events: Sequence[Event]) -> float:
+        """Epsilon of some events by the accountant that was asked for, and never below the exact one."""
+        own = accountant.epsilon(events, self.delta)
+        return own if self.accountant == "gdp" else max(own, accountant.second_opinion(events, self.delta))
+
+    @property
+    def step(self) -> float:
+        """By how much a search moves at once: rounding errors, or the coarser ones of a second opinion."""
+        return _NUDGE if self.accountant == "gdp" else 1e-5
+
+
+def calibrate(
+    events: Callable[[float], Sequence[Event]],
+    budget: Budget,
+    start: float,
+    factor: float,
+    *,
+    otherwise: Exception,
+    most: int = _MOST_STEPS,
+) -> float:
+    """The first of start, start * factor, start * factor^2, ... whose events stay within a budget.
+
+    Parameters
+    ----------
+    events : callable
+        What a run releases, given the number that is searched for: a noise, or the size of a release.
+    budget : Budget
+    start, factor : float
+        Where to begin, and by how much to move towards more noise; the start is near the answer.
+    otherwise : Exception
+        What to raise after `most` steps.
+    """
+    value = start
+    for _ in range(most):
+        if budget.spent(events(value)) <= budget.epsilon:
+            return value
+        value *= factor
+    raise otherwise
 
 
 def budget_mu(epsilon: float, delta: float, beside: Sequence[Event] = ()) -> float:
@@ -157,8 +206,5 @@ def _nudge(
     value: float, factor: float, events: Callable[[float], Sequence[Event]], epsilon: float, delta: float
 ) -> float:
     """Move `value` by rounding errors until the accountant agrees that the run spends no more than asked."""
-    for _ in range(_MOST_NUDGES):
-        if accountant.epsilon(events(value), delta) <= epsilon:
-            return value
-        value *= factor
-    raise RunError(f"no noise could be proven to give epsilon={epsilon:g} at delta={delta:g}: ask for other values")
+    refused = RunError(f"no noise could be proven to give epsilon={epsilon:g} at delta={delta:g}: ask for other values")
+    return calibrate(events, Budget(epsilon, delta), value, factor, otherwise=refused)

@@ -44,10 +44,12 @@ class Privacy:
         "gdp" is exact for Gaussian noise; "pld" asks dp-accounting, which rounds a little upwards.
     protect : {"others", "everyone"}, default "others"
         "others": the rows of the parties without the labels. "everyone": all rows and the labels.
-    mechanism : {"auto", "gram", "shares", "published", "published-inverse"}, default "auto"
-        "auto" is "gram": noise on sums over all rows. "shares" puts noise on every row's share, and covers training
-        messages only. "published" is the paper's noise on the coefficients, "published-inverse" that of its longer
-        version, of covariance sigma^2 (D'D)^-1; both protect nobody, and their certificate says so.
+    mechanism : str, default "auto"
+        Feature split: "auto", "gram", "shares", "published" or "published-inverse". "auto" is "gram": noise on sums
+        over all rows. "shares" puts noise on every row's share, and covers training messages only. "published" is the
+        paper's noise on the coefficients, "published-inverse" that of its longer version, of covariance
+        sigma^2 (D'D)^-1; both protect nobody, and their certificate says so. Sample split: "auto", "gaussian", "dual",
+        "primal" or "pdml". "auto" is "gaussian", or "pdml" where labels are randomized; the last three are papers'.
     predictions : {"anyone", "label-holder"}, default "anyone"
         Who may see predictions. Where only the label holder does, it uses its own exact fit in them, which may make
         them better or worse: measure it on rows kept out of training.
@@ -257,7 +259,7 @@ class PaperOptions:
                 and name not in ("rounds", "loss_weight")
                 and getattr(self, name) != getattr(defaults, name)
             ):
-                raise InputError(f"option {name} does not belong to method={method!r}: leave it out")
+                raise InputError(f"option {name} does not belong to mechanism={method!r}: leave it out")
 
 
 def check_positive(name: str, value: object) -> float:

@@ -12,8 +12,8 @@ from tacit.mechanisms.gram import fit, settings
 from tacit.mechanisms.gram.fit import side_columns
 from tacit.mechanisms.gram.settings import CONSTANT, Response, bounds
 from tacit.mechanisms.gram.sides import flip_of
-from tacit.problem.losses import get_loss
 from tacit.problem.losses.modified import modified
+from tacit.problem.registry import get_loss
 
 MANY = 400_000
 

@@ -183,7 +183,7 @@ def _fit(method: str, split: Split, seed: int, epsilon: float) -> HorizontalClas
     edges = servers().edges
     if method == "pdml":
         model = HorizontalClassifier(
-            alpha=WEIGHT / NODES, method="pdml", fit_intercept=False, rho=PENALTY / NODES, graph=edges, privacy=privacy
+            alpha=WEIGHT / NODES, fit_intercept=False, rho=PENALTY / NODES, graph=edges, privacy=privacy
         )
     else:
         model = HorizontalClassifier(graph=edges, privacy=privacy)

@@ -34,8 +34,7 @@ from tacit.mechanisms.gaussian.settings import (
     sum_rounding,
 )
 from tacit.mechanisms.gaussian.words import certificate, outlook
-from tacit.privacy import accountant
-from tacit.privacy.calibration import budget_mu, split_mu
+from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed
@@ -49,7 +48,6 @@ from tacit.topologies import SampleSplit
 ABSOLUTE_WIDTH = 0.1  # of label_norm: the absolute loss is rounded off this near to its kink
 LEAST_THRESHOLD, MOST_THRESHOLD = 1e-8, 1e8  # of the Huber loss, in units of label_norm
 LEAST_MASKED = 3  # nodes of a star: under masks the middle must see a sum of two others at least
-MOST_NUDGES = 2000
 NUMBER = 8  # bytes
 MASKED = 3  # words in which a number of a sum travels under masks
 
@@ -129,10 +127,9 @@ def _refuse(request: MechanismRequest, layout: SampleSplit) -> None:
         (problem.rho is not None, f'rho={problem.rho}: the noise fixes it, so give rho="auto"'),
         (
             request.options is not None,
-            "options: it has nothing to tune, so leave them out, or use method='dual', 'primal' or 'pdml'",
+            "options: it has nothing to tune, so leave them out, or use mechanism='dual', 'primal' or 'pdml'",
         ),
-        (request.published, 'published=True: no paper has it; choose method="dual", "primal" or "pdml"'),
-        (privacy.mechanism != "auto", f"mechanism={privacy.mechanism!r}: it is for columns split between parties"),
+        (request.published, 'published=True: no paper has it; choose mechanism="dual", "primal" or "pdml"'),
         (privacy.refit, "refit=True: it is for columns split between parties"),
         (privacy.label_epsilon is not None, "label_epsilon: labels are covered with their rows, so leave it out"),
         (privacy.neighbours != "replace-one", "neighbours='zero-out': it is proven for replace-one"),
@@ -152,7 +149,7 @@ def _refuse(request: MechanismRequest, layout: SampleSplit) -> None:
     )
     for refused, reason in reasons:
         if refused:
-            raise InputError(f"method='gaussian' does not fit {reason}")
+            raise InputError(f"mechanism='gaussian' does not fit {reason}")
     _loss(problem.loss, privacy.label_norm)
 
 
@@ -167,8 +164,8 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
     if isinstance(loss, Huber):
         if not LEAST_THRESHOLD <= loss.threshold / label_norm <= MOST_THRESHOLD:
             raise InputError(
-                f"method='gaussian' does not fit threshold={loss.threshold:g} beside label_norm={label_norm:g}: their "
-                f"quotient must be from {LEAST_THRESHOLD:g} to {MOST_THRESHOLD:g}"
+                f"mechanism='gaussian' does not fit threshold={loss.threshold:g} beside label_norm={label_norm:g}: "
+                f"their quotient must be from {LEAST_THRESHOLD:g} to {MOST_THRESHOLD:g}"
             )
         return Huber(loss.threshold / label_norm), loss.threshold / label_norm
     why = {
@@ -178,8 +175,8 @@ def _loss(loss: Loss, label_norm: float) -> tuple[Loss, float]:
         "poisson": "has a derivative without bound",
     }.get(loss.name, "has no proven bound here")
     raise InputError(
-        f"method='gaussian' does not fit loss={loss.name!r}: it {why}; choose logistic for two classes, squared, huber "
-        "or absolute for numbers"
+        f"mechanism='gaussian' does not fit loss={loss.name!r}: it {why}; choose logistic for two classes, squared, "
+        "huber or absolute for numbers"
     )
 
 
@@ -206,11 +203,11 @@ def _budget(epsilon: float, delta: float, by: str) -> float:
     mu = budget_mu(epsilon, delta) * (1 - 1e-12)
     if by == "gdp":
         return mu
-    for _ in range(MOST_NUDGES):
-        if accountant.second_opinion([GaussianRelease(mu, 1.0)], delta) <= epsilon:
-            return mu
-        mu *= 1 - 1e-5
-    raise InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
+    refused = InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
+    budget = Budget(epsilon, delta, by)
+    return calibrate(
+        lambda size: [GaussianRelease(size, 1.0)], budget, mu, 1 - budget.step, otherwise=refused, most=2000
+    )
 
 
 def _together(request: MechanismRequest, layout: SampleSplit) -> float:
@@ -272,9 +269,9 @@ def _solvable(settings: GaussianSettings, rows: int) -> GaussianSettings:
         settings, rounding = replace(settings, tolerance=tolerance), tolerance / settings.scale
     if rounding > MOST_ROUNDING:
         raise InputError(
-            f"method='gaussian' does not fit {rows} rows of {settings.columns} columns at a node here: rounding could "
-            "move a sum by as much as a row does, so use fewer rows a node, a larger alpha, or, with loss='huber', a "
-            "threshold near label_norm"
+            f"mechanism='gaussian' does not fit {rows} rows of {settings.columns} columns at a node here: rounding "
+            "could move a sum by as much as a row does, so use fewer rows a node, a larger alpha, or, with "
+            "loss='huber', a threshold near label_norm"
         )
     return settings
 

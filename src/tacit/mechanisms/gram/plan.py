@@ -43,7 +43,7 @@ from tacit.mechanisms.gram.settings import (
 from tacit.mechanisms.gram.sides import BITS, SYMBOLS, flip_of
 from tacit.mechanisms.gram.words import certificate, outlook
 from tacit.privacy import accountant, curves
-from tacit.privacy.calibration import budget_mu, split_mu
+from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
 from tacit.privacy.events import BucketedResponse, Event, GaussianRelease, RandomizedResponse
 from tacit.privacy.labels import label_noise
 from tacit.privacy.randomness import GRID_BITS
@@ -304,14 +304,11 @@ class _Budget:
 def _largest(privacy: Privacy, events: Callable[[float], list[Event]]) -> float:
     """Largest mu whose events stay within what was asked, by the accountant that was asked for."""
     epsilon, delta = _epsilon(privacy), privacy.delta
-    mu = curves.largest(lambda mu: accountant.delta(events(mu), epsilon) <= delta, epsilon)
-    spent = accountant.epsilon if privacy.accountant == "gdp" else accountant.second_opinion
-    step = 1e-12 if privacy.accountant == "gdp" else 1e-5
-    for _ in range(2000):
-        if spent(events(mu), delta) <= epsilon and accountant.epsilon(events(mu), delta) <= epsilon:
-            return mu * (1 - 1e-12)  # it is split into parts, whose sum is rounded
-        mu *= 1 - step
-    raise InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
+    start = curves.largest(lambda mu: accountant.delta(events(mu), epsilon) <= delta, epsilon)
+    refused = InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
+    budget = Budget(epsilon, delta, privacy.accountant)
+    mu = calibrate(events, budget, start, 1 - budget.step, otherwise=refused, most=2000)
+    return mu * (1 - 1e-12)  # it is split into parts, whose sum is rounded
 
 
 # --- the fits ----------------------------------------------------------------------------------------

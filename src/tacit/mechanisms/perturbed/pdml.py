@@ -37,6 +37,7 @@ from tacit.mechanisms.perturbed import LABELS, MODEL, NodeNumbers, PaperNode, Pa
 from tacit.mechanisms.perturbed import plan as papers
 from tacit.mechanisms.perturbed.plan import ARITHMETIC, MESSAGES, OTHERS, NodeBounds, PlannedNode, paper_certificate
 from tacit.privacy import accountant
+from tacit.privacy.calibration import calibrate
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
 from tacit.privacy.events import Event, NotPrivate
@@ -276,7 +277,9 @@ def _label_epsilons(privacy: Privacy, options: PaperOptions, layout: SampleSplit
             raise InputError(f"label_epsilons of {name} are {len(own)}: the node has {rows} rows, give one for each")
     missing = [name for name in layout.graph.names if name not in given]
     if missing and privacy.label_epsilon is None:
-        raise InputError(f"method='pdml' needs label_epsilon: nothing says how to randomize the labels of {missing[0]}")
+        raise InputError(
+            f"mechanism='pdml' needs label_epsilon: nothing says how to randomize the labels of {missing[0]}"
+        )
     found = {}
     for name in layout.graph.names:
         own = given.get(name, (privacy.label_epsilon or 0.0,))
@@ -313,14 +316,16 @@ def _first_sd(node: NodeBounds, privacy: Privacy, options: PaperOptions, rounds:
     asked = papers.needed_epsilon("pdml", papers.calm(privacy))
     mu = accountant.gdp_mu(asked, privacy.delta)
     squares = math.fsum(options.decay ** -(t - 1) for t in range(1, rounds + 1))
-    first = node.sensitivity * math.sqrt(squares) / mu
-    for _ in range(100):
+    start = node.sensitivity * math.sqrt(squares) / mu
+
+    def events(first: float) -> list[Event]:
         pairs = _pairs(node, _decaying(first, options.decay, rounds), objective)
-        events = papers.gaussian_events(pairs, "", node.name, privacy)
-        if papers.spent(privacy, events) <= (privacy.epsilon or math.inf):
-            return first
-        first *= 1 + 1e-6
-    raise InputError(f"epsilon={asked:g} cannot be reached with decay={options.decay:g}: give fewer rounds, or decay=1")
+        return papers.gaussian_events(pairs, "", node.name, privacy)
+
+    refused = InputError(
+        f"epsilon={asked:g} cannot be reached with decay={options.decay:g}: give fewer rounds, or decay=1"
+    )
+    return calibrate(events, papers.budget_of(privacy), start, 1 + 1e-6, otherwise=refused, most=100)
 
 
 # --- what is claimed ---------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from tacit.errors import InputError
 from tacit.mechanisms.base import MechanismRequest
 from tacit.mechanisms.perturbed import NodeNumbers
 from tacit.privacy import accountant
+from tacit.privacy.calibration import Budget
 from tacit.privacy.certificate import OTHER_RUNS, Certificate, at_several_parties
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event, GaussianRelease, NormRelease
@@ -183,15 +184,12 @@ def refuse(method: str, request: MechanismRequest, layout: SampleSplit, *, label
     reasons = (
         (
             labels and loss.task != "classification",
-            f"loss={loss.name!r}: labels that are numbers are not randomized, so use method='primal' with loss='huber'",
-        ),
-        (
-            privacy.mechanism != "auto",
-            f"mechanism={privacy.mechanism!r}: it belongs to the feature split, so leave it out",
+            f"loss={loss.name!r}: labels that are numbers are not randomized, so use mechanism='primal' with "
+            "loss='huber'",
         ),
         (privacy.refit, "refit=True: it belongs to the feature split, so leave it out"),
-        (privacy.epsilon_by_party is not None, "epsilon_by_party: it belongs to method='gaussian', so leave it out"),
-        (privacy.honest is not None, "honest: it belongs to method='gaussian' on a star, so leave it out"),
+        (privacy.epsilon_by_party is not None, "epsilon_by_party: it belongs to mechanism='gaussian', so leave it out"),
+        (privacy.honest is not None, "honest: it belongs to mechanism='gaussian' on a star, so leave it out"),
         (privacy.unit != "record", f"unit={privacy.unit!r}: a row is one record here, so use unit='record'"),
         (not loss.convex or not loss.smooth, f"loss={loss.name!r}: it must be convex and smooth, so use {instead}"),
         (
@@ -204,7 +202,7 @@ def refuse(method: str, request: MechanismRequest, layout: SampleSplit, *, label
         ),
         (
             not labels and privacy.label_epsilon is not None,
-            "label_epsilon: it does not randomize labels, so use method='pdml', or leave it out",
+            "label_epsilon: it does not randomize labels, so use mechanism='pdml', or leave it out",
         ),
         (
             request.published and problem.fit_intercept,
@@ -217,14 +215,14 @@ def refuse(method: str, request: MechanismRequest, layout: SampleSplit, *, label
     )
     for refused, reason in reasons:
         if refused:
-            raise InputError(f"method={method!r} does not fit {reason}")
+            raise InputError(f"mechanism={method!r} does not fit {reason}")
 
 
 def row_norm(method: str, privacy: Privacy, layout: SampleSplit) -> float:
     """The one norm of all rows."""
     norms = {privacy.norm_of(name) for name in layout.graph.names}
     if len(norms) > 1:
-        raise InputError(f"method={method!r} does not fit row_norm by node: give one number")
+        raise InputError(f"mechanism={method!r} does not fit row_norm by node: give one number")
     return norms.pop()
 
 
@@ -274,7 +272,7 @@ def rounds_of(options: PaperOptions, request: MechanismRequest, usual: int) -> i
 def needed_epsilon(method: str, privacy: Privacy) -> float:
     """The epsilon of the whole run; refused where there is none."""
     if privacy.epsilon is None:
-        raise InputError(f"method={method!r} needs epsilon: give it, or leave privacy out")
+        raise InputError(f"mechanism={method!r} needs epsilon: give it, or leave privacy out")
     return privacy.epsilon
 
 
@@ -312,20 +310,19 @@ def gaussian_events(pairs: Iterable[tuple[float, float]], what: str, party: str,
     ]
 
 
-def spent(privacy: Privacy, events: Sequence[Event]) -> float:
-    """Epsilon of some events by the accountant that was asked for, and never below the exact one."""
-    own = accountant.epsilon(events, privacy.delta)
-    return own if privacy.accountant == "gdp" else max(own, accountant.second_opinion(events, privacy.delta))
+def budget_of(privacy: Privacy) -> Budget:
+    """What each record may pay."""
+    return Budget(math.inf if privacy.epsilon is None else privacy.epsilon, privacy.delta, privacy.accountant)
 
 
 def check_spent(method: str, privacy: Privacy, events: Mapping[str, Sequence[Event]]) -> None:
     """Refuse a plan that spends more than was asked."""
     for name, own in events.items():
-        total = spent(privacy, own)
+        total = budget_of(privacy).spent(own)
         if privacy.epsilon is not None and total > privacy.epsilon:
             raise InputError(
-                f"method={method!r} would spend epsilon {total:.6g} on each record of {name} over the whole run, more "
-                f"than epsilon={privacy.epsilon:g}: lower alphas or the number of rounds, or raise epsilon"
+                f"mechanism={method!r} would spend epsilon {total:.6g} on each record of {name} over the whole run, "
+                f"more than epsilon={privacy.epsilon:g}: lower alphas or the number of rounds, or raise epsilon"
             )
 
 

@@ -181,7 +181,7 @@ def _check(request: MechanismRequest, options: PaperOptions) -> None:
         raise InputError("noise='gaussian' has no alpha_p(t): leave out alphas and published, or use noise='norm'")
     if request.published and problem.alpha * problem.regularizer.l2 == 0:
         raise InputError(
-            "method='primal' in the published form divides by the weight of the penalty: give alpha above 0"
+            "mechanism='primal' in the published form divides by the weight of the penalty: give alpha above 0"
         )
 
 

@@ -16,7 +16,7 @@ from tacit.mechanisms.shares.settings import SHARE, sensitivity
 from tacit.mechanisms.shares.words import certificate, outlook
 from tacit.privacy import accountant
 from tacit.privacy.aggregation import SHARE as SHARE_POINT
-from tacit.privacy.calibration import budget_mu, label_events
+from tacit.privacy.calibration import Budget, budget_mu, calibrate, label_events
 from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.randomness import FARTHEST, grid_sensitivity, grid_step, sd_for
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
@@ -28,7 +28,6 @@ LARGE_NOISE = 0.07  # variance that the noise of a single round leaves in a scor
 CLEAR_ROUNDS = 30
 SPLIT_STEPS = 2  # where noise is split between parties: a third step helps or harms, by the data (measured)
 CLEAR_NOISE = 0.25  # of b: below it the coordinator uses the loss itself
-MOST_TRIES = 1000
 
 
 class Shares(Mechanism[FeatureSplit]):
@@ -187,16 +186,15 @@ def _noise(privacy: Privacy, layout: FeatureSplit, bound: float, rounds: int) ->
     together = len(layout.parties) if privacy.unit == "person" else 1
     mu = budget_mu(privacy.epsilon, privacy.delta, beside) / math.sqrt(rounds * together)
     mu *= math.sqrt(privacy.honest or 1)  # of one party's noise by itself
-    sd = _deviation(mu, sensitivity(privacy.neighbours, bound), layout.rows)
-    spent = accountant.epsilon if privacy.accountant == "gdp" else accountant.second_opinion
-    factor = 1 + (1e-12 if privacy.accountant == "gdp" else 1e-5)
-    for _ in range(MOST_TRIES):
-        events = [_event(privacy, layout, bound, sd, rounds, name) for name in layout.parties[:together]]
-        total = [*events, *beside]
-        if max(spent(total, privacy.delta), accountant.epsilon(total, privacy.delta)) <= privacy.epsilon:
-            return sd
-        sd *= factor
-    raise RunError(f"no noise could be proven to give epsilon={privacy.epsilon:g}: ask for another value")
+    start = _deviation(mu, sensitivity(privacy.neighbours, bound), layout.rows)
+
+    def events(sd: float) -> list[Event]:
+        own = [_event(privacy, layout, bound, sd, rounds, name) for name in layout.parties[:together]]
+        return [*own, *beside]
+
+    refused = RunError(f"no noise could be proven to give epsilon={privacy.epsilon:g}: ask for another value")
+    budget = Budget(privacy.epsilon, privacy.delta, privacy.accountant)
+    return calibrate(events, budget, start, 1 + budget.step, otherwise=refused)
 
 
 def _deviation(mu: float, size: float, rows: int) -> float:

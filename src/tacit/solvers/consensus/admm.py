@@ -56,8 +56,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.linalg import eigsh
 
 from tacit.blocks.dense import cholesky
-from tacit.problem.losses import LOSSES, Loss
-from tacit.problem.regularizers.base import Regularizer
+from tacit.problem.losses import Loss
+from tacit.problem.registry import LOSSES
+from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem
 from tacit.solvers.consensus.base import Consensus, NodeData, NodeProgress, Place, Sent, split_model
 from tacit.solvers.consensus.everybody import UNKNOWN, Flood, TreeSum

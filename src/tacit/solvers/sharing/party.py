@@ -13,7 +13,7 @@ from numba import njit
 from scipy import linalg, optimize
 
 from tacit.blocks.dense import Block, cholesky
-from tacit.problem.regularizers.base import Regularizer
+from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem
 from tacit.solvers.duality import conjugate_terms
 from tacit.solvers.sharing.coordinator import Form
