@@ -65,8 +65,8 @@ def test_a_job_trains_what_the_estimator_does(
     answer = tacit("train", ask(nodes, method, options, privacy, model), "--out", run)
     assert answer.code == 0, answer
     estimator = HorizontalClassifier(
-        alpha=0.05, graph="ring", method=method, fit_intercept=False, options=same, random_state=0,
-        privacy=Privacy(epsilon=request_.epsilon, label_epsilon=request_.label_epsilon, noise_seed=4),
+        alpha=0.05, graph="ring", fit_intercept=False, options=same, random_state=0,
+        privacy=Privacy(request_.epsilon, label_epsilon=request_.label_epsilon, mechanism=method, noise_seed=4),
         published=bool(model),
     )  # fmt: skip
     estimator.fit([nodes.rows_of(name) for name in NAMES], [np.array(nodes.tables[name]["ill"]) for name in NAMES])

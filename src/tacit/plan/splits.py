@@ -459,10 +459,11 @@ class Samples(Split):
             raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
         if method == "none":
             raise InputError("method='none' has no privacy to offer: leave method out, or leave privacy out")
-        if method != "auto" and privacy.mechanism not in ("auto", method):
-            raise InputError(f"method={method!r} does not fit mechanism={privacy.mechanism!r}: leave method out")
-        named = privacy if method == "auto" else replace(privacy, mechanism=method)
-        mechanism = mechanism_of(named, self.name, given_labels=given)
+        mechanism = mechanism_of(privacy, self.name, given_labels=given)
+        if method != "auto" and privacy.mechanism == "auto":
+            mechanism = mechanism_of(replace(privacy, mechanism=method), self.name)
+        if method not in ("auto", mechanism.name):
+            raise InputError(f"method={method!r} does not fit mechanism={mechanism.name!r}: leave method out")
         if given and not mechanism.takes_given_labels:
             raise InputError(
                 f"mechanism={mechanism.name!r} does not fit labels that were randomized beforehand: use "
