@@ -122,8 +122,7 @@ def check_run(name: str, folder: Path) -> None:
     }
     result = runs[plan.layout.split]()
     assert len(result.trace) <= plan.most_rounds
-    parts = getattr(result, "nodes", None) or result.parties
-    assert all(np.isfinite(part.coef).all() for part in parts)
+    assert all(np.isfinite(part.coef).all() for part in result.model.parts)
 
 
 def check_audit(name: str, folder: Path) -> None:
