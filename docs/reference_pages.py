@@ -28,7 +28,7 @@ from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.data.load import PartySpec
 from tacit.estimators.vertical import ENGINES
 from tacit.job.file import _KEYS as SECTIONS
-from tacit.job.file import SPLITS, Job, Model
+from tacit.job.file import SPLITS, Job, ModelSection
 from tacit.job.sections import COLUMN_KEYS, GraphSpec, SearchSpec
 from tacit.mechanisms import names_for
 from tacit.privacy.request import PaperOptions, Privacy
@@ -42,7 +42,7 @@ NEEDED = {("party", "name"), ("party", "data")}
 # The class that holds the values of a section, whose docstring says what they mean and whose fields have the defaults.
 HOLDERS: dict[str, Any] = {
     "job": Job,
-    "model": Model,
+    "model": ModelSection,
     "graph": GraphSpec,
     "search": SearchSpec,
     "encode": EncodeRules,

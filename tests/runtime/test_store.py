@@ -15,7 +15,7 @@ from scipy import sparse
 from tacit.data.labels import Labels
 from tacit.errors import InputError, RunError
 from tacit.files import plain_number, write_atomically
-from tacit.job import Job, Model, PartySpec
+from tacit.job import Job, ModelSection, PartySpec
 from tacit.run import checkpoint
 from tacit.run.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
 from tacit.run.fingerprint import fingerprint
@@ -32,7 +32,7 @@ def make(seed: int = 0, method: str = "memory", rounds: int = 8, alpha: float = 
     y = np.where(X.sum(axis=1) + rng.normal(size=60) > 0, 1.0, -1.0)
     shards = [Shard("a", X[:, :2], ("a0", "a1")), Shard("b", sparse.csr_array(X[:, 2:]), ("b0", "b1", "b2"))]
     loss = "hinge" if method == "averaged" else "logistic"
-    model = Model(loss=loss, alpha=alpha, method=method)
+    model = ModelSection(loss=loss, alpha=alpha, method=method)
     parties = (PartySpec("a", "a.csv", id="k", label="y"), PartySpec("b", "b.csv", id="k"))
     job = Job("test", parties, model, rounds=rounds, tol=1e-15)
     plan = feature_plan(

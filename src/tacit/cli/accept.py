@@ -9,7 +9,6 @@ from pathlib import Path
 from tacit.errors import InputError
 from tacit.text import plain
 
-HELP = "answer a job that asks whether you take part"
 DESCRIPTION = """\
 Show what a waiting job would do with your data, and answer it: with whom it
 trains, what leaves you, to whom, what it spends of your budget, and what is not

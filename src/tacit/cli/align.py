@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tacit.data.align import Counts
     from tacit.job import Job
 
-HELP = "match rows by id without showing ids"
 DESCRIPTION = """\
 Find the rows that all parties of a job hold, by private set intersection: ids
 travel under every party's secret key, and in secret orders. Each party gets a

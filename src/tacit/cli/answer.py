@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tacit.service.answering import Answerer
     from tacit.service.identity import SigningIdentity
 
-HELP = "answer requests for scores (a party's service)"
 DESCRIPTION = """\
 Answer requests for scores over HTTP, with this party's part of a model and its
 own file. With --peers the answers go under masks that cancel in the sum of all

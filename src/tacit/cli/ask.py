@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tacit.run.predict import SavedModel
     from tacit.service.asking import Asker
 
-HELP = "predict with the parties' services"
 DESCRIPTION = """\
 Predict the rows of your own file together with parties that run tacit answer.
 Each is asked for the ids in your file; what comes back is the sum of their

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tacit.audit.auditor import Audit, Effort, Observer
     from tacit.plan import Plan
 
-HELP = "try to break the privacy of a job"
 DESCRIPTION = """\
 Try to break what a job claims about privacy: play the whole job on data sets
 that differ in one record, in process and between sites, with restarts, and

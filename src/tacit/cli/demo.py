@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from tacit.types import Vector
 
-HELP = "see it work on data shipped with scikit-learn"
 DESCRIPTION = """\
 Two parties hold different measurements of the same 569 breast tumours: a
 clinic their shape and the diagnoses, a lab their size and texture. They train

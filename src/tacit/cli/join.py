@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tacit.federation.kit import Kit
 
 LOOK_EVERY = 1.0
-HELP = "take part in a federation with your data"
 DESCRIPTION = """\
 Connect to the server of a federation and wait for jobs. The data stay here;
 the rules for what may run here come from the package you installed. It stays in

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tacit.plan import Plan
     from tacit.types import Vector
 
-HELP = "see rounds, noise, privacy and traffic before training"
 DESCRIPTION = """\
 Plan a job without training it: its mechanism, rounds, noise, the epsilon of the
 whole run for whom and against whom, what is not covered, the traffic, and what

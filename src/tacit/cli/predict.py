@@ -15,7 +15,6 @@ from tacit.text import raw
 if TYPE_CHECKING:
     from tacit.run.predict import Predictions
 
-HELP = "predict new rows with a trained model"
 DESCRIPTION = """\
 Predict new rows with the model of a finished run. Each party scores its own
 columns; only the scores are added up. Rows are matched by the id column where

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tacit.data.cluster import Cluster, ClusterAddress
     from tacit.job import Job
 
-HELP = "train what a job file describes"
 DESCRIPTION = """\
 Train a job: read the parties' files, train, and write the model, the trace and
 the privacy certificate into a directory. Rows are matched by id where the

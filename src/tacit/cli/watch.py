@@ -14,7 +14,6 @@ from tacit.text import command, duration, plain, raw, size
 if TYPE_CHECKING:
     from tacit.run.watching import RunView, Watcher
 
-HELP = "watch a run in progress"
 DESCRIPTION = """\
 Watch a run that another process trains: round, objective and certified gap,
 rounds per second, bytes, and privacy, until the run ends or you press Ctrl-C.

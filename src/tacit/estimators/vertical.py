@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.inputs import (
-    Layout,
+    ColumnLayout,
     checked_names,
     checked_weights,
     column_names,
@@ -119,7 +119,7 @@ class _Vertical(BaseEstimator):
 
     def _prepare(
         self, X: Any, y: Any, sample_weight: Any, alpha: float, privacy: Any
-    ) -> tuple[Plan, list[Shard], Vector, Layout]:
+    ) -> tuple[Plan, list[Shard], Vector, ColumnLayout]:
         """Check what was handed over, and plan."""
         shards, layout, labels = self._take_in(X, y)
         encoded = self._encode(labels)
@@ -130,13 +130,13 @@ class _Vertical(BaseEstimator):
         plan.problem.loss.check_labels(encoded)
         return plan, shards, encoded, layout
 
-    def _go(self, run: Run, layout: Layout) -> Result:
+    def _go(self, run: Run, layout: ColumnLayout) -> Result:
         with progress(run.plan, visible=True) if self.verbose else nullcontext() as observe:
             result = run.go(observe)
         self._keep(result, layout)
         return result
 
-    def _last_model(self, layout: Layout) -> Start:
+    def _last_model(self, layout: ColumnLayout) -> Start:
         """The coefficients of the last fit, regrouped where the columns are dealt to other parties now."""
         if layout.n_columns != self._joint.size:
             raise InputError(
@@ -145,7 +145,7 @@ class _Vertical(BaseEstimator):
             )
         return Start([self._joint[columns] for columns in layout.columns], float(np.ravel(self.intercept_)[0]))
 
-    def _take_in(self, X: Any, y: Any) -> tuple[list[Shard], Layout, npt.NDArray[Any]]:
+    def _take_in(self, X: Any, y: Any) -> tuple[list[Shard], ColumnLayout, npt.NDArray[Any]]:
         parties = names_of(X)
         X = X if parties is None else list(X.values())
         if isinstance(y, Mapping):
@@ -206,7 +206,7 @@ class _Vertical(BaseEstimator):
         )
         return make_plan(request, split)
 
-    def _keep(self, result: Result, layout: Layout) -> None:
+    def _keep(self, result: Result, layout: ColumnLayout) -> None:
         self._layout = layout
         self._parts = None if all(party.is_linear for party in result.model.parts) else result.model.parts
         self._constant = result.model.constant

@@ -288,7 +288,7 @@ def plan_print(plan: Plan) -> str:
 
 def lead_of(job: Job) -> str:
     """The site that leads a job: the holder of the labels, or the first node."""
-    return job.holder if job.split == "features" else job.names[0]
+    return job.names[0] if job.rows_are_split else job.holder
 
 
 Own = TypeVar("Own", bound=Handler)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from tacit.data.load import JobData, PartySpec, PredictionData, load_prediction_data
 from tacit.data.nodes import NodesData
-from tacit.job.file import Job, Model, load_job_data, load_job_nodes, read_job
+from tacit.job.file import Job, ModelSection, load_job_data, load_job_nodes, read_job
 from tacit.job.sections import GraphSpec, SearchSpec
 
 __all__ = [
     "GraphSpec",
     "Job",
     "JobData",
-    "Model",
+    "ModelSection",
     "NodesData",
     "PartySpec",
     "PredictionData",

@@ -137,7 +137,7 @@ def _has_section(document: Mapping[str, Any], section: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelSection:
     """The section [model]: the arguments of the estimators, under the same names."""
 
     loss: str = "logistic"
@@ -159,7 +159,7 @@ class Job:
         The job's name; the stem of the file's name where the file gives none.
     parties : tuple of PartySpec
         The parties, at least one; exactly one has the label, or each where the rows are split.
-    model : Model
+    model : ModelSection
         What is trained.
     split : str
         "features": the parties hold different columns of the same rows. "samples": they hold different rows with the
@@ -198,7 +198,7 @@ class Job:
 
     name: str
     parties: tuple[PartySpec, ...]
-    model: Model = field(default_factory=Model)
+    model: ModelSection = field(default_factory=ModelSection)
     split: str = "features"
     engine: str = "in-process"
     rounds: int = 200
@@ -437,7 +437,7 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features" or "samples"')
     rules = SPLITS[split]
     top = {**rules.defaults, **top}
-    model = Model(**_section(document.get("model", {}), "model"))
+    model = ModelSection(**_section(document.get("model", {}), "model"))
     if model.published and not rules.publishes:
         raise InputError(f'model.published is not used with split = "{split}": remove it')
     rules.refuse_unused(document, split)

@@ -7,7 +7,7 @@ and rule. Which models are trained, and how, depends on sizes alone: the same jo
 
 How good a trained model is: against each party alone and against all data in one place.
 
-Which models are trained to compare with follows from sizes alone (`apart.py`). Each is compared with the joint model,
+Which models are trained to compare with follows from sizes alone (the first part of this file). Each is compared with the joint model,
 row by row, on the loss that was trained: the mean difference, and its standard error (`verdict.py` says what follows).
 It is computed once, at the end of training, where all files are at hand, and saved as evaluation.json. In a private run
 it follows from labels and from scores of single rows, which no certificate covers. So only rows that were held out are
