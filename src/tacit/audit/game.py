@@ -1,7 +1,5 @@
 """How private can a mechanism be at most: a lower bound on epsilon with a stated confidence, from guesses.
 
-How private can a mechanism be at most: a lower bound on epsilon with a stated confidence, from guesses.
-
 In each run a fair coin picks one of two neighbours, the mechanism runs on it, and a score of what was released says
 which it was: the larger, the more it speaks for the second. All bounds hold whatever the score is; a better score makes
 them larger. Proofs: docs/proofs/audit.md.

@@ -27,9 +27,10 @@ from tacit.mechanisms.base import COORDINATOR
 from tacit.plan import Plan
 from tacit.privacy.releases import Planned
 from tacit.run.coordinator import Coordinator
+from tacit.run.drive import QUIET
 from tacit.run.party import Party
 from tacit.run.result import Result
-from tacit.run.star import QUIET, Run
+from tacit.run.star import Run
 from tacit.solvers.base import PrivateAlgorithm, Release
 from tacit.types import Arrays, Message, Shard, Vector
 

@@ -32,6 +32,7 @@ from tacit.estimators.inputs import (
 from tacit.estimators.mixins import BinaryFace, RegressionFace
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
+from tacit.plan.splits import GRAPH_SOLVERS
 from tacit.problem.registry import get_loss
 from tacit.problem.regularizers import Regularizer
 from tacit.records import check_finite, check_matrix
@@ -171,7 +172,7 @@ class _Horizontal(BaseEstimator):
         if loss.task not in self._tasks:
             other = "HorizontalRegressor" if loss.task != "classification" else "HorizontalClassifier"
             raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
-        if self.method in names_for(SampleSplit.split):
+        if self.method not in GRAPH_SOLVERS and self.method in names_for(SampleSplit.split):
             warnings.warn(
                 f"method={self.method!r} names a mechanism, which the next release refuses: give "
                 f"privacy=Privacy(mechanism={self.method!r}), and leave method out",

@@ -1,7 +1,5 @@
 """A party's budget over jobs: what it has promised, what each job may spend, on its own disk.
 
-A party's budget over jobs: what it has promised, what each job may spend, on its own disk.
-
 A job reserves all that it may release before anything leaves. The rule is `tacit.privacy.filters`, which holds for jobs
 that are chosen by looking at the results of earlier ones (docs/proofs/budget.md). What is reserved is given back only
 for a job of which nothing has left.

@@ -1,7 +1,5 @@
 """A kit: the directory with which one organisation takes part in a federation, and the home of what is its own.
 
-A kit: the directory with which one organisation takes part in a federation, and the home of what is its own.
-
 A kit is made elsewhere. It holds a description, a page and TLS keys, and nothing else is taken from it. What the
 organisation itself decides, makes or keeps (settings, identity, budget, runs, logs) lies in its home, outside the kit.
 """

@@ -67,12 +67,12 @@ from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import digest
 from tacit.run.checkpoint import checkpoint_arrays, from_arrays
 from tacit.run.coordinator import Coordinator
-from tacit.run.drive import LoopState, Observer, drive
+from tacit.run.drive import QUIET, LoopState, Observer, drive, fitting_threads
 from tacit.run.folder import RunFolder, SavedJoint, SavedResult
 from tacit.run.masking import unmask
 from tacit.run.predict import load_model, predictions_of, write_csv
 from tacit.run.result import Model, PartyModel, traffic
-from tacit.run.star import QUIET, Star, fitting_threads
+from tacit.run.star import Star
 from tacit.solvers.base import Progress
 from tacit.types import Arrays, Message, Shard, TraceRow, Vector
 from tacit.version import __version__

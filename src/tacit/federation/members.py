@@ -1,7 +1,5 @@
 """The keys of the other members, as people at this organisation have confirmed them.
 
-The keys of the other members, as people at this organisation have confirmed them.
-
 A card that comes for the first time is only kept. Somebody compares its fingerprint with its owner by telephone and
 confirms it (`tacit federation members KIT --confirm NAME`). From then on another card of that name is refused, except
 the next generation that the confirmed keys vouch for. A revoked card never comes back.

@@ -43,10 +43,10 @@ from tacit.files import text_digest
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest, digest
+from tacit.run.drive import QUIET, fitting_threads
 from tacit.run.folder import RunFolder, SavedResult
 from tacit.run.node import TO_ALL, TO_ONE, Node, Outbox
 from tacit.run.result import PartyModel
-from tacit.run.star import QUIET, fitting_threads
 from tacit.text import show
 from tacit.types import Arrays, Message
 

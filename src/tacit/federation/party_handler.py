@@ -39,10 +39,10 @@ from tacit.plan.from_job import plan_job
 from tacit.plan.memory import check_on_cluster
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.coordinator import NAME as COORDINATOR
+from tacit.run.drive import QUIET, fitting_threads
 from tacit.run.folder import RunFolder
 from tacit.run.party import Party
 from tacit.run.result import PartyModel
-from tacit.run.star import QUIET, fitting_threads
 from tacit.text import show
 from tacit.types import Arrays, Message
 

@@ -19,15 +19,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+from tacit.data.cluster import ClusterRows
+from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.solvers.base import Progress
-from tacit.types import Arrays, Trace, TraceRow
+from tacit.types import Arrays, Shard, Trace, TraceRow
 
 # --- What the trace of a private run may hold: public numbers, and functions of what was released; nothing else
 
@@ -108,6 +114,7 @@ class Session(Protocol[Ending_co]):
 # --- The loop of a run: exchange, trace, stop. Written once for every session
 
 
+QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # what overflows is refused by name
 Observer = Callable[[TraceRow], None]
 Checkpoint = Callable[[Any], None]  # takes the session
 Ending = TypeVar("Ending")
@@ -176,3 +183,26 @@ def spent_of(plan: Plan) -> float:
     """Epsilon of the planned run: its noise is calibrated to the whole, so that no part of it is claimed for less."""
     certificate = plan.certificate()
     return math.inf if certificate.target is None else certificate.epsilon(certificate.target.delta)
+
+
+# --- How many threads linear algebra gets: one where the products are too small to share out
+
+
+LARGE = 20_000_000  # entries of one dense block from which threads pay for products with vectors
+WIDE, WIDE_LARGE = 200, 4_000_000  # columns and entries from which they pay for its Gram matrix
+
+
+def fitting_threads(shards: Sequence[Shard]) -> AbstractContextManager[Any]:
+    """Context in which a run on these shards should be made and run."""
+    held = [shard.features for shard in shards if not sparse.issparse(shard.features)]
+    elsewhere = (RowsOnDisk, ClusterRows)  # these come in pieces, or are not here
+    shapes = [features.shape for features in held if not isinstance(features, elsewhere)]
+    if any(n * d >= LARGE or (d >= WIDE and n * d >= WIDE_LARGE) for n, d in shapes):
+        return nullcontext()
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()

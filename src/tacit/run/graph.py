@@ -11,10 +11,9 @@ import numpy as np
 from tacit.blocks.rows import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
-from tacit.run.drive import Checkpoint, LoopState, Observer, drive
+from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitting_threads
 from tacit.run.node import Node, agree_on_masks
 from tacit.run.result import Model, PartyModel, Result, with_versions
-from tacit.run.star import QUIET, fitting_threads
 from tacit.solvers.base import Progress
 from tacit.topologies import Graph
 from tacit.types import Arrays, Message, Shard, Vector

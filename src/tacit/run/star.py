@@ -10,52 +10,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from tacit.blocks import make_block
-from tacit.data.cluster import ClusterRows
-from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.errors import InputError, RunError
 from tacit.mechanisms.base import UNMEASURED
 from tacit.plan import Plan
 from tacit.run.coordinator import Coordinator
-from tacit.run.drive import Checkpoint, LoopState, Observer, drive
+from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitting_threads
 from tacit.run.party import Party
 from tacit.run.result import Model, PartyModel, Result, traffic, with_versions
 from tacit.solvers.base import Progress
 from tacit.solvers.memory.window import WindowView
 from tacit.types import Arrays, Message, Shard, Vector
-
-# --- How many threads linear algebra gets: one where the products are too small to share out
-
-
-LARGE = 20_000_000  # entries of one dense block from which threads pay for products with vectors
-WIDE, WIDE_LARGE = 200, 4_000_000  # columns and entries from which they pay for its Gram matrix
-
-
-def fitting_threads(shards: Sequence[Shard]) -> AbstractContextManager[Any]:
-    """Context in which a run on these shards should be made and run."""
-    held = [shard.features for shard in shards if not sparse.issparse(shard.features)]
-    elsewhere = (RowsOnDisk, ClusterRows)  # these come in pieces, or are not here
-    shapes = [features.shape for features in held if not isinstance(features, elsewhere)]
-    if any(n * d >= LARGE or (d >= WIDE and n * d >= WIDE_LARGE) for n, d in shapes):
-        return nullcontext()
-    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return context
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
 
 # --- Engines: how messages travel between the coordinator and the parties
 
@@ -102,9 +74,6 @@ class InProcess:
 
 
 # --- A star: the coordinator and its parties, wherever these are
-
-
-QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # what overflows is refused by name
 
 
 class Star:

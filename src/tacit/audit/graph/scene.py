@@ -1,7 +1,5 @@
 """One node of a run whose rows may be exchanged: what it hears is recorded once, or chosen, and can be said again.
 
-One node of a run whose rows may be exchanged: what it hears is recorded once, or chosen, and can be said again.
-
 The runtime's own node and releaser are used, so that what is audited is what runs.
 
 Generated rows for one node of a plan, and transcripts that are likely, or chosen to be bad.
@@ -29,9 +27,9 @@ from tacit.mechanisms.perturbed.pdml import PdmlSettings
 from tacit.plan import Plan
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned, Releaser
 from tacit.run import door
+from tacit.run.drive import QUIET
 from tacit.run.graph import GraphRun
 from tacit.run.node import Node, Outbox
-from tacit.run.star import QUIET
 from tacit.solvers.base import Problem, Release
 from tacit.solvers.consensus.base import NodeData, NodeSide, Place, PrivateConsensus
 from tacit.solvers.consensus.everybody import TreeSum

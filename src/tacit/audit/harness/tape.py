@@ -1,7 +1,5 @@
 """Coins that are the same in two runs: keys of noise, masks and private matching follow from a number and a name.
 
-Coins that are the same in two runs: keys of noise, masks and private matching follow from a number and a name.
-
 Nothing of this is reachable from a run: it replaces makers of keys for as long as an audit needs, in its own process.
 
 What the protected party releases: taken down in a run on the first data set, handed out again in one on the second.

@@ -30,8 +30,9 @@ First a sum over all nodes of noisy sums over the rows gives m and C. Then, T ti
     gradient:  z <- z - step/N A sum_i (sum_rows l'(u.z) u/||u|| + noise),   A = I + k z z'/||z||^2
 
 and the model is the mean of z over the second half of the rounds. k, from 0 to 3, lets the size of the model settle
-sooner than its direction: along z the noise is that of one number. Sums go along a tree of the graph (solvers/consensus/everybody.py). Nothing
-that depends on the rows is kept between rounds: what enters a round are rows, labels and released values.
+sooner than its direction: along z the noise is that of one number. Sums go along a tree of the graph
+(solvers/consensus/everybody.py). Nothing that depends on the rows is kept between rounds: what enters a round are rows,
+labels and released values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """The private fit of one party: a noisy mean, a noisy Gram matrix and a few noisy gradients, and nothing else.
 
-The private fit of one party: a noisy mean, a noisy Gram matrix and a few noisy gradients, and nothing else.
-
 Every value that meets the party's rows passes `release`; all other lines compute with released values, with what the
 label holder sent, or with public numbers. Theorem: docs/proofs/gram.md.
 

@@ -1,7 +1,5 @@
 """The unbiased loss of labels that went through randomized response.
 
-The unbiased loss of labels that went through randomized response.
-
 | symbol | meaning |
 |---|---|
 | eps | label epsilon: a label y was kept with probability p = e^eps / (1 + e^eps), else flipped; y' is the outcome |

@@ -17,8 +17,6 @@ Each node makes a vector from its own curvature H_i; the sum of these vectors ov
 Up to `FULL` coordinates it is the joint curvature H itself. Beyond, it is a Nystroem approximation from H O, O a public
 random matrix of `RANK` columns:  M = (H O) (O' H O)^-1 (H O)' + floor I, which agrees with H in its largest directions.
 
-Consensus ADMM over the edges of a graph, in the metric of the joint curvature.
-
 The iteration of the papers (dynamic, eq. 10-11; pdml, eq. 9-10), with a metric M in place of the plain norm and with
 over-relaxation a, which for M = I and a = 1 it is word for word:
 
