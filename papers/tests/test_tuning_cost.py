@@ -13,7 +13,7 @@ from scipy.stats import binom, norm
 
 from tacit.cli.main import main
 from tacit.errors import InputError
-from tacit.estimators.inputs import deal_out
+from tacit.estimators.base import deal_out
 from tacit.privacy import accountant
 from tacit.privacy.events import GaussianRelease, PureRelease
 from tacit_papers.design.sweep import SweepSettings, _plan, asked_epsilon, events_of

@@ -11,7 +11,7 @@ from tacit.problem.registry import LOSSES, get_loss
 from tacit.solvers.consensus import NodeData
 from tacit.solvers.consensus import local as local_module
 from tacit.solvers.consensus.admm import EXACT, FULL, DenseMetric, LowRankMetric, joint_metric, own_part, tune
-from tacit.solvers.consensus.everybody import UNKNOWN, Flood, TreeSum
+from tacit.solvers.consensus.base import UNKNOWN, Flood, TreeSum
 from tacit.solvers.consensus.local import LocalProblem
 from tacit.topologies import make_graph
 

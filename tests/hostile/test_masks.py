@@ -14,7 +14,7 @@ import pytest
 from tacit.errors import RunError
 from tacit.run.masking import point_of, unmask
 from tacit.run.star import Run, Star
-from tacit.solvers.consensus.everybody import DOWN, UP
+from tacit.solvers.consensus.base import DOWN, UP
 from tacit.types import Message, Vector
 from tests.runtime.masked_runs import copied, problem
 from tests.runtime.test_graph_masks import make_run

@@ -25,7 +25,7 @@ from tacit.run.graph import GraphRun
 from tacit.run.node import Node
 from tacit.run.party import Party
 from tacit.run.star import Run
-from tacit.solvers.consensus.everybody import DOWN, UP
+from tacit.solvers.consensus.base import DOWN, UP
 from tacit.topologies import make_graph
 from tacit.types import Message, Shard, Vector
 from tests.plans import feature_plan as make_features

@@ -9,8 +9,7 @@ from tacit.errors import RunError
 from tacit.privacy.request import Privacy
 from tacit.run.graph import GraphRun
 from tacit.run.node import agree_on_masks
-from tacit.solvers.consensus.base import TOGETHER
-from tacit.solvers.consensus.everybody import UP
+from tacit.solvers.consensus.base import TOGETHER, UP
 from tacit.topologies import make_graph
 from tacit.types import Message, Shard
 from tests.plans import sample_plan

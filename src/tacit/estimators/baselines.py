@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 
 from tacit.data.partition import take_columns
 from tacit.errors import InputError
-from tacit.estimators.inputs import column_names, in_order, is_block_list, layout_of_table, names_of
+from tacit.estimators.base import column_names, in_order, is_block_list, layout_of_table, names_of
 
 E = TypeVar("E", bound=BaseEstimator)
 

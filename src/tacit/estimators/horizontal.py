@@ -16,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
-from tacit.estimators.inputs import (
+from tacit.estimators.base import (
+    BinaryClassifierMixin,
     Groups,
+    LinearRegressorMixin,
     as_given,
     checked_names,
     checked_weights,
@@ -29,7 +31,6 @@ from tacit.estimators.inputs import (
     numbered,
     real_labels,
 )
-from tacit.estimators.mixins import BinaryFace, RegressionFace
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS
@@ -230,7 +231,7 @@ class _Horizontal(BaseEstimator):
         return self._model.scores([Shard("", check_matrix(X, "X", names))])
 
 
-class HorizontalClassifier(BinaryFace, _Horizontal):
+class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
     """Linear classifier of parties that hold different rows with the same columns, and talk to neighbours only.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by consensus ADMM over a graph, the intercept not penalised. There
@@ -315,7 +316,7 @@ class HorizontalClassifier(BinaryFace, _Horizontal):
         return encoded
 
 
-class HorizontalRegressor(RegressionFace, _Horizontal):
+class HorizontalRegressor(LinearRegressorMixin, _Horizontal):
     """Linear regression of parties that hold different rows with the same columns, and talk to neighbours only.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by consensus ADMM over a graph, the intercept not penalised.

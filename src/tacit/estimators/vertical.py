@@ -17,8 +17,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
-from tacit.estimators.inputs import (
+from tacit.estimators.base import (
+    BinaryClassifierMixin,
     ColumnLayout,
+    LinearRegressorMixin,
     checked_names,
     checked_weights,
     column_names,
@@ -31,7 +33,6 @@ from tacit.estimators.inputs import (
     shards_of_blocks,
     shards_of_table,
 )
-from tacit.estimators.mixins import BinaryFace, RegressionFace
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.problem.registry import get_loss
 from tacit.problem.regularizers import Regularizer
@@ -255,7 +256,7 @@ class _Vertical(BaseEstimator):
         return scores
 
 
-class VerticalClassifier(BinaryFace, _Vertical):
+class VerticalClassifier(BinaryClassifierMixin, _Vertical):
     """Joint linear classifier of parties that hold different features of the same rows.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by ADMM sharing, the intercept not penalised.
@@ -335,7 +336,7 @@ class VerticalClassifier(BinaryFace, _Vertical):
         return encoded
 
 
-class VerticalRegressor(RegressionFace, _Vertical):
+class VerticalRegressor(LinearRegressorMixin, _Vertical):
     """Joint linear regression of parties that hold different features of the same rows.
 
     Minimises  (1/N) * sum(loss) + alpha * R(coef)  by ADMM sharing, the intercept not penalised.

@@ -43,7 +43,7 @@ from tacit.privacy.request import (
 from tacit.problem.alphas import MOST_ALPHAS, RULES, alpha_grid
 from tacit.text import listing, nearest, show
 from tacit.topologies import Graph, make_graph
-from tacit.topologies.graph import GRAPHS
+from tacit.topologies.layout import GRAPHS
 
 if TYPE_CHECKING:
     from tacit.data.load import PartySpec

@@ -1,9 +1,9 @@
 """How good a trained model is: against each party alone and against all data in one place.
 
 Which models are trained to compare with, and how, follows from sizes alone: the same job gives the same page on any
-machine. Where the joint model's alpha was chosen by a search, theirs is chosen by the same search, over the same alphas,
-folds and rule. Each is compared with the joint model, row by row, on the loss that was trained: the mean difference, and
-its standard error (`verdict.py` says what follows).
+machine. Where the joint model's alpha was chosen by a search, theirs is chosen by the same search, over the same
+alphas, folds and rule. Each is compared with the joint model, row by row, on the loss that was trained: the mean
+difference, and its standard error (`verdict.py` says what follows).
 
 It is computed once, at the end of training, where all files are at hand, and saved as evaluation.json. In a private run
 it follows from labels and from scores of single rows, which no certificate covers. So only rows that were held out are

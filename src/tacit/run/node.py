@@ -23,8 +23,7 @@ from tacit.privacy.releases import Releaser, seen_of
 from tacit.run import door
 from tacit.run.masking import KeySigner, Masks, unmask
 from tacit.solvers.consensus import NodeData, NodeProgress, NodeSide, Sent
-from tacit.solvers.consensus.base import TOGETHER, objective_at
-from tacit.solvers.consensus.everybody import UP
+from tacit.solvers.consensus.base import TOGETHER, UP, objective_at
 from tacit.topologies import Graph
 from tacit.types import Arrays, Message, Shard, Vector, Words
 

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
-from tacit.estimators.inputs import Groups, column_names, deal_out
+from tacit.estimators.base import Groups, column_names, deal_out
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import Event, GaussianRelease

@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from tacit.audit.graph.rounds import density_ratios, drawn_rounds, inside_last, paper_alpha
+from tacit.estimators.base import Groups, deal_out
 from tacit.estimators.horizontal import HorizontalClassifier
-from tacit.estimators.inputs import Groups, deal_out
 from tacit.mechanisms.perturbed.dual import dual_round, published_round
 from tacit.mechanisms.perturbed.plan import NodeBounds
 from tacit.plan import Plan, SampleSplit, TrainingRequest

@@ -31,8 +31,7 @@ from tacit.run.drive import QUIET
 from tacit.run.graph import GraphRun
 from tacit.run.node import Node, Outbox
 from tacit.solvers.base import Problem, Release
-from tacit.solvers.consensus.base import NodeData, NodeSide, Place, PrivateConsensus
-from tacit.solvers.consensus.everybody import TreeSum
+from tacit.solvers.consensus.base import NodeData, NodeSide, Place, PrivateConsensus, TreeSum
 from tacit.types import Arrays, Message, Shard, Vector
 
 # --- One node of a run whose rows may be exchanged: what it hears is recorded once, or chosen, and can be said again

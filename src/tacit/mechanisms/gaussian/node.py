@@ -31,7 +31,7 @@ First a sum over all nodes of noisy sums over the rows gives m and C. Then, T ti
 
 and the model is the mean of z over the second half of the rounds. k, from 0 to 3, lets the size of the model settle
 sooner than its direction: along z the noise is that of one number. Sums go along a tree of the graph
-(solvers/consensus/everybody.py). Nothing that depends on the rows is kept between rounds: what enters a round are rows,
+(solvers/consensus/base.py). Nothing that depends on the rows is kept between rounds: what enters a round are rows,
 labels and released values.
 """
 
@@ -56,8 +56,7 @@ from tacit.mechanisms.gaussian.settings import (
     farthest,
 )
 from tacit.solvers.base import Problem, Release
-from tacit.solvers.consensus.base import NodeData, Place, Sent, private_progress
-from tacit.solvers.consensus.everybody import TreeSum
+from tacit.solvers.consensus.base import NodeData, Place, Sent, TreeSum, private_progress
 from tacit.solvers.consensus.local import LocalProblem, descend, steps_for, within
 from tacit.types import Arrays, Vector
 

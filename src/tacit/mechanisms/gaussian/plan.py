@@ -42,7 +42,7 @@ from tacit.privacy.request import Privacy
 from tacit.problem.losses.base import Loss
 from tacit.problem.losses.half import Half
 from tacit.problem.losses.huber import Huber
-from tacit.solvers.consensus.everybody import TreeSum
+from tacit.solvers.consensus.base import TreeSum
 from tacit.topologies import SampleSplit
 
 ABSOLUTE_WIDTH = 0.1  # of label_norm: the absolute loss is rounded off this near to its kink

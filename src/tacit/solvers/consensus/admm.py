@@ -58,8 +58,17 @@ from tacit.problem.losses import Loss
 from tacit.problem.registry import LOSSES
 from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem
-from tacit.solvers.consensus.base import Consensus, NodeData, NodeProgress, Place, Sent, split_model
-from tacit.solvers.consensus.everybody import UNKNOWN, Flood, TreeSum
+from tacit.solvers.consensus.base import (
+    UNKNOWN,
+    Consensus,
+    Flood,
+    NodeData,
+    NodeProgress,
+    Place,
+    Sent,
+    TreeSum,
+    split_model,
+)
 from tacit.solvers.consensus.local import LocalProblem
 from tacit.topologies import Graph
 from tacit.types import Arrays, Vector

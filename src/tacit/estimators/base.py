@@ -1,4 +1,4 @@
-"""What users may hand over: one table that is split between parties or nodes, or one each; names, labels, weights."""
+"""What all estimators share: what users may hand over as X, y and weights, and what fitted linear models answer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
+from tacit.problem.registry import get_loss
 from tacit.records import check_matrix
 from tacit.text import show
 from tacit.types import Matrix, Shard, Vector
+
+# --- What users may hand over: one table that is split between parties or nodes, or one each; names, labels, weights
+
 
 # --- Checks of what users hand over that every estimator shares: names of columns, labels, weights
 
@@ -335,3 +342,57 @@ def _check_columns(party: str, table: Any, leader: str, first: Any) -> None:
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+
+
+# --- What fitted linear models answer, whoever trained them: labels and probabilities, or numbers
+
+
+class _Scoring:
+    """What the mixins need of the estimator they are part of: its loss, and a score of each row."""
+
+    loss: Any
+    _scores: Any
+
+
+class BinaryClassifierMixin(ClassifierMixin, _Scoring):
+    """Predictions of a classifier with two classes."""
+
+    classes_: npt.NDArray[Any]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score of each row: positive means the second class."""
+        return np.asarray(self._scores(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Label of each row."""
+        scores = self._scores(X)
+        return np.asarray(self.classes_[(scores > 0).astype(int)])
+
+    @available_if(lambda self: get_loss(self.loss).log_odds)
+    def predict_proba(self, X: Any) -> Vector:
+        """Probability of each class; for losses whose best score is the log odds."""
+        positive = expit(self._scores(X))
+        return np.column_stack([1 - positive, positive])
+
+    @available_if(lambda self: get_loss(self.loss).log_odds)
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Logarithm of the probability of each class; for losses whose best score is the log odds."""
+        scores = self._scores(X)
+        return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
+
+
+class LinearRegressorMixin(RegressorMixin, _Scoring):
+    """Predictions of a regression."""
+
+    def predict(self, X: Any) -> Vector:
+        """Prediction for each row."""
+        scores = np.asarray(self._scores(X))
+        if get_loss(self.loss).task != "counts":
+            return scores
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(scores))
