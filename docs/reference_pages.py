@@ -30,7 +30,7 @@ from tacit.estimators.vertical import ENGINES
 from tacit.job.file import _KEYS as SECTIONS
 from tacit.job.file import OF_SAMPLES, SPLITS, Job, Model
 from tacit.job.sections import COLUMN_KEYS, GraphSpec, SearchSpec
-from tacit.plan.from_job import METHODS as GRAPH_METHODS
+from tacit.mechanisms import names_for
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.problem.losses import LOSSES
 from tacit.problem.regularizers import REGULARIZERS
@@ -140,9 +140,12 @@ def _allowed(section: str, key: str) -> str | None:
     }.get((section, key))
     if (section, key) == ("model", "method"):
         return (
-            f'"auto"; by columns one of {_words(sorted(ALGORITHMS))}; with split = "samples" one of '
-            f"{_words(sorted(set(GRAPH_METHODS) - {'auto'}))}"
+            f'"auto"; by columns one of {_words(sorted(ALGORITHMS))}; with split = "samples" "none", or for one more '
+            "release the name of a mechanism"
         )
+    if (section, key) == ("privacy", "mechanism"):
+        by_columns, by_rows = (_words(names_for(split)) for split in SPLITS)
+        return f'"auto"; by columns one of {by_columns}; with split = "samples" one of {by_rows}'
     return None if words is None else f"one of {_words(words)}"
 
 
