@@ -18,7 +18,8 @@ from bench.progress import say
 from bench.row import Row, seconds
 from tacit import HorizontalClassifier
 from tacit.plan import SampleSplit, TrainingRequest, make_plan
-from tacit.run.graph import GraphResult, GraphRun
+from tacit.run.graph import GraphRun
+from tacit.run.result import Result
 from tacit.topologies import Graph, make_graph
 from tacit.types import Shard, Vector
 
@@ -80,9 +81,7 @@ def _warm_up() -> None:
     _run(make_graph("ring", 3), tables, labels, 8, None)
 
 
-def _run(
-    graph: Graph, tables: list[Vector], labels: list[Vector], rounds: int, clock: RoundClock | None
-) -> GraphResult:
+def _run(graph: Graph, tables: list[Vector], labels: list[Vector], rounds: int, clock: RoundClock | None) -> Result:
     request = TrainingRequest("logistic", "l2", ALPHA, fit_intercept=False, tol=0.0, method="none", max_rounds=rounds)
     plan = make_plan(request, SampleSplit(graph, tuple(len(own) for own in labels), tables[0].shape[1]))
     shards = [Shard(name, table) for name, table in zip(graph.names, tables, strict=True)]

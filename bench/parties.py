@@ -105,7 +105,7 @@ class Parties:
 
     def submit(self, run: str, names: Sequence[str], server: str, arguments: Mapping[str, Any], party: str) -> Path:
         """Hand in a job of classes that train nothing, wait for its end; the server's folder of it."""
-        from tacit.federation.flare import CONTROLLER, EXECUTOR, Desk
+        from tacit.federation.flare import CONTROLLER, EXECUTOR, AdminSession
         from tacit.files import write_json
 
         place = self.folder / "jobs" / run
@@ -127,7 +127,7 @@ class Parties:
             "deploy_map": {"app": ["server", *names]},
         }
         write_json(place / "meta.json", {"name": run, "resource_spec": {}, **deploy})
-        desk = Desk(self.kits["server"])
+        desk = AdminSession(self.kits["server"])
         try:
             number = desk.submit(place)
             while not (status := desk.status(number)).startswith("FINISHED"):

@@ -137,8 +137,8 @@ def _isinstance_tests(tree: ast.AST) -> int:
 
 
 def _split_tests(path: Path) -> int:
-    """Lines that compare a split with the name of one."""
-    return len(re.findall(r"""split"?\]? (?:==|!=) ["']?\w+|split in \(""", path.read_text()))
+    """Comparisons of a split with the name of one, written out or as a constant."""
+    return len(re.findall(r"""split"?\]? (?:==|!=) (?:["']|[A-Z])|split in \(""", path.read_text()))
 
 
 def import_cycles(trees: dict[Path, ast.Module]) -> list[set[str]]:

@@ -28,12 +28,11 @@ from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.data.load import PartySpec
 from tacit.estimators.vertical import ENGINES
 from tacit.job.file import _KEYS as SECTIONS
-from tacit.job.file import OF_SAMPLES, SPLITS, Job, Model
+from tacit.job.file import SPLITS, Job, ModelSection
 from tacit.job.sections import COLUMN_KEYS, GraphSpec, SearchSpec
 from tacit.mechanisms import names_for
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.problem.losses import LOSSES
-from tacit.problem.regularizers import REGULARIZERS
+from tacit.problem.registry import LOSSES, REGULARIZERS
 from tacit.solvers import ALGORITHMS
 
 WIDTH = "100"  # of the help of a verb
@@ -43,7 +42,7 @@ NEEDED = {("party", "name"), ("party", "data")}
 # The class that holds the values of a section, whose docstring says what they mean and whose fields have the defaults.
 HOLDERS: dict[str, Any] = {
     "job": Job,
-    "model": Model,
+    "model": ModelSection,
     "graph": GraphSpec,
     "search": SearchSpec,
     "encode": EncodeRules,
@@ -137,6 +136,7 @@ def _allowed(section: str, key: str) -> str | None:
         ("job", "engine"): ENGINES,
         ("model", "loss"): sorted(LOSSES),
         ("model", "penalty"): sorted(REGULARIZERS),
+        ("privacy", "mechanism"): ["auto", *names_for("features")],
     }.get((section, key))
     if (section, key) == ("model", "method"):
         return (
@@ -166,7 +166,8 @@ def _default(section: str, key: str) -> str:
         ):
             break
         written = f"`{json.dumps(field.default)}`"
-        return written + (f"; samples: `{OF_SAMPLES[key]}`" if section == "job" and key in OF_SAMPLES else "")
+        others = SPLITS["samples"].defaults if section == "job" else {}
+        return written + (f"; samples: `{others[key]}`" if key in others else "")
     if (section, key) == ("job", "name"):
         return "the file's name"
     return "needed" if (section, key) in NEEDED else ""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InputError
-from tacit.job import GraphSpec, Job, Model, PartySpec, load_job_data, read_job
+from tacit.job import GraphSpec, Job, ModelSection, PartySpec, load_job_data, read_job
 from tacit.job.sections import PRIVACY_KEYS
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.text import is_control
@@ -54,7 +54,7 @@ def test_defaults(tmp_path: Path) -> None:
         ),
         folder=tmp_path,
     )
-    assert job.model == Model("logistic", "l2", 1e-4, True, "auto", "auto")
+    assert job.model == ModelSection("logistic", "l2", 1e-4, True, "auto", "auto")
     assert (job.split, job.engine, job.rounds, job.tol, job.seed) == (
         "features",
         "in-process",
@@ -74,7 +74,7 @@ def test_every_key(tmp_path: Path) -> None:
         )
     )
     assert (job.name, job.engine, job.rounds, job.tol, job.seed) == ("a b", "flare", 7, 1.0, 0)
-    assert job.model == Model("squared", "l1", 2.0, False, "averaged", 3.0)
+    assert job.model == ModelSection("squared", "l1", 2.0, False, "averaged", 3.0)
     assert isinstance(job.model.alpha, float)
 
 
@@ -259,7 +259,7 @@ text = st.text(
 number = st.floats(0, allow_infinity=False)
 columns = st.lists(text, min_size=4, max_size=7, unique=True)
 models = st.builds(
-    Model,
+    ModelSection,
     text,
     text,
     number,

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from tacit.estimators.horizontal import HorizontalClassifier, HorizontalRegressor
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
     from tacit.estimators.vertical_cv import VerticalClassifierCV, VerticalRegressorCV
+    from tacit.jobs import run_job
     from tacit.privacy.request import PaperOptions, Privacy
+    from tacit.run.saved import load
 
 _HOMES = {
     "HorizontalClassifier": "tacit.estimators.horizontal",
@@ -27,7 +29,9 @@ _HOMES = {
     "VerticalRegressor": "tacit.estimators.vertical",
     "VerticalRegressorCV": "tacit.estimators.vertical_cv",
     "alone": "tacit.estimators.baselines",
+    "load": "tacit.run.saved",
     "pooled": "tacit.estimators.baselines",
+    "run_job": "tacit.jobs",
 }
 
 __all__ = [
@@ -44,7 +48,9 @@ __all__ = [
     "VerticalRegressorCV",
     "__version__",
     "alone",
+    "load",
     "pooled",
+    "run_job",
 ]
 
 

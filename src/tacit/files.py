@@ -1,12 +1,15 @@
-"""Files of a run: written whole or not at all, read without trust, and nothing in them executable."""
+"""Files: written whole or not at all, read without trust, locked by one process, and known by their digests."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +22,10 @@ from tacit.errors import FaultError, InputError
 from tacit.text import one_line, show
 
 TEMPORARY = ".writing-"  # begins the name of a file that is not yet whole
+PAUSE = 0.05  # seconds before a lock is tried again
 _READING = threading.Lock()  # held while a file of arrays is open
+
+# --- Files that are written whole or not at all, and read without trust
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], object], *, secret: bool = False) -> None:
@@ -129,3 +135,62 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+# --- Locks: the system lets them go when their file is closed or the process ends, however it ends
+
+
+def open_lock(path: Path) -> int:
+    """Open a lock file, made where there is none, which its owner alone can read; its descriptor."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def wait_for_lock(file: int | IO[bytes]) -> None:
+    """Take a lock, and wait for whoever holds it."""
+    import fcntl
+
+    fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def try_lock(file: int | IO[bytes], *, tries: int = 1, by_process: bool = False) -> bool:
+    """Take a lock where nobody else holds it; whether it was taken.
+
+    With `by_process` one process may take it several times, and closing any of its descriptors lets it go.
+    """
+    if sys.platform == "win32":  # there are no such locks
+        return True
+    import fcntl
+
+    take = fcntl.lockf if by_process else fcntl.flock
+    for left in reversed(range(tries)):
+        try:
+            take(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if left:
+                time.sleep(PAUSE)
+    return False
+
+
+def lock_held(path: Path) -> bool:
+    """Whether a process holds a lock; looking lets go at once."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        with open(path, "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+# --- Digests
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()

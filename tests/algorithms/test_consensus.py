@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, sparse
 
 from tacit.blocks.dense import Block
-from tacit.problem.losses import LOSSES, get_loss
+from tacit.problem.registry import LOSSES, get_loss
 from tacit.solvers.consensus import NodeData
 from tacit.solvers.consensus import local as local_module
 from tacit.solvers.consensus.admm import EXACT, FULL, DenseMetric, LowRankMetric, joint_metric, own_part, tune

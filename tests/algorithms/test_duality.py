@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit import VerticalClassifier, VerticalRegressor
-from tacit.problem.losses import LOSSES, get_loss
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import LOSSES, get_loss, get_regularizer
 from tacit.solvers.base import Problem
 from tacit.solvers.duality import balanced, conjugate_terms, is_certifiable, lower_bound
 from tests.conftest import correlated

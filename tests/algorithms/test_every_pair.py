@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tacit import VerticalClassifier, VerticalRegressor
-from tacit.problem.losses import LOSSES, get_loss
-from tacit.problem.regularizers import REGULARIZERS, get_regularizer
+from tacit.problem.registry import LOSSES, REGULARIZERS, get_loss, get_regularizer
 from tests.conftest import correlated
 from tests.oracles.convex import optimum
 

@@ -9,9 +9,8 @@ import pytest
 from scipy import sparse
 
 from tacit.blocks.dense import Block
-from tacit.problem.losses import get_loss
 from tacit.problem.losses.modified import modified
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
 from tacit.solvers import alone
 from tacit.solvers.alone import corrected_scores, fit_alone, out_of_fold
 from tacit.solvers.base import Problem

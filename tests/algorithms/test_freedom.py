@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tacit.mechanisms.gram.fit import _Metric
-from tacit.mechanisms.gram.settings import FitSettings, Half
+from tacit.mechanisms.gram.settings import FitSettings, HalfTarget
 
 ROWS, COLUMNS = 1000, 40
 
@@ -16,7 +16,7 @@ def test_noise_is_not_counted_as_freedom(noise):
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(ROWS, COLUMNS)) * 0.7 ** np.arange(COLUMNS)
     rows /= np.linalg.norm(rows, axis=1)[:, None]
-    target = Half(rng.normal(size=ROWS), np.where(rng.random(ROWS) < 0.5, 1.0, -1.0))
+    target = HalfTarget(rng.normal(size=ROWS), np.where(rng.random(ROWS) < 0.5, 1.0, -1.0))
     gram = rows.T @ (target.weight[:, None] * rows)
     above = np.triu(noise / np.sqrt(2) * rng.normal(size=gram.shape), 1)
     seen = gram + above + above.T + np.diag(noise * rng.normal(size=COLUMNS))

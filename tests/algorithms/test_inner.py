@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.blocks.dense import Block
-from tacit.problem.regularizers import REGULARIZERS, get_regularizer
+from tacit.problem.registry import REGULARIZERS, get_regularizer
 from tacit.solvers.sharing.party import ShareSolver
 
 

@@ -13,8 +13,8 @@ from sklearn.svm import LinearSVC
 
 from tacit import InputError, VerticalClassifier, VerticalRegressor
 from tacit.blocks.dense import Block
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import Ball, Box, get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
+from tacit.problem.regularizers import Ball, Box
 from tacit.run.star import Run
 from tacit.solvers.base import Problem
 from tacit.solvers.multipliers.envelopes import LossEnvelope, PenaltyEnvelope

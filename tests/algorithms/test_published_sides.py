@@ -10,8 +10,7 @@ from scipy import optimize
 
 from tacit.blocks.dense import Block
 from tacit.mechanisms.published import PublishedCoordinator, PublishedParty, PublishedSettings
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
 from tacit.solvers.base import Problem
 
 ROWS, COLUMNS, ALPHA = 30, 4, 0.01

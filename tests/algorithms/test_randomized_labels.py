@@ -18,9 +18,8 @@ from tacit.errors import InputError
 from tacit.privacy.labels import randomize_labels
 from tacit.privacy.randomness import NoiseSource
 from tacit.problem.losses import Logistic, Loss, Modified, Sigmoid, modified
-from tacit.problem.regularizers import get_regularizer
-from tacit.solvers.base import Problem
-from tacit.solvers.constant import best_constant, negligible_objective
+from tacit.problem.registry import get_regularizer
+from tacit.solvers.base import Problem, best_constant, negligible_objective
 from tacit.solvers.duality import balanced, conjugate_terms, is_certifiable, lower_bound
 from tests.conftest import correlated
 

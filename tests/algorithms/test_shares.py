@@ -16,8 +16,7 @@ from tacit.mechanisms.shares import SharesParty, SharesSettings
 from tacit.mechanisms.shares import sides as solver_module
 from tacit.mechanisms.shares.settings import SOLVE_SLACK, exact_sensitivity, sensitivity, share_rounding, slope_rounding
 from tacit.mechanisms.shares.sides import BallRidge
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
 from tacit.solvers.base import Problem
 
 KINDS = ("replace-one", "zero-out")

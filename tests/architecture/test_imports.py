@@ -31,6 +31,7 @@ LAYERS = [
     ["estimators"],
     ["audit"],
     ["report"],
+    ["jobs"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -88,6 +89,32 @@ def test_the_papers_have_no_cycle_of_imports() -> None:
         free = {name for name, needed in waiting.items() if not needed & set(waiting)}
         assert free, f"these import each other: {sorted(waiting)}"
         waiting = {name: needed for name, needed in waiting.items() if name not in free}
+
+
+def test_no_modules_import_each_other() -> None:
+    """Wherever in a file the import stands: in a function or for types alone, too."""
+    names = {module_name(path): path for path in [*MODULES, SOURCE / "__init__.py"]}
+    waiting = {name: all_imports(path, set(names)) - {name} for name, path in names.items()}
+    while free := {name for name, needed in waiting.items() if not needed & set(waiting)}:
+        waiting = {name: needed for name, needed in waiting.items() if name not in free}
+    assert not waiting, f"these import each other, or what does: {sorted(waiting)}"
+
+
+def module_name(path: Path) -> str:
+    parts = ("tacit", *path.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def all_imports(path: Path, modules: set[str]) -> set[str]:
+    """Modules of a set that a module imports anywhere; a package where a name of its own is meant."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {whole if whole in modules else node.module for whole in inner.values()}
+    return found & modules
 
 
 def imports_of_body(path: Path, modules: set[str]) -> set[str]:
@@ -164,5 +191,12 @@ def test_only_one_file_knows_dask() -> None:
 
 def test_dask_is_imported_when_it_is_asked_for_and_not_before() -> None:
     check = "import sys, tacit.run.star, tacit.cli.main; print({'dask', 'distributed'} & set(sys.modules))"
+    said = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=120, check=True)
+    assert said.stdout == "set()\n"
+
+
+def test_flare_is_imported_by_its_processes_and_not_by_who_looks_at_a_kit() -> None:
+    modules = ", ".join(f"tacit.federation.{name}" for name in ("status", "driver", "project", "processes", "loopback"))
+    check = f"import sys, {modules}; print({{'nvflare', 'psutil'}} & set(sys.modules))"
     said = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=120, check=True)
     assert said.stdout == "set()\n"

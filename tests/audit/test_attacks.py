@@ -12,7 +12,7 @@ from tacit import Privacy
 from tacit.audit import attacks
 from tacit.audit.attacks import AS_STATED, AT_95, AT_999, BROKEN, NO_VIOLATION, AttackResult
 from tacit.audit.auditor import named_attacks
-from tacit.audit.scene import Watched, watch
+from tacit.audit.scene import WatchedRun, watch
 from tacit.errors import InputError
 from tacit.plan import Plan
 from tests.plans import feature_plan
@@ -39,7 +39,7 @@ def plan(method: str = "auto", privacy: Privacy | None = None, loss: str = "logi
     )
 
 
-def seen(plan: Plan, seed: int = 0) -> Watched:
+def seen(plan: Plan, seed: int = 0) -> WatchedRun:
     return watch(plan, ROWS, np.random.default_rng(seed), repeatable=True)
 
 

@@ -12,8 +12,7 @@ from tacit.blocks.dense import Block
 from tacit.errors import InputError
 from tacit.mechanisms.published import NOISY, PublishedParty, PublishedSettings
 from tacit.privacy.releases import Allowed, Releaser
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
 from tacit.solvers.base import Problem
 from tacit.types import Message
 

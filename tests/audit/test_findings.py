@@ -12,7 +12,7 @@ import pytest
 from tacit import Privacy
 from tacit.audit import findings
 from tacit.audit.attacks import AT_95, AT_999, NO_VIOLATION
-from tacit.audit.auditor import Audit, Effort, Measured, audit
+from tacit.audit.auditor import Audit, Effort, GameResult, audit
 from tacit.audit.findings import conclusion, lines, to_json
 from tacit.audit.game import lower_bound
 from tacit.audit.scene import search
@@ -102,11 +102,11 @@ def test_the_json_knows_infinity() -> None:
 # --- the picture -------------------------------------------------------------------------------------
 
 
-def measured(mu: float, runs: int = 4000) -> Measured:
+def measured(mu: float, runs: int = 4000) -> GameResult:
     guesses = gaussian(mu, runs, 3)
     worst = search(toy.scenes(), CLAIMED, 2, np.random.default_rng(0))
     claim = toy.plan().certificate().claims[0]
-    return Measured("shop", claim, guesses, lower_bound(guesses, toy.DELTA), worst)
+    return GameResult("shop", claim, guesses, lower_bound(guesses, toy.DELTA), worst)
 
 
 def test_the_claimed_curve_is_the_gaussian_trade_off() -> None:

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from tacit.audit.auditor import judge_game, refutes
 from tacit.audit.game import Game, Guesses, lower_bound, rates
-from tacit.audit.scene import Scene, Worst, scenes, search
+from tacit.audit.scene import Scene, WorstPair, scenes, search
 from tests.audit import toy
 from tests.audit.test_replay import CLAIMED, claimed_of, gram
 
@@ -84,13 +84,13 @@ def test_rates_of_false_alarms_and_misses() -> None:
 
 
 @pytest.fixture(scope="module")
-def pair() -> Worst:
+def pair() -> WorstPair:
     plan = gram()
     return search(scenes(plan, "shop", (300,)), claimed_of(plan, "shop"), 50, np.random.default_rng(1), transcripts=4)
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_gram_at_epsilon_1_and_with_half_its_noise(pair: Worst, half: bool) -> None:
+def test_gram_at_epsilon_1_and_with_half_its_noise(pair: WorstPair, half: bool) -> None:
     """Sound: the bound is below 1 at 95 %. Half the noise: it is above 1."""
     scene = pair.scene
     scene.used = toy.half(scene.planned) if half else scene.planned

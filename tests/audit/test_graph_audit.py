@@ -18,7 +18,7 @@ from tacit.audit.graph import attacks, audit_graph
 from tacit.audit.graph.replay import Objective
 from tacit.audit.graph.rounds import claimed_rounds, density_ratios, paper_alpha
 from tacit.audit.graph.scene import node_scenes, row_norm
-from tacit.audit.scene import Claimed, Held, Worst, search
+from tacit.audit.scene import ClaimedPrivacy, PartyData, WorstPair, search
 from tacit.cli.audit import audit_any
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
@@ -31,10 +31,10 @@ SMALL = Effort(pairs=40, runs=60, seed=1)
 RUNAWAY: dict[str, Any] = {"alpha": 0.02, "rho": 0.5}
 
 
-def replayed(made: Plan, pairs: int = 60, seed: int = 0) -> Worst:
+def replayed(made: Plan, pairs: int = 60, seed: int = 0) -> WorstPair:
     claim = record_claim(made)
     sums = add_up(claim.events)
-    claimed = Claimed(sums.mu, 0.0, claim.neighbours, row_norm(made, NODE), sums.pure)
+    claimed = ClaimedPrivacy(sums.mu, 0.0, claim.neighbours, row_norm(made, NODE), sums.pure)
     return search(node_scenes(made, NODE), claimed, pairs, np.random.default_rng(seed))
 
 
@@ -138,7 +138,7 @@ GAMES = {
 def test_the_game_bounds_sound_noise_from_below_and_catches_half_of_it(name: str) -> None:
     made = GAMES[name]()
     claim, rng = record_claim(made), np.random.default_rng(2)
-    claimed = Claimed(add_up(claim.events).mu, 0.0)
+    claimed = ClaimedPrivacy(add_up(claim.events).mu, 0.0)
     pair = search(node_scenes(made, NODE, (1, 12), far=True), claimed, 60, rng, transcripts=2)
     assert pair.ratio > 0.7
     sound = Game(pair.scene, pair.first, pair.second).play(400, seed=1)
@@ -171,7 +171,7 @@ def test_dual_rounds_come_near_to_alpha_and_half_the_noise_is_caught(alpha: floa
 def test_noise_and_volume_belong_to_each_other() -> None:
     made = plan(rows=(6, 6), columns=2, fit_intercept=True, options={"alphas": 0.5, "rounds": 2})
     rng = np.random.default_rng(3)
-    held = Held(2 * rng.normal(size=(6, 2)), rng.choice([-1.0, 1.0], 6))
+    held = PartyData(2 * rng.normal(size=(6, 2)), rng.choice([-1.0, 1.0], 6))
     objective = Objective.of(side(made, held.rows, held.labels, Scripted()), held)
     model, step = rng.normal(size=3), 1e-6
     columns = [objective.noise(np.zeros(3), model + step * unit, 1) for unit in np.eye(3)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tacit import Privacy
 from tacit.audit.replay import Cost, Replay
-from tacit.audit.scene import Claimed, Held, Scene, directed, search
+from tacit.audit.scene import ClaimedPrivacy, PartyData, Scene, directed, search
 from tacit.audit.scene import scenes as plan_scenes
 from tacit.errors import RunError
 from tacit.plan import Plan
@@ -20,7 +20,7 @@ from tacit.privacy.releases import Allowed, AllowedResponse, Releaser
 from tests.audit import toy
 from tests.plans import feature_plan
 
-CLAIMED = Claimed(toy.MU, 0.0)
+CLAIMED = ClaimedPrivacy(toy.MU, 0.0)
 PLANNED = (Allowed("sum", 2.0, 2), AllowedResponse("bit", 0.5))
 
 
@@ -93,7 +93,7 @@ def test_the_worst_pair_of_the_toy_is_found() -> None:
 
 
 def test_zero_out_neighbours_cost_half() -> None:
-    claimed = Claimed(toy.MU, 0.0, neighbours="zero-out")
+    claimed = ClaimedPrivacy(toy.MU, 0.0, neighbours="zero-out")
     worst = search(toy.scenes(), claimed, 300, np.random.default_rng(0))
     assert worst.ratio == pytest.approx(0.5, abs=1e-6)
     gone = [held for held in (worst.first, worst.second) if not held.rows[0].any()]
@@ -124,8 +124,8 @@ def test_a_model_beside_the_releases_is_seen() -> None:
 
 def test_releases_whose_number_depends_on_the_data_are_caught() -> None:
     scene = toy.scene("releases by the data")
-    many = Held(np.array([[1.0, 0.0]] * 4), scene.held.labels)
-    few = Held(-many.rows, scene.held.labels)
+    many = PartyData(np.array([[1.0, 0.0]] * 4), scene.held.labels)
+    few = PartyData(-many.rows, scene.held.labels)
     with pytest.raises(RunError, match=r"depends on the data|once more"):
         scene.compare(many, few, 1)
 
@@ -138,7 +138,7 @@ def test_half_the_noise_costs_the_same_in_planned_units() -> None:
 
 
 def test_directed_neighbours_are_all_there() -> None:
-    held = Held(np.array([[0.3, 0.4], [1.0, 0.0]]), np.array([1.0, -1.0]))
+    held = PartyData(np.array([[0.3, 0.4], [1.0, 0.0]]), np.array([1.0, -1.0]))
     found = {kind: (row, label) for kind, row, label in directed(held, 2.0, np.random.default_rng(0), labels=True)}
     np.testing.assert_allclose(found["opposite sign"][0], [-0.3, -0.4])
     np.testing.assert_allclose(found["zero"][0], 0)
@@ -173,10 +173,10 @@ def gram(**asked: object) -> Plan:
     )
 
 
-def claimed_of(plan: Plan, party: str) -> Claimed:
+def claimed_of(plan: Plan, party: str) -> ClaimedPrivacy:
     claim = next(one for one in plan.certificate().claims if one.unit == "record" and one.party == party)
     sums = add_up(claim.events)
-    return Claimed(sums.mu, sums.pure, claim.neighbours)
+    return ClaimedPrivacy(sums.mu, sums.pure, claim.neighbours)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import Privacy
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
 from tacit.solvers.base import PrivateAlgorithm, Problem, Progress, Release, private_progress
 from tacit.types import Arrays, Shard
 

@@ -95,7 +95,7 @@ def test_a_private_job(tacit: Any, files: Any, tmp_path: Path) -> None:
 
 def test_a_plan_of_the_sample_split(tacit: Any, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = plan("dual", published=True, alpha=1.0, options={"alphas": 0.5, "rounds": 2})
-    monkeypatch.setattr("tacit.cli.train.prepare", lambda job: (None, SimpleNamespace(plan=made)))
+    monkeypatch.setattr("tacit.run.prepare.prepare", lambda job, note: SimpleNamespace(plan=made))
     answer = tacit("audit", files.write(), "--pairs", 40, "--runs", 60, "--seed", 1, "--out", tmp_path / "audit")
     assert answer.code == 0, answer
     assert "mechanism  dual" in answer.out

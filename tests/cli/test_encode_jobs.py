@@ -396,14 +396,14 @@ def test_who_is_protected_follows_what_is_asked(customers: Customers, tacit: Any
 
 
 def test_a_protected_row_changes_no_constant_and_no_other_row(customers: Customers) -> None:
-    from tacit.cli.train import prepare
     from tacit.job import read_job
+    from tacit.run.prepare import prepare
 
     private(customers)
-    _, before = prepare(read_job(customers.write()))
+    before = prepare(read_job(customers.write()))
     customers.phone[5] |= {"plan": "platinum", "calls": 1e9, "code": "never seen"}
     customers.phone[6] |= {"plan": "", "calls": "", "code": ""}
-    _, after = prepare(read_job(customers.write()))
+    after = prepare(read_job(customers.write()))
     assert before.encodings["phone"] == after.encodings["phone"]
     assert before.encodings["bank"] == after.encodings["bank"]
     keep = np.delete(np.arange(160), [5, 6])

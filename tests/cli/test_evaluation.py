@@ -17,13 +17,12 @@ from scipy.special import expit
 from sklearn.metrics import log_loss, roc_auc_score
 
 from tacit import VerticalClassifier
-from tacit.cli.prepare import labels_by_node, prepare_nodes
-from tacit.cli.train import prepare
 from tacit.job import read_job
 from tacit.report import evaluation
 from tacit.report import evaluation as apart
 from tacit.report.verdict import verdict
 from tacit.run.graph import GraphRun
+from tacit.run.prepare import labels_by_node, prepare
 from tacit.run.star import Run
 from tests.cli.test_samples import Nodes
 
@@ -44,7 +43,7 @@ def test_figures_are_those_of_models_that_have_not_seen_the_rows(files: Any, tac
     record, answer = trained(files, tacit)
     assert record["rows"] == {"trained": 90, "held_out": 30, "evaluated": 30}
     assert record["held_out"]
-    _, begun = prepare(read_job(files.folder / "credit.toml"))
+    begun = prepare(read_job(files.folder / "credit.toml"))
     held = {tuple(row) for row in begun.held.shards[0].features.tolist()}
     aside = np.array([tuple(row) in held for row in files.X[:, :3].tolist()])
     assert aside.sum() == 30
@@ -90,9 +89,9 @@ def test_the_order_of_rows_changes_neither_model_nor_figures(files: Any, tacit: 
 def test_shares_sum_to_the_scores_spread(files: Any, tacit: Any) -> None:
     record, _ = trained(files, tacit)
     assert set(record["shares"]) == {"bank", "shop"}
-    _, begun = prepare(read_job(files.folder / "credit.toml"))
+    begun = prepare(read_job(files.folder / "credit.toml"))
     result = Run(begun.plan, begun.shards, begun.labels.values).go()
-    for part, shard in zip(result.parties, begun.shards, strict=True):
+    for part, shard in zip(result.model.parts, begun.shards, strict=True):
         deviation = float(np.std(shard.features @ part.coef))
         assert record["shares"][part.name]["deviation"] == pytest.approx(deviation, rel=1e-6)
 
@@ -139,7 +138,7 @@ def test_held_out_rows_do_not_touch_a_private_model(files: Any, tacit: Any) -> N
     files.privacy, files.job = "epsilon = 3\nnoise_seed = 5", "holdout = 0.25"
     trained(files, tacit)
     before = (files.folder / "run" / "model" / "shop.json").read_text()
-    _, begun = prepare(read_job(files.folder / "credit.toml"))
+    begun = prepare(read_job(files.folder / "credit.toml"))
     held = {tuple(row) for row in begun.held.shards[1].features.tolist()}
     rows = [i for i, row in enumerate(files.X[:, 3:].tolist()) if tuple(row) in held]
     assert len(rows) == 30
@@ -192,7 +191,7 @@ def test_randomized_labels_are_held_out_with_their_epsilons(tmp_path: Path, taci
 
 
 def begun_and_result(files: Any) -> tuple[Any, Any]:
-    _, begun = prepare(read_job(files.write()))
+    begun = prepare(read_job(files.write()))
     return begun, Run(begun.plan, begun.shards, begun.labels.values).go()
 
 
@@ -247,13 +246,13 @@ def test_nodes_are_scored_as_predictions_are(tmp_path: Path, tacit: Any) -> None
     """Private methods clip rows; the figures were those of rows that were not clipped."""
     nodes = Nodes(tmp_path, job="holdout = 0.2", privacy="epsilon = 4\nrow_norm = 0.3\nnoise_seed = 1")
     path = nodes.write()
-    begun = prepare_nodes(read_job(path), path.name)
+    begun = prepare(read_job(path))
     assert begun.held is not None
     result = GraphRun(begun.plan, begun.shards, labels_by_node(begun)).go()
     record = evaluation.evaluate(result, begun)
     rows = np.vstack([shard.features for shard in begun.held.shards])
     short = rows * np.minimum(1, 0.3 / np.linalg.norm(rows, axis=1))[:, None]
-    scores = short @ result.coef + result.intercept
+    scores = short @ result.model.coef + result.model.intercept
     assert record["models"][0]["measures"]["log_loss"] == pytest.approx(log_loss(begun.held.labels > 0, expit(scores)))
 
 
@@ -268,7 +267,7 @@ main(sys.argv[1:])
 """
 PLACES = {
     "before the evaluation": {"module": "tacit.report", "owner": "evaluation", "name": "evaluate"},
-    "after the evaluation": {"module": "tacit.run.folder", "owner": "RunDirectory", "name": "finish"},
+    "after the evaluation": {"module": "tacit.run.folder", "owner": "RunFolder", "name": "finish"},
 }
 
 
@@ -336,7 +335,7 @@ def test_a_plan_counts_the_rows_that_are_trained_on(files: Any, tacit: Any) -> N
     files.job, files.privacy = "holdout = 0.25", "epsilon = 3"
     planned = tacit("plan", files.write())
     assert "30 rows of them held out" in planned.out
-    _, begun = prepare(read_job(files.folder / "credit.toml"))
+    begun = prepare(read_job(files.folder / "credit.toml"))
     assert begun.plan.problem.rows == 90
     record = json.loads(tacit("plan", files.folder / "credit.toml", "--json").out)
     files.job = ""
@@ -346,7 +345,7 @@ def test_a_plan_counts_the_rows_that_are_trained_on(files: Any, tacit: Any) -> N
 
 def test_scales_are_learnt_from_trained_rows_alone(files: Any) -> None:
     files.job = "holdout = 0.25"
-    _, begun = prepare(read_job(files.write()))
+    begun = prepare(read_job(files.write()))
     for shard in begun.shards:
         assert np.asarray(shard.features).mean(axis=0) == pytest.approx(0, abs=1e-9)
         assert np.asarray(shard.features).std(axis=0) == pytest.approx(1, abs=1e-9)
@@ -354,7 +353,7 @@ def test_scales_are_learnt_from_trained_rows_alone(files: Any) -> None:
 
 def test_scales_of_nodes_are_learnt_from_trained_rows_alone(tmp_path: Path) -> None:
     path = Nodes(tmp_path, job="holdout = 0.25").write()
-    begun = prepare_nodes(read_job(path), path.name)
+    begun = prepare(read_job(path))
     rows = np.vstack([np.asarray(shard.features) for shard in begun.shards])
     assert rows.mean(axis=0) == pytest.approx(0, abs=1e-9)
     assert rows.std(axis=0) == pytest.approx(1, abs=1e-9)

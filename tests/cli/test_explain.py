@@ -14,8 +14,8 @@ import pytest
 
 from tacit.blocks.rows import RowClip
 from tacit.run.explain import explain
-from tacit.run.model import PartyModel
 from tacit.run.predict import SavedModel
+from tacit.run.result import PartyModel
 from tacit.types import Shard
 from tests.cli.test_encode_jobs import Customers, write_csv
 from tests.cli.test_private_jobs import FORMS, KEPT

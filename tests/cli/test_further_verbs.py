@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tacit.cli import further
+from tacit.cli import verbs
 
 GOOD = """
 HELP, DESCRIPTION, EPILOG = "count things", "Count things.", "example: tacit count 3"
@@ -86,7 +86,7 @@ def test_nobody_replaces_a_verb_of_the_core(tacit: Any, folder: Path) -> None:
 def test_without_the_papers_their_verbs_say_what_to_install(
     refused: Any, monkeypatch: pytest.MonkeyPatch, verb: str, words: list[str]
 ) -> None:
-    monkeypatch.setattr(further, "_entry_points", lambda name=None: [])
+    monkeypatch.setattr(verbs, "_entry_points", lambda name=None: [])
     assert refused(verb, *words) == (
         f"tacit: error: tacit {verb} is in tacit-papers, which is not installed: pip install tacit-papers\n"
     )

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.cli.train import prepare
 from tacit.job import read_job
 from tacit.plan.from_job import plan_job
+from tacit.run.prepare import prepare
 from tacit.run.star import Run
 from tests.cli.test_private_jobs import FORMS
 from tests.cli.wards import NAMES, Nodes
@@ -27,7 +27,7 @@ def planned(tacit: Any, job: Path, *options: str) -> Any:
 
 
 def trained(job: Path) -> Any:
-    _, begun = prepare(read_job(job))
+    begun = prepare(read_job(job))
     return Run(begun.plan, begun.shards, begun.labels.values).go()
 
 

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.cli.train import prepare
 from tacit.job import read_job
 from tacit.privacy.certificate import Certificate
 from tacit.run.checkpoint import Checkpoints
-from tacit.run.folder import Begun, RunDirectory
-from tacit.run.model import joint_scores
+from tacit.run.folder import PreparedRun, RunFolder
+from tacit.run.prepare import prepare
 from tacit.run.star import InProcess, Run
 
 FORMS = {
@@ -55,9 +54,9 @@ def paths(files: Any) -> list[Path]:
 
 def in_memory(job: Path) -> Any:
     """Scores of the same run without files; its noise comes from the same seed."""
-    _, begun = prepare(read_job(job))
+    begun = prepare(read_job(job))
     result = Run(begun.plan, begun.shards, begun.labels.values).go()
-    return joint_scores(result.parties, float(result.constant), begun.shards)
+    return result.model.scores(begun.shards)
 
 
 def predicted(answer: Any, column: str) -> list[float]:
@@ -240,10 +239,10 @@ class KilledError(Exception):
     """Stands for the end of the process."""
 
 
-def begin(job: Path, out: Path) -> Begun:
+def begin(job: Path, out: Path) -> PreparedRun:
     """Train with a checkpoint after each round, and die after the first."""
-    _, begun = prepare(read_job(job))
-    directory = RunDirectory(out)
+    begun = prepare(read_job(job))
+    directory = RunFolder(out)
     save = Checkpoints(directory.checkpoint, every=0)
 
     def save_and_die(run: Run) -> None:

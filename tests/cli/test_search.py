@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit import VerticalClassifier, VerticalClassifierCV
-from tacit.cli import summary, train
+from tacit import VerticalClassifier, VerticalClassifierCV, jobs
 from tacit.job import SearchSpec, read_job
 
 MODEL = 'loss = "logistic"\n[search]\nalphas = [0.001, 0.1, 1, 0.01]\nfolds = 4\n'
@@ -72,10 +71,10 @@ def test_goes_on_with_the_alpha_it_took(searching: Any, tacit: Any, monkeypatch:
         raise AssertionError("the search is made once")
 
     with monkeypatch.context() as patch:
-        patch.setattr(train, "_train", stop)
+        patch.setattr(jobs, "_go", stop)
         assert tacit("train", job, "--out", out).code == 130
     with monkeypatch.context() as patch:
-        patch.setattr(summary, "_search", again)
+        patch.setattr(jobs, "search_job", again)
         answer = tacit("train", job, "--out", out, "--resume")
     assert answer.code == 0
     undisturbed = searching.folder / "other"
@@ -94,7 +93,7 @@ def test_a_changed_record_is_not_believed(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(train, "_train", stop)
+        patch.setattr(jobs, "_go", stop)
         tacit("train", job, "--out", out)
     kept = {key: value for key, value in {**record(out), **change}.items() if value is not None}
     (out / "search.json").write_text(json.dumps(kept))
@@ -124,7 +123,7 @@ def test_job_reads_back_as_it_was_written(searching: Any, tmp_path: Path) -> Non
 def test_plan_says_that_there_is_a_search(searching: Any, tacit: Any) -> None:
     job = searching.write()
     assert "search      4 alphas on 4 folds before the last fit" in tacit("plan", job).out
-    assert json.loads(tacit("plan", job, "--json").out)["summary"]["folds"] == 4
+    assert json.loads(tacit("plan", job, "--json").out)["search"]["folds"] == 4
 
 
 @pytest.mark.parametrize(

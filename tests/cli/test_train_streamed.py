@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tacit.cli.train import prepare
 from tacit.data import rows_on_disk
 from tacit.job import read_job
 from tacit.plan.memory import ALWAYS, apart_from_rows
+from tacit.run.prepare import prepare
 from tacit.run.star import Run
 from tests.cli.test_train import wait_for_checkpoints
 
@@ -122,11 +122,11 @@ def test_memory_is_what_the_plan_counts(tmp_path: Path, monkeypatch: pytest.Monk
     job = replace(job, memory=amount)
     (tmp_path / "small").mkdir()
     small = read_job(Pair(tmp_path / "small").write("rounds = 7\ntol = 0"))
-    _, begun = prepare(replace(small, memory=amount))
+    begun = prepare(replace(small, memory=amount))
     Run(begun.plan, begun.shards, begun.labels.values).go()  # imports and compiles what the first run in a process does
     tracemalloc.start()
     try:
-        _, begun = prepare(job)
+        begun = prepare(job)
         assert begun.plan.problem.max_window == window
         gc.collect()
         tracemalloc.reset_peak()

@@ -15,8 +15,8 @@ import pytest
 
 from tacit.cli import watch
 from tacit.run import watching
-from tacit.run.folder import RunDirectory
-from tacit.run.watching import FINISHED, READING, STOPPED, TRAINING, Watcher, is_training
+from tacit.run.folder import RunFolder
+from tacit.run.watching import FINISHED, READING, STOPPED, TRAINING, Watcher
 from tests.cli.test_samples import Nodes
 
 COMMAND = [sys.executable, "-m", "tacit.cli.main"]
@@ -113,7 +113,7 @@ def test_a_finished_run(files: Any, tacit: Any) -> None:
     assert f"gap {result['gap']:.1e}" in answer.out
     assert "none: epsilon is infinite" in answer.out
     assert Watcher(out).look().state == FINISHED
-    assert not is_training(out)
+    assert not RunFolder(out).training
 
 
 def test_a_private_run_shows_epsilon_and_no_objective(files: Any, tacit: Any) -> None:
@@ -148,9 +148,9 @@ def test_in_a_terminal_it_is_shown_in_place(files: Any, tacit: Any, monkeypatch:
 
 def test_watching_does_not_keep_anybody_from_training(files: Any) -> None:
     out = files.folder / "run"
-    directory = RunDirectory(out)
+    directory = RunFolder(out)
     with directory.locked(resume=False):
-        assert is_training(out)
+        assert RunFolder(out).training
         assert Watcher(out).look().state == READING
     with open(out / "run.lock", "rb") as lock:
         import fcntl
@@ -160,7 +160,7 @@ def test_watching_does_not_keep_anybody_from_training(files: Any) -> None:
         later = threading.Timer(0.1, lambda: fcntl.flock(lock, fcntl.LOCK_UN))
         later.start()
         with directory.locked(resume=False):
-            assert is_training(out)
+            assert RunFolder(out).training
         later.join()
 
 

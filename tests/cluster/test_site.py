@@ -106,7 +106,7 @@ def test_what_a_worker_says_of_rows_stays_at_home(files: dict[str, Path], tmp_pa
     def fail(*_: object) -> None:
         raise kind("column is infinite in row 3")
 
-    loop.sites["shop"].gate.allow_preparing = lambda *_, **__: fail()  # type: ignore[method-assign]
+    loop.sites["shop"].authorizer.allow_preparing = lambda *_, **__: fail()  # type: ignore[method-assign]
     with pytest.raises(RunError, match="'shop': it stopped") as caught:
         loop.run(text())
     assert "row 3" not in str(caught.value)

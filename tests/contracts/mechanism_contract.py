@@ -22,8 +22,8 @@ from tacit.plan import FeatureSplit, Plan, SampleSplit, TrainingRequest, make_pl
 from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.request import Privacy
-from tacit.report.saved_run import read_run
 from tacit.run.graph import GraphRun
+from tacit.run.saved import load
 from tacit.run.star import Run
 from tacit.topologies import make_graph
 from tacit.types import Shard
@@ -122,8 +122,7 @@ def check_run(name: str, folder: Path) -> None:
     }
     result = runs[plan.layout.split]()
     assert len(result.trace) <= plan.most_rounds
-    parts = getattr(result, "nodes", None) or result.parties
-    assert all(np.isfinite(part.coef).all() for part in parts)
+    assert all(np.isfinite(part.coef).all() for part in result.model.parts)
 
 
 def check_audit(name: str, folder: Path) -> None:
@@ -174,7 +173,7 @@ def check_job(name: str, folder: Path) -> None:
     _files(name, folder)
     (folder / "job.toml").write_text(_job(name, apart=False))
     assert main(["train", str(folder / "job.toml"), "--out", str(folder / "run"), "--quiet"]) == 0
-    run = read_run(folder / "run")
+    run = load(folder / "run")
     assert run.mechanism is MECHANISMS[name]
     assert run.model_is_covered == (MECHANISMS[name].serves or not run.certificate.private)
     assert main(["report", str(folder / "run")]) == 0

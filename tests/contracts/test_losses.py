@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InputError
-from tacit.problem.losses import LOSSES, Huber, Logistic, Loss, Poisson, Sigmoid, get_loss
+from tacit.problem.losses import Huber, Logistic, Loss, Poisson, Sigmoid
 from tacit.problem.losses.half import Half
+from tacit.problem.registry import LOSSES, get_loss
 from tacit.types import Vector
 
 INSTANCES: list[Loss] = [get_loss(name) for name in sorted(LOSSES)] + [Huber(threshold=0.3), Half()]

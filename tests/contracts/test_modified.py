@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tacit.errors import InputError
 from tacit.privacy.labels import keep_probability
-from tacit.problem.losses import LOSSES, Logistic, Loss, Modified, Sigmoid, get_loss, modified, unbounded_reason
-from tacit.problem.regularizers import L2, Box, ElasticNet, get_regularizer
+from tacit.problem.losses import Logistic, Loss, Modified, Sigmoid, modified, unbounded_reason
+from tacit.problem.registry import LOSSES, get_loss, get_regularizer
+from tacit.problem.regularizers import L2, Box, ElasticNet
 from tacit.types import Vector
 
 EPSILONS = [1e-3, 0.1, 1.0, 4.0, 40.0, 800.0]

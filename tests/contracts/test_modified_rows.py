@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tacit.errors import InputError
-from tacit.problem.losses import get_loss, modified
+from tacit.problem.losses import modified
 from tacit.problem.losses.modified import modified_rows
+from tacit.problem.registry import get_loss
 
 EPSILONS = np.array([0.3, 0.3, 1.0, 1.0, 4.0, 20.0])
 Z = np.array([-2.0, 3.0, 0.5, -40.0, 7.0, 0.0])

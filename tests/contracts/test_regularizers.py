@@ -11,15 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import InputError
-from tacit.problem.regularizers import (
-    REGULARIZERS,
-    Ball,
-    Box,
-    ElasticNet,
-    NonNegative,
-    Regularizer,
-    get_regularizer,
-)
+from tacit.problem.registry import REGULARIZERS, get_regularizer
+from tacit.problem.regularizers import Ball, Box, ElasticNet, NonNegative, Regularizer
 from tacit.types import Vector
 
 INSTANCES: list[Regularizer] = [

@@ -26,7 +26,7 @@ from tacit import (
     VerticalRegressorCV,
 )
 from tacit.data.holdout import deal_folds
-from tacit.problem.losses import get_loss
+from tacit.problem.registry import get_loss
 
 ALPHAS = (1.0, 0.1, 0.01, 0.001)
 Data = tuple[np.ndarray, np.ndarray]

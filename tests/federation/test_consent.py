@@ -12,9 +12,9 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import InputError, RunError
-from tacit.federation import gate
+from tacit.federation import consent
 from tacit.federation.budget import BudgetBook, Limit, Standing, events_of
-from tacit.federation.gate import Consent, answer_pending, describe, digest_of, questions, read_policy
+from tacit.federation.consent import Consent, answer_pending, describe, digest_of, questions, read_policy
 from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_job
@@ -41,7 +41,7 @@ id = "customer"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "POLL", 0.01)
+    monkeypatch.setattr(consent, "POLL", 0.01)
 
 
 @pytest.fixture

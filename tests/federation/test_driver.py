@@ -12,13 +12,13 @@ import pytest
 from tacit.errors import RunError
 from tacit.federation import driver as driver_module
 from tacit.federation.driver import Driver
-from tacit.federation.flare import write_fault, write_outcome, write_progress
 from tacit.federation.kit import Kit
+from tacit.federation.progress import write_fault, write_outcome, write_progress
 
 PARTIES = ("bank", "shop")
 
 
-class FakeDesk:
+class FakeAdmin:
     """A server on which every job that is handed in does the next thing of a list."""
 
     def __init__(self, folder: Path, plot: list[Callable[[Path], None]], left: tuple[str, ...] = ()) -> None:
@@ -57,7 +57,7 @@ class FakeDesk:
 
 
 @pytest.fixture
-def run(kit: Callable[[str], Kit], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, FakeDesk, list[str]]]:
+def run(kit: Callable[[str], Kit], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, FakeAdmin, list[str]]]:
     """Run a driver against a fake server; how the run ended, the server, and what the driver said."""
     monkeypatch.setattr(driver_module, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(driver_module, "LONGEST_PAUSE", 0.01)
@@ -68,14 +68,14 @@ def run(kit: Callable[[str], Kit], monkeypatch: pytest.MonkeyPatch) -> Callable[
         server, said = kit("server"), []
         folder = server.jobs / "run-00000001"
         folder.mkdir(parents=True)
-        desk = FakeDesk(folder, list(plot), left)
+        admin = FakeAdmin(folder, list(plot), left)
         driver = Driver(server, "run-00000001", "", PARTIES, "bank", said.append, lambda *_: None, patience)
-        monkeypatch.setattr(driver, "_desk", lambda: nullcontext(desk))
+        monkeypatch.setattr(driver, "_admin", lambda: nullcontext(admin))
         if status is not None:
-            desk.status = lambda number: status(folder)  # type: ignore[method-assign]
+            admin.status = lambda number: status(folder)  # type: ignore[method-assign]
         if left and not plot:
-            desk.status = lambda number: write_outcome(folder, {"done": {"rounds": 3}}) or "RUNNING"  # type: ignore
-        return driver.go(), desk, said
+            admin.status = lambda number: write_outcome(folder, {"done": {"rounds": 3}}) or "RUNNING"  # type: ignore
+        return driver.go(), admin, said
 
     return go
 
@@ -86,10 +86,10 @@ def ends(folder: Path) -> None:
 
 def test_a_fault_is_tried_again_and_told(run: Callable[..., Any]) -> None:
     full = "party 'shop': cannot write: No space left on device"
-    outcome, desk, said = run(*[lambda folder: write_fault(folder, full)] * 2, ends)
+    outcome, admin, said = run(*[lambda folder: write_fault(folder, full)] * 2, ends)
     assert outcome["rounds"] == 7
-    assert desk.submitted == 3
-    assert desk.aborted == ["job1", "job2"]
+    assert admin.submitted == 3
+    assert admin.aborted == ["job1", "job2"]
     assert all(line.startswith(full) for line in said)
     assert len(said) == 2
 
@@ -128,18 +128,18 @@ def test_a_lead_that_says_nothing_is_named(run: Callable[..., Any], monkeypatch:
 
 
 def test_a_refusal_ends_the_run(run: Callable[..., Any]) -> None:
-    outcome, desk, said = run(lambda folder: write_outcome(folder, {"refused": "shop refused"}), ends)
-    assert (outcome["refused"], desk.submitted, said) == ("shop refused", 1, [])
+    outcome, admin, said = run(lambda folder: write_outcome(folder, {"refused": "shop refused"}), ends)
+    assert (outcome["refused"], admin.submitted, said) == ("shop refused", 1, [])
 
 
 def test_a_job_that_still_runs_is_looked_after_and_not_handed_in_again(run: Callable[..., Any]) -> None:
-    outcome, desk, _ = run(left=("old",))
-    assert (outcome["rounds"], desk.submitted, desk.aborted) == (3, 0, [])
+    outcome, admin, _ = run(left=("old",))
+    assert (outcome["rounds"], admin.submitted, admin.aborted) == (3, 0, [])
 
 
 def test_of_jobs_that_were_left_one_goes_on_at_most(run: Callable[..., Any]) -> None:
-    _, desk, _ = run(left=("old", "older"))
-    assert (desk.submitted, desk.aborted) == (0, ["older"])
+    _, admin, _ = run(left=("old", "older"))
+    assert (admin.submitted, admin.aborted) == (0, ["older"])
 
 
 def test_a_job_goes_on_while_the_server_does_not_answer_for_a_while(run: Callable[..., Any]) -> None:
@@ -152,8 +152,8 @@ def test_a_job_goes_on_while_the_server_does_not_answer_for_a_while(run: Callabl
         ends(folder)
         return "RUNNING"
 
-    outcome, desk, said = run(lambda folder: None, status=status)
-    assert (outcome["rounds"], desk.submitted, desk.aborted) == (7, 1, [])
+    outcome, admin, said = run(lambda folder: None, status=status)
+    assert (outcome["rounds"], admin.submitted, admin.aborted) == (7, 1, [])
     assert said == ["the server does not answer: going on in 0 s"]
 
 

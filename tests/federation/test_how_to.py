@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.federation.gate import questions
+from tacit.federation.consent import questions
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members
 from tests.docs.blocks import FOLLOWED, blocks_of, commands_of

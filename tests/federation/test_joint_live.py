@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tacit.cli.main import main
-from tacit.federation.gate import questions
+from tacit.federation.consent import questions
 from tacit.federation.kit import ENVIRONMENT, Kit
 from tests.federation import test_sites_aligned, test_sites_graph, test_sites_star
 from tests.federation.live import Live, Process, environment, live_federation

@@ -12,7 +12,7 @@ import pytest
 
 from tacit.errors import InputError, RunError
 from tacit.federation import project
-from tacit.federation.flare_policy import write_settings
+from tacit.federation.flare_settings import write_settings
 from tacit.federation.kit import Kit
 from tacit.federation.project import Federation, add, init, renew
 

@@ -20,7 +20,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from tacit.federation.flare_policy import start_arguments, write_settings
+from tacit.federation.flare_settings import start_arguments, write_settings
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.processes import TOKEN
 from tacit.federation.project import Federation, add, init, renew

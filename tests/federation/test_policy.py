@@ -10,7 +10,8 @@ import pytest
 from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 
 from tacit.federation import flare_policy
-from tacit.federation.flare_policy import ALLOWED_CLASSES, JobCheck, OnlyJobs
+from tacit.federation.flare_policy import JobCheck, OnlyJobs
+from tacit.federation.flare_settings import ALLOWED_CLASSES
 from tests.federation.live import ROLL_CALL, write_job
 
 CHECK = JobCheck(ALLOWED_CLASSES)

@@ -21,7 +21,7 @@ import pytest
 
 from tacit.errors import InputError
 from tacit.federation import processes
-from tacit.federation.kit import Certificate, Kit
+from tacit.federation.kit import Kit, TlsCertificate
 from tacit.federation.processes import TOKEN, Supervisor, clean, left_over, running
 from tacit.federation.status import status_of
 from tests.federation.live import SOURCE, environment, free_port
@@ -132,11 +132,11 @@ def test_leftovers_of_a_killed_supervisor(site, tmp_path: Path) -> None:
 
 def test_certificate_that_expires(kit, monkeypatch: pytest.MonkeyPatch) -> None:
     shop, now = kit("shop"), datetime.datetime.now(datetime.UTC)
-    monkeypatch.setattr(Kit, "certificate", Certificate("AA", now - datetime.timedelta(days=2)))
+    monkeypatch.setattr(Kit, "certificate", TlsCertificate("AA", now - datetime.timedelta(days=2)))
     with pytest.raises(InputError, match=f"expired on {(now - datetime.timedelta(days=2)).date()}.*renewed kit"):
         Supervisor(shop).run()
     said: list[str] = []
-    monkeypatch.setattr(Kit, "certificate", Certificate("AA", now + datetime.timedelta(days=9)))
+    monkeypatch.setattr(Kit, "certificate", TlsCertificate("AA", now + datetime.timedelta(days=9)))
     Supervisor(shop, said.append)._check_certificate()
     assert said == [
         f"the certificate expires on {(now + datetime.timedelta(days=9)).date()}: ask for a renewed kit soon"
@@ -192,7 +192,7 @@ def test_what_a_killed_supervisor_started_ends_with_it_and_status_says_so(kit, t
 
 
 def test_a_process_of_a_job_ends_with_its_parent() -> None:
-    job = "from tacit.federation.processes import end_with_parent; import time; end_with_parent(); time.sleep(600)"
+    job = "from tacit.federation.child import end_with_parent; import time; end_with_parent(); time.sleep(600)"
     parent = (
         f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {job!r}]).pid, flush=True); input()"
     )

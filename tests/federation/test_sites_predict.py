@@ -12,8 +12,8 @@ import tacit
 from tacit.cli.main import main
 from tacit.errors import InputError, RunError
 from tacit.federation.protocol import Open, Reason, RefusalError, Refused, Scores
-from tacit.federation.score_handler import Request, read_request
-from tacit.federation.site import MatchingLimits, OpenGate
+from tacit.federation.score_handler import PredictionRequest, read_request
+from tacit.federation.site import AllowAll, MatchingLimits
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_aligned import job_text, write_files
 
@@ -44,7 +44,7 @@ def test_the_lead_gets_the_predictions_of_one_process(
     assert main(["predict", str(tmp_path / "one"), *map(str, files.values())]) == 0
     wanted = read(capsys.readouterr().out)
     before = len(loop.carried)
-    told = loop.run(Request(TRAIN, tuple(files)).to_toml(), PREDICT)
+    told = loop.run(PredictionRequest(TRAIN, tuple(files)).to_toml(), PREDICT)
     got = read((tmp_path / "sites/bank" / PREDICT / "predictions.csv").read_text())
     assert got.keys() == wanted.keys()
     assert told == 1
@@ -56,20 +56,20 @@ def test_the_lead_gets_the_predictions_of_one_process(
 
 def test_only_who_led_the_training_gets_scores(tmp_path: Path) -> None:
     files, loop = trained(tmp_path, 3)
-    turned = Request(TRAIN, ("shop", "bank", "phone"))
+    turned = PredictionRequest(TRAIN, ("shop", "bank", "phone"))
     with pytest.raises(RunError, match="no finished run of this name"):
         loop.run(turned.to_toml(), PREDICT)
-    fewer = Request(TRAIN, ("bank", "shop"))  # the difference to all would be the phone company's own scores
+    fewer = PredictionRequest(TRAIN, ("bank", "shop"))  # the difference to all would be the phone company's own scores
     with pytest.raises(RunError, match="no finished run of this name"):
         loop.run(fewer.to_toml(), PREDICT)
     with pytest.raises(RunError, match="no finished run of this name"):
-        loop.run(Request("run-00000009", tuple(files)).to_toml(), PREDICT)
-    opening = Open(run=PREDICT, job=Request(TRAIN, tuple(files)).to_toml(), version=tacit.__version__)
+        loop.run(PredictionRequest("run-00000009", tuple(files)).to_toml(), PREDICT)
+    opening = Open(run=PREDICT, job=PredictionRequest(TRAIN, tuple(files)).to_toml(), version=tacit.__version__)
     loop.restart("phone")
     assert loop.sites["phone"].handle(opening, "shop") == Refused(reason=Reason.NOT_LEAD)
 
 
-class No(OpenGate):
+class No(AllowAll):
     """A gate that lets no scores out."""
 
     limits = MatchingLimits(least_common=1)
@@ -89,10 +89,10 @@ class No(OpenGate):
 
 def test_a_party_can_refuse_and_then_no_score_leaves(tmp_path: Path) -> None:
     files, loop = trained(tmp_path, 3)
-    loop.gates = {"phone": No()}
+    loop.authorizers = {"phone": No()}
     loop.restart("phone")
     with pytest.raises(RunError, match="'phone': it was asked, and does not take part"):
-        loop.run(Request(TRAIN, tuple(files)).to_toml(), PREDICT)
+        loop.run(PredictionRequest(TRAIN, tuple(files)).to_toml(), PREDICT)
     assert not [one for one in loop.carried if isinstance(one.asked, Scores)]
     assert loop.sites["phone"].handle(Scores(), "bank") == Refused(reason=Reason.NOT_AGREED)
 

@@ -13,7 +13,7 @@ from tacit.cli.main import main
 from tacit.errors import RunError
 from tacit.federation.budget import BudgetBook, events_of
 from tacit.federation.protocol import Answer, Answered, Numbers, Packet, Reason, Refused, Step, encode
-from tacit.federation.site import QUESTIONS, MatchingLimits, OpenGate
+from tacit.federation.site import QUESTIONS, AllowAll, MatchingLimits
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 
 ROWS = 150
@@ -141,7 +141,7 @@ def test_a_run_that_was_killed_anywhere_ends_with_the_same_model(tmp_path: Path,
                 np.testing.assert_array_equal(coef(folder / name / "run-00000001", name), model[name])
 
 
-class Counting(OpenGate):
+class Counting(AllowAll):
     """A gate that records what is released."""
 
     limits = MatchingLimits(least_common=1)
@@ -263,7 +263,7 @@ def test_a_message_that_comes_twice_gets_the_same_bytes(tmp_path: Path, parts: s
     np.testing.assert_allclose(coef(tmp_path / "sites/party1/run-00000001", "party1"), coef(one, "party1"), atol=1e-12)
 
 
-class Book(OpenGate):
+class Book(AllowAll):
     """A gate with a real book of releases."""
 
     limits = MatchingLimits(least_common=1)

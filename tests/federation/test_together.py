@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tacit.cli.main import main
-from tacit.federation.flare import write_outcome
 from tacit.federation.kit import Kit
+from tacit.federation.progress import write_outcome
 
 JOB = '[job]\nname = "joint"\nengine = "flare"\n[[party]]\nname = "bank"\nlabel = "y"\n[[party]]\nname = "shop"\n'
 

@@ -20,10 +20,10 @@ import numpy as np
 from tacit.audit.harness.tape import fixed_coins, steady_pace
 from tacit.cli.main import main
 from tacit.federation.loopback import Loopback
-from tacit.federation.score_handler import Request
+from tacit.federation.score_handler import PredictionRequest
 from tacit.privacy.releases import Releaser
-from tacit.run.drive import versions
 from tacit.run.graph import GraphRun, Neighbours
+from tacit.run.result import versions
 from tacit.run.star import InProcess, Run
 
 __all__ = ["Sites", "Watched", "command_line", "plan_values", "repeatable", "stopped_at", "versions", "watched"]
@@ -172,7 +172,7 @@ class Sites:
 
     def predict(self, training: str, parties: Sequence[str], run: str) -> int:
         """Lead a joint prediction."""
-        return self._loop.run(Request(training, tuple(parties)).to_toml(), run)
+        return self._loop.run(PredictionRequest(training, tuple(parties)).to_toml(), run)
 
     def train_until(self, text: str, run: str, step: int) -> None:
         """Lead a job until its request of this number, and start all sites anew."""

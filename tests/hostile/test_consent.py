@@ -14,8 +14,8 @@ import pytest
 import tacit
 from tacit.alignment import Aligner
 from tacit.errors import InputError, RunError
-from tacit.federation import gate as consent
-from tacit.federation.gate import SiteGate, answer_pending, read_matching
+from tacit.federation import consent
+from tacit.federation.consent import KitAuthorizer, answer_pending, read_matching
 from tacit.federation.kit import Kit
 from tacit.federation.protocol import (
     REQUESTS,
@@ -33,7 +33,7 @@ from tacit.federation.protocol import (
     Step,
     encode,
 )
-from tacit.federation.site import MatchingLimits, OpenGate
+from tacit.federation.site import AllowAll, MatchingLimits
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_aligned import job_text, write_files
 from tests.hostile.parties import copied_kits
@@ -43,7 +43,7 @@ RUN = "run-00000001"
 
 
 @dataclass
-class Says(OpenGate):
+class Says(AllowAll):
     """A gate that writes down what it is asked, and refuses one stage."""
 
     no: str = ""
@@ -259,18 +259,18 @@ def test_a_budget_alone_lets_no_ids_be_matched_unasked(
 ) -> None:
     monkeypatch.setattr(consent.Consent, "seconds", 0.0)
     monkeypatch.setattr(consent.Consent.__init__, "__defaults__", ("ask", 0.0))
-    gate = SiteGate(kit(accept="within-budget", budget={"epsilon": 3.0}))
+    gate = KitAuthorizer(kit(accept="within-budget", budget={"epsilon": 3.0}))
     for job in ("with privacy", "without"):  # whatever the job claims: what it tells before its plan is in no budget
         with pytest.raises(RefusalError, match="did not answer"):
             gate.allow_preparing(RUN, "shop", ["bank"], ["sizes"], job)
-    friend = SiteGate(kit(accept="within-budget", budget={"epsilon": 3.0}, matching={"without_asking": ["bank"]}))
+    friend = KitAuthorizer(kit(accept="within-budget", budget={"epsilon": 3.0}, matching={"without_asking": ["bank"]}))
     friend.allow_preparing(RUN, "shop", ["bank"], ["ids"], "a job")
     with pytest.raises(RefusalError, match="did not answer"):
         friend.allow_preparing(RUN, "shop", ["bank", "phone"], ["ids"], "a job")
 
 
 def test_a_yes_to_one_stage_is_no_yes_to_another_and_both_are_remembered(kit: Callable[..., Kit]) -> None:
-    gate = SiteGate(kit(accept="ask"))
+    gate = KitAuthorizer(kit(accept="ask"))
     answered: list[str] = []
     stop = threading.Event()
 
@@ -315,6 +315,6 @@ def test_the_real_gate_answers_nothing_but_no_under_never(kit: Callable[..., Kit
     folder = tmp_path / "never"
     folder.mkdir()
     files = write_files(folder)
-    loop = Loopback(files, folder / "sites", {"shop": SiteGate(kit(accept="never"))})
+    loop = Loopback(files, folder / "sites", {"shop": KitAuthorizer(kit(accept="never"))})
     replies = [loop.sites["shop"].handle(request, "bank") for request in every_request(files)]
     assert replies == [Refused(reason=Reason.NEVER)] * len(replies)

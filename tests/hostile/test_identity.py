@@ -18,7 +18,15 @@ pytest.importorskip("nvflare", reason="needs tacit[flare]")
 
 from tacit.cli.main import main
 from tacit.errors import InputError
-from tacit.federation.channel import MOST_OPEN, Channel, Line, Request, Sealed, SealError, UnconfirmedError
+from tacit.federation.channel import (
+    MOST_OPEN,
+    Channel,
+    PeerConnection,
+    Sealed,
+    SealedRequest,
+    SealError,
+    UnconfirmedError,
+)
 from tacit.federation.identity import Card, Identity, as_fingerprint, read_chain
 from tacit.federation.kit import Kit
 from tacit.federation.members import CONFIRMED, REVOKED, UNCONFIRMED, Members
@@ -31,7 +39,7 @@ def kits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Kit]:
     return make_kits(tmp_path)
 
 
-def talk(kits: dict[str, Kit]) -> tuple[Channel, Channel, Line, Receiver]:
+def talk(kits: dict[str, Kit]) -> tuple[Channel, Channel, PeerConnection, Receiver]:
     """Processes of bank and shop, bank's way to shop, and what shop was asked."""
     bank, shop = channel(kits["bank"]), channel(kits["shop"])
     return bank, shop, bank.line("shop", shop.process), Receiver()
@@ -100,7 +108,7 @@ def stranger(kit: Kit, **changes: object) -> Channel:
     return Channel(made, Members(kit).card, RUN, 10**6)
 
 
-def replace_sender(request: Request, sender: str) -> Request:
+def replace_sender(request: SealedRequest, sender: str) -> SealedRequest:
     return request._replace(sender=sender)
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.errors import RunError
-from tacit.federation.gate import Consent, SiteGate
+from tacit.federation.consent import Consent, KitAuthorizer
 from tacit.federation.identity import Identity
 from tacit.federation.kit import Kit
 from tacit.federation.members import MaskSigner, Members
 from tacit.federation.parts import read_masks
 from tacit.federation.protocol import Agree, Answer, Match, Numbers, Packet, Step
-from tacit.federation.score_handler import Request
-from tacit.federation.site import OpenGate, read_text
+from tacit.federation.score_handler import PredictionRequest
+from tacit.federation.site import AllowAll, read_text
 from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.aggregation import MaskingParty
 from tacit.run.masking import KEY_WORDS, Masks
@@ -62,7 +62,7 @@ def make_prediction(tmp_path: Path, kits: dict[str, Kit]) -> tuple[Loopback, str
     files = aligned.write_files(tmp_path)
     loop = Loopback(files, tmp_path / "sites", signers=signers(kits))
     loop.run(aligned.job_text(files, "flare"), RUN)
-    return loop, Request(RUN, tuple(files)).to_toml()
+    return loop, PredictionRequest(RUN, tuple(files)).to_toml()
 
 
 MAKERS = {"columns": make_star, "rows": make_graph, "predictions": make_prediction}
@@ -199,7 +199,7 @@ def test_a_revoked_key_vouches_for_nothing(tmp_path: Path, kits: dict[str, Kit])
         loop.run(text)
 
 
-class Shown(OpenGate):
+class Shown(AllowAll):
     """A gate that keeps what is shown."""
 
     def __init__(self) -> None:
@@ -220,15 +220,15 @@ def test_people_are_told_before_they_agree_whose_keys_cannot_be_checked(
     files, gate = aligned.write_files(tmp_path), Shown()
     loop = Loopback(files, tmp_path / "sites", {"shop": gate}, signers(kits))
     loop.run(aligned.job_text(files, "flare"), RUN)
-    loop.run(Request(RUN, tuple(files)).to_toml(), PREDICT)
+    loop.run(PredictionRequest(RUN, tuple(files)).to_toml(), PREDICT)
     assert (f"{caution} phone" in " ".join(gate.lines)) is not confirmed
     job = read_text(star.job_text(dict.fromkeys(NAMES, tmp_path), "flare", top="secure_aggregation = true"))
-    site, told = SiteGate(kits["shop"]), []
+    site, told = KitAuthorizer(kits["shop"]), []
     monkeypatch.setattr(Consent, "obtain", lambda self, digest, lines, standings: told.extend(lines))
     monkeypatch.setattr(site.book, "reserve", lambda run, events: True)
     site.allow(RUN, job, plan_job(job, 100, (2, 2, 2), 4_800), "shop", {})
     assert (f"{caution} bank, phone" in " ".join(told)) is not confirmed
-    leading = SiteGate(kits["bank"])
+    leading = KitAuthorizer(kits["bank"])
     monkeypatch.setattr(leading.book, "reserve", lambda run, events: True)
     told.clear()
     leading.allow(RUN, job, plan_job(job, 100, (2, 2, 2), 4_800), "bank", {})
@@ -249,7 +249,7 @@ def test_the_warning_of_keys_names_who_could_read(tmp_path: Path, monkeypatch: p
     said = {}
     for name in NAMES:
         kits[name].make_home()
-        gate = SiteGate(kits[name])
+        gate = KitAuthorizer(kits[name])
         monkeypatch.setattr(gate.book, "reserve", lambda run, events: True)
         told.clear()
         gate.allow(RUN, job, plan, name, {})

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from tacit.errors import RunError
-from tacit.run.drive import agree
 from tacit.run.masking import point_of, unmask
-from tacit.run.star import Run
+from tacit.run.star import Run, Star
 from tacit.solvers.consensus.everybody import DOWN, UP
 from tacit.types import Message, Vector
 from tests.runtime.masked_runs import copied, problem
@@ -24,7 +23,7 @@ from tests.runtime.test_graph_masks import make_run
 def asked() -> tuple[Run, Message, Message]:
     """A run under masks whose keys are agreed on, an honest broadcast, and one that makes every answer zero."""
     run = Run(*problem("averaged"))
-    agree(run.coordinator, run.engine, 0)
+    run.agree()
     message = run.coordinator.broadcast(1)
     silent = {name: np.zeros_like(a) if a.size > 100 else a for name, a in message.arrays.items()}
     return run, message, Message(message.sender, message.round, silent, message.kind)
@@ -78,7 +77,7 @@ def test_an_answer_that_is_sent_again_after_a_restart_still_adds_up() -> None:
     run.parties[0].restore(before)
     run.parties[1].restore(after)
     run.parties[2].restore({k: v.copy() for k, v in run.parties[2].state().items()})
-    agree(run.coordinator, run.engine, 0)
+    Star.agree(run)
     run.parties[0].work(message)
     answers = [party.release(message, arrays) for party, arrays in zip(run.parties, made, strict=True)]
     total = read(answers, run.coordinator.party_names)
@@ -97,7 +96,7 @@ def test_a_run_that_goes_on_from_a_checkpoint_ends_like_one_that_never_stopped()
     second = Run(*problem("averaged"))
     second.restore(*kept[2])
     again = second.go()
-    for one, other in zip(whole.parties, again.parties, strict=True):
+    for one, other in zip(whole.model.parts, again.model.parts, strict=True):
         np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=1e-8)
 
 

@@ -13,7 +13,7 @@ import pytest
 from tacit.errors import RunError
 from tacit.federation.party_handler import make_star_plan
 from tacit.federation.protocol import Answer, Begin, Match, Numbers, Open, Step
-from tacit.federation.site import OpenGate, Task, plan_print, read_text
+from tacit.federation.site import AllowAll, Task, plan_print, read_text
 from tests.federation import test_sites_aligned as aligned
 from tests.federation import test_sites_star as star
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
@@ -25,7 +25,7 @@ def equivocate(loop: Loopback, told: str, victim: str) -> None:
     """Let the lead tell everybody but the victim another job, with the fingerprint of its plan."""
     lead = loop.sites["party0"]
     honest = lead.ask
-    task = Task(RUN, read_text(told), "party0", Path(), Path(), "party0", OpenGate())
+    task = Task(RUN, read_text(told), "party0", Path(), Path(), "party0", AllowAll())
 
     def ask(names: Sequence[str], request: Step) -> dict[str, Step]:
         replies: dict[str, Step] = {}

@@ -11,6 +11,7 @@ import pytest
 
 from tacit.errors import RunError
 from tacit.federation.node_handler import NodeHandler
+from tacit.federation.party_handler import PartyHandler
 from tacit.federation.protocol import Answer, Numbers, Packet, Play, Put, Reason, Refused, Step, decode_request, encode
 from tacit.privacy.releases import Releaser, arrays_digest
 from tests.federation import test_sites_graph as graph
@@ -48,9 +49,9 @@ def test_a_protected_party_keeps_of_a_message_what_it_has_checked(tmp_path: Path
             request = Answer(message=Packet(request.message.round, "step", arrays))
         replies = honest(names, request)
         for name in names:
-            party = getattr(loop.sites[name].handler, "party", None)
-            if isinstance(request, Answer) and party is not None:
-                assert not [key for key in party.state() if "other" in key]
+            handler = loop.sites[name].handler
+            if isinstance(request, Answer) and isinstance(handler, PartyHandler):
+                assert not [key for key in handler.party.state() if "other" in key]
         return replies
 
     lead.ask = more

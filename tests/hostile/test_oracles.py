@@ -246,7 +246,7 @@ def test_no_row_stops_a_run_of_the_feature_split(form: str, rows: Vector, own: V
     labels = np.where(rng.random(ROWS) < 0.5, 1.0, -1.0)
     result = Run(feature_plan(form), shards, labels).go()
     assert result.note == "" or form == "published"
-    for part in result.parties:
+    for part in result.model.parts:
         assert np.isfinite(part.coef).all()
         assert np.isfinite(part.offset)
 
@@ -260,7 +260,7 @@ def test_one_huge_row_of_the_label_holder_does_not_stop_its_own_fit(size: float)
     labels = np.where(rng.random(ROWS) < 0.5, 1.0, -1.0)
     shards = [Shard(name, block) for name, block in zip(NAMES, blocks, strict=True)]
     result = Run(feature_plan("C, at the holder"), shards, labels).go()
-    assert all(np.isfinite(part.coef).all() for part in result.parties)
+    assert all(np.isfinite(part.coef).all() for part in result.model.parts)
 
 
 @pytest.mark.parametrize("rho", [1e-300, 1e-12, 1e-3, 1.0, 1e9, 1e300])

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from tacit import Privacy
 from tacit.blocks.rows import RowClip
-from tacit.run.model import joint_scores
-from tacit.run.star import Run, RunResult
+from tacit.run.result import Result
+from tacit.run.star import Run
 from tacit.types import Shard, Vector
 from tests.plans import feature_plan
 
@@ -27,7 +27,7 @@ def heavy(seed: int = 0) -> tuple[Vector, Vector, Vector]:
     return own, other, labels
 
 
-def train(own: object, other: Vector, labels: Vector, predictions: str) -> RunResult:
+def train(own: object, other: Vector, labels: Vector, predictions: str) -> Result:
     plan = feature_plan(
         loss="logistic", penalty="l2", alpha=1e-4, fit_intercept=True, method="auto", rho="auto", max_rounds=10,
         tol=1e-6, privacy=Privacy(epsilon=4.0, protect="everyone", row_norm=3.0, predictions=predictions, noise_seed=1),
@@ -36,8 +36,8 @@ def train(own: object, other: Vector, labels: Vector, predictions: str) -> RunRe
     return Run(plan, [Shard("bank", own), Shard("shop", other)], labels).go()
 
 
-def log_loss(result: RunResult, own: object, other: Vector, labels: Vector) -> float:
-    scores = joint_scores(result.parties, result.constant, [Shard("bank", own), Shard("shop", other)])
+def log_loss(result: Result, own: object, other: Vector, labels: Vector) -> float:
+    scores = result.model.scores([Shard("bank", own), Shard("shop", other)])
     return float(np.mean(np.logaddexp(0, -labels * scores)))
 
 
@@ -54,12 +54,12 @@ def test_one_huge_row_neither_stops_the_run_nor_changes_the_exact_fit_much() -> 
     huge = own.copy()
     huge[7] = 1e200
     results = [train(rows, other, labels, "label-holder") for rows in (own, huge)]
-    assert results[0].parties[0].coef == pytest.approx(results[1].parties[0].coef, abs=0.2)
+    assert results[0].model.parts[0].coef == pytest.approx(results[1].model.parts[0].coef, abs=0.2)
 
 
 def test_rows_to_predict_are_clipped_as_in_training() -> None:
     own, other, labels = heavy()
-    part = train(own, other, labels, "label-holder").parties[0]
+    part = train(own, other, labels, "label-holder").model.parts[0]
     assert part.clip is not None
     longer = part.score(np.array([[1e6, -1e6, 0, 0], [1e7, -1e7, 0, 0]]))
     assert longer[0] == pytest.approx(longer[1])
@@ -68,7 +68,7 @@ def test_rows_to_predict_are_clipped_as_in_training() -> None:
 def test_sparse_rows_are_clipped_too_and_stay_sparse() -> None:
     own, other, labels = heavy()
     result = train(sparse.csr_array(own), other, labels, "label-holder")
-    clip = result.parties[0].clip
+    clip = result.model.parts[0].clip
     assert clip is not None
     assert clip.centre is None
     new = heavy(1)
@@ -82,9 +82,9 @@ def test_the_exact_constant_stays_in_the_part_of_the_label_holder() -> None:
     shifted = np.where(np.random.default_rng(3).random(ROWS) < 0.3, 1.0, labels)
     rows = np.zeros_like(own)  # nothing but the constant is left to fit
     one, two = (train(rows, other, y, "label-holder") for y in (labels, shifted))
-    assert one.parties[0].constant != pytest.approx(two.parties[0].constant, abs=0.05)
-    assert one.parties[0].constant == pytest.approx(0.0, abs=0.3)
-    assert abs(one.constant) < 1.0
+    assert one.model.parts[0].constant != pytest.approx(two.model.parts[0].constant, abs=0.05)
+    assert one.model.parts[0].constant == pytest.approx(0.0, abs=0.3)
+    assert abs(one.model.constant) < 1.0
 
 
 @pytest.mark.parametrize("centre", [None, np.array([0.5, -0.5])])

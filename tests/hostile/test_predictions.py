@@ -26,7 +26,7 @@ from tacit.federation.protocol import (
     Scores,
     Step,
 )
-from tacit.federation.score_handler import Request
+from tacit.federation.score_handler import PredictionRequest
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_predict import PREDICT, TRAIN, trained
 from tests.hostile.test_consent import Says
@@ -37,9 +37,9 @@ pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
 def predicted(tmp_path: Path, parties: int) -> tuple[dict[str, Path], Loopback, Says]:
     files, loop = trained(tmp_path, parties)
     gate = Says()
-    loop.gates = {"shop": gate}
+    loop.authorizers = {"shop": gate}
     loop.restart("shop")
-    loop.run(Request(TRAIN, tuple(files)).to_toml(), PREDICT)
+    loop.run(PredictionRequest(TRAIN, tuple(files)).to_toml(), PREDICT)
     return files, loop, gate
 
 
@@ -54,7 +54,7 @@ def test_one_consent_does_not_serve_again_with_the_rows_in_another_order(tmp_pat
         if restarted:
             loop.restart("shop")
             shop = loop.sites["shop"]
-            opening = Open(run=PREDICT, job=Request(TRAIN, tuple(files)).to_toml(), version=tacit.__version__)
+            opening = Open(run=PREDICT, job=PredictionRequest(TRAIN, tuple(files)).to_toml(), version=tacit.__version__)
             shop.handle(opening, "bank")
             shop.handle(Prepare(), "bank")
         assert shop.handle(Match(step="size"), "bank") == Refused(reason=Reason.ANSWERED)
@@ -73,9 +73,9 @@ def tacit_bytes(reply: Answered) -> bytes:
 def test_a_second_alignment_before_the_answer_needs_a_second_consent(tmp_path: Path) -> None:
     files, loop = trained(tmp_path, 2)
     gate = Says()
-    loop.gates = {"shop": gate}
+    loop.authorizers = {"shop": gate}
     loop.restart("shop")
-    text = Request(TRAIN, tuple(files)).to_toml()
+    text = PredictionRequest(TRAIN, tuple(files)).to_toml()
     stopped: list[object] = []
 
     def stop(caller: str, name: str, request: object) -> None:
@@ -103,7 +103,7 @@ def test_a_changed_part_of_the_model_needs_another_consent(tmp_path: Path) -> No
     part = tmp_path / "sites/shop" / TRAIN / "model/shop.json"
     part.write_text(part.read_text().replace('"coef": [', '"coef": [ ', 1))
     loop.restart("shop")
-    loop.run(Request(TRAIN, tuple(files)).to_toml(), "predict-0002")
+    loop.run(PredictionRequest(TRAIN, tuple(files)).to_toml(), "predict-0002")
     bounds = [bound for stage, bound in gate.asked if stage == "predict"]
     assert bounds[0]["part"] != bounds[1]["part"]  # type: ignore[index]
 
@@ -127,26 +127,26 @@ def test_keys_that_are_not_the_partys_own_are_refused(tmp_path: Path) -> None:
             seen.append(loop.sites[name].handle(Agree(keys=Numbers.of(forged)), "bank"))
 
     loop.disturb = before
-    loop.run(Request(TRAIN, tuple(files)).to_toml(), PREDICT)
+    loop.run(PredictionRequest(TRAIN, tuple(files)).to_toml(), PREDICT)
     assert isinstance(seen[0], Refused)
 
 
 def test_nobody_but_who_led_the_training_is_answered(tmp_path: Path) -> None:
     _, loop = trained(tmp_path, 3)
     with pytest.raises(RunError, match="no finished run of this name"):
-        loop.run(Request(TRAIN, ("shop", "bank", "phone")).to_toml(), PREDICT)
+        loop.run(PredictionRequest(TRAIN, ("shop", "bank", "phone")).to_toml(), PREDICT)
 
 
 def test_another_member_does_not_get_the_scores_that_were_sent_to_the_lead(tmp_path: Path) -> None:
     """It knows its own mask with the victim, so the kept answer would show it the victim's scores."""
     files, loop, _ = predicted(tmp_path, 3)
     loop.restart("shop")
-    shop, own = loop.sites["shop"], Request(TRAIN, ("phone", "shop", "bank")).to_toml()
+    shop, own = loop.sites["shop"], PredictionRequest(TRAIN, ("phone", "shop", "bank")).to_toml()
     opening = Open(run=PREDICT, job=own, version=tacit.__version__)
     assert shop.handle(opening, "phone") == Refused(reason=Reason.OTHER_JOB)
     assert not isinstance(shop.handle(Scores(), "phone"), Answered)
     loop.restart("shop")
-    honest = Open(run=PREDICT, job=Request(TRAIN, tuple(files)).to_toml(), version=tacit.__version__)
+    honest = Open(run=PREDICT, job=PredictionRequest(TRAIN, tuple(files)).to_toml(), version=tacit.__version__)
     loop.sites["shop"].handle(honest, "bank")
     assert loop.sites["shop"].handle(Scores(), "bank") == Refused(reason=Reason.TURN)  # not before it was prepared
 
@@ -156,7 +156,7 @@ def test_a_prediction_whose_lead_died_after_the_scores_were_sent_ends_with_the_s
     tmp_path: Path, parties: int
 ) -> None:
     files, loop = trained(tmp_path, parties)
-    text, last = Request(TRAIN, tuple(files)).to_toml(), list(files)[-1]
+    text, last = PredictionRequest(TRAIN, tuple(files)).to_toml(), list(files)[-1]
 
     def die(caller: str, name: str, request: object, reply: object) -> None:
         if isinstance(request, Scores) and name == last:
@@ -182,7 +182,7 @@ def test_huge_scores_are_held_and_not_refused(tmp_path: Path) -> None:
     record["coef"] = [1e40 for _ in record["coef"]]
     part.write_text(json.dumps(record))
     loop.restart("shop")
-    assert loop.run(Request(TRAIN, tuple(files)).to_toml(), PREDICT) == 1
+    assert loop.run(PredictionRequest(TRAIN, tuple(files)).to_toml(), PREDICT) == 1
 
 
 def test_a_lead_that_tells_parties_different_orders_gets_noise(tmp_path: Path) -> None:
@@ -199,4 +199,4 @@ def test_a_lead_that_tells_parties_different_orders_gets_noise(tmp_path: Path) -
 
     lead.ask = lying
     with pytest.raises(RunError, match="the masks did not cancel, so the sum is noise"):
-        loop.run(Request(TRAIN, tuple(files)).to_toml(), "predict-0002")
+        loop.run(PredictionRequest(TRAIN, tuple(files)).to_toml(), "predict-0002")

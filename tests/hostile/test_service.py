@@ -20,11 +20,11 @@ from fastapi.testclient import TestClient
 
 from tacit.errors import RunError
 from tacit.service import asking, guard
-from tacit.service.access import Door, Tokens
+from tacit.service.access import ServiceAccess, Tokens
 from tacit.service.app import make_app
-from tacit.service.asking import Line
+from tacit.service.asking import PartyClient
 from tacit.service.connections import Connections
-from tacit.service.wire import ModelCard, RefusedError, Scores
+from tacit.service.wire import ModelCard, RefusedError, ScoresReply
 from tests.service.certificates import make_certificates
 from tests.service.company import IDS, TOKEN, Company, secret_file
 from tests.service.conftest import company, trained  # noqa: F401
@@ -211,7 +211,7 @@ def test_requests_of_one_caller_that_never_end_leave_room_for_others(company: Co
 
 @pytest.fixture
 def clients(tmp_path: Path) -> dict[str, TestClient]:
-    door = Door(tokens=Tokens(TOKENS))
+    door = ServiceAccess(tokens=Tokens(TOKENS))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     return {name: TestClient(make_app(side, door), headers=headers) for name, side in parties(tmp_path).items()}
 
@@ -317,7 +317,7 @@ def test_what_is_refused_is_told_without_raw_control_characters(clients: dict[st
 @pytest.mark.parametrize("score", [1e300, -1e100, 2.0**51, math.inf, math.nan])
 def test_a_huge_score_of_a_party_that_answers_alone_is_refused(score: float) -> None:
     with pytest.raises(RunError, match="shop did not answer with 2 scores"):
-        asking._plain(Scores.model_construct(party="shop", number=0, scores=[0.0, score]), 2)
+        asking._plain(ScoresReply.model_construct(party="shop", number=0, scores=[0.0, score]), 2)
 
 
 def endless(head: bytes, part: bytes, pause: float) -> tuple[str, threading.Thread, socket.socket]:
@@ -349,7 +349,7 @@ ANSWERS = {
 @pytest.mark.parametrize("kind", list(ANSWERS))
 def test_an_answer_without_end_is_not_waited_for(kind: str) -> None:
     url, thread, listening = endless(*ANSWERS[kind])
-    line, start = Line("shop", url, seconds=1.0), time.monotonic()
+    line, start = PartyClient("shop", url, seconds=1.0), time.monotonic()
     with pytest.raises(RunError, match="is it this service"):
         line.get("/v1/model", ModelCard)
     assert time.monotonic() - start < 4

@@ -22,7 +22,6 @@ import pytest
 from tacit.cli.main import main
 from tacit.errors import InputError, RunError
 from tacit.federation import ledger_file
-from tacit.federation import ledger_file as marks
 from tacit.federation.budget import BudgetBook, Limit
 from tacit.federation.site import read_text
 from tacit.job import read_job
@@ -368,8 +367,8 @@ def test_what_no_run_accounts_for_is_not_forgiven(tmp_path: Path) -> None:
 
 
 def test_a_crash_between_two_writes_is_no_older_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger is written, then the count, then the mark: whatever is missing after a crash is made up for."""
-    for number, (kind, name) in enumerate(((ledger_file.LedgerFile, "count"), (marks.Marks, "put"))):
+    """The ledger is written, then the count, then the folder of the run; what a crash left out is made up for."""
+    for number, (kind, name) in enumerate(((ledger_file.LedgerFile, "count"), (ledger_file.Reservations, "put"))):
         with monkeypatch.context() as crash:
             crash.setattr(kind, name, lambda *given, **named: 1 / 0)
             with pytest.raises(ZeroDivisionError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.audit.harness.check import BETWEEN, IN_PROCESS, Found, Scope, Way, neighbour_test
+from tacit.audit.harness.check import BETWEEN, IN_PROCESS, NeighbourFindings, Scope, Way, neighbour_test
 from tacit.audit.harness.world import World
 from tacit.cli.main import main
 from tests.neighbour.worlds import FEATURES, SAMPLES, SUFFIX, feature_world, sample_world
@@ -13,7 +13,7 @@ CASES = [(make, case) for make, cases in ((feature_world, FEATURES), (sample_wor
 CALM = [(*case, kind) for case in CASES for kind in SUFFIX]
 STOPPED = [(*case, kind, where) for case in CASES for kind in ("encoded",) for where in (IN_PROCESS, BETWEEN)]
 CALM_WAYS = (Way(IN_PROCESS, restarts=False), Way(BETWEEN, restarts=False))
-TOTAL, RAN = Found(), set()
+TOTAL, RAN = NeighbourFindings(), set()
 KINDS = {
     "another record",
     "all zero",

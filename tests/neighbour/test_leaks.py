@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import time
@@ -12,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from tacit.audit.harness.check import BETWEEN, IN_PROCESS, Found, Scope, Way, neighbour_test
+from tacit.audit.harness.check import BETWEEN, IN_PROCESS, NeighbourFindings, Scope, Way, neighbour_test
 from tacit.blocks.rows import RowClip
 from tacit.cli import summary as summary_module
 from tacit.cli.main import main
@@ -47,12 +48,12 @@ def nonzeros(matrix: Any) -> int:
 
 def features(
     kind: str = "sparse", where: str = BETWEEN, *, restarts: bool = False, turn: int = 0, most: int = 2
-) -> Found:
+) -> NeighbourFindings:
     world = feature_world("gram", kind)
     return neighbour_test(world, main, Scope((Way(where, restarts),), most=most, parties=1, turn=turn))
 
 
-def nodes(case: str = "primal", where: str = BETWEEN, turn: int = 1, most: int = 2) -> Found:
+def nodes(case: str = "primal", where: str = BETWEEN, turn: int = 1, most: int = 2) -> NeighbourFindings:
     world = sample_world(case, "dense")
     return neighbour_test(world, main, Scope((Way(where, False),), most=most, parties=1, turn=turn))
 
@@ -61,7 +62,7 @@ def dense(features: Any) -> Any:
     return features.toarray() if hasattr(features, "toarray") else features
 
 
-def places(found: Found) -> set[tuple[str, str, str]]:
+def places(found: NeighbourFindings) -> set[tuple[str, str, str]]:
     return {(one.difference.channel, one.difference.step, one.difference.path) for one in found.differences}
 
 
@@ -132,8 +133,9 @@ def test_a_line_in_a_log(monkeypatch: Patch) -> None:
 def test_a_line_that_is_printed(monkeypatch: Patch) -> None:
     plain = summary_module.summary
 
-    def telling(begun: Any, *args: Any, **kwargs: Any) -> list[str]:
-        return [*plain(begun, *args, **kwargs), f"entries {[nonzeros(shard.features) for shard in begun.shards]}"]
+    def telling(trained: Any, *args: Any, **kwargs: Any) -> list[str]:
+        entries = [nonzeros(shard.features) for shard in trained.prepared.shards]
+        return [*plain(trained, *args, **kwargs), f"entries {entries}"]
 
     monkeypatch.setattr(summary_module, "summary", telling)
     assert {(channel, step) for channel, step, _ in places(features(where=IN_PROCESS))} == {("printed", "train")}
@@ -184,13 +186,14 @@ def test_a_field_of_a_certificate(monkeypatch: Patch) -> None:
 
 
 def test_a_file_of_a_run(monkeypatch: Patch) -> None:
-    plain = store.result_record
+    plain = store.saved_result
 
-    def telling(result: Any, begun: Any) -> dict[str, Any]:
-        return {**plain(result, begun), "entries": sum(nonzeros(shard.features) for shard in begun.shards)}
+    def telling(result: Any, prepared: Any) -> store.SavedResult:
+        entries = sum(nonzeros(shard.features) for shard in prepared.shards)
+        return dataclasses.replace(plain(result, prepared), rounds=entries)
 
-    monkeypatch.setattr(store, "result_record", telling)
-    assert ("file result.json of the run", "", "entries") in places(features(where=IN_PROCESS))
+    monkeypatch.setattr(store, "saved_result", telling)
+    assert ("file result.json of the run", "", "rounds") in places(features(where=IN_PROCESS))
 
 
 def test_what_only_a_restart_tells(monkeypatch: Patch) -> None:

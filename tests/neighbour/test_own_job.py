@@ -8,7 +8,7 @@ import pytest
 
 from tacit.audit.attacks import BROKEN, NO_VIOLATION, NOT_TRIED
 from tacit.audit.harness import check
-from tacit.audit.harness.check import Found, Seen, Way
+from tacit.audit.harness.check import LocatedDifference, NeighbourFindings, Way
 from tacit.audit.harness.recording import Difference
 from tacit.cli.main import main
 from tacit.job import read_job
@@ -41,8 +41,12 @@ def test_the_generated_world_has_the_columns_of_the_job_and_none_of_its_cells(tm
 
 def test_a_difference_breaks_the_claim() -> None:
     difference = Difference("reply shop -> bank", "Shape", "bytes", "int 1896", "int 1912", "SIZE")
-    found = Found(
-        100, 10, 1, {"all zero"}, [Seen("shop", "record", "all zero", Way("between sites", False), difference)]
+    found = NeighbourFindings(
+        100,
+        10,
+        1,
+        {"all zero"},
+        [LocatedDifference("shop", "record", "all zero", Way("between sites", False), difference)],
     )
     line = check.judge(found)
     assert line.verdict == BROKEN
@@ -54,8 +58,8 @@ def test_a_difference_breaks_the_claim() -> None:
 
 
 def test_more_noise_hidden_than_claimed_breaks_it_too() -> None:
-    assert check.judge(Found(100, 10, 1, ratio=1.01)).verdict == BROKEN
-    assert check.judge(Found(100, 10, 1, ratio=0.99)).verdict == NO_VIOLATION
+    assert check.judge(NeighbourFindings(100, 10, 1, ratio=1.01)).verdict == BROKEN
+    assert check.judge(NeighbourFindings(100, 10, 1, ratio=0.99)).verdict == NO_VIOLATION
 
 
 def test_what_cannot_be_played_is_said_to_be_not_tried(tmp_path: Path) -> None:

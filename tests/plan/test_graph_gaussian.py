@@ -22,7 +22,8 @@ from tacit.privacy.releases import Allowed
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.privacy.verify import verify
 from tacit.run.drive import LoopState
-from tacit.run.graph import GraphResult, GraphRun
+from tacit.run.graph import GraphRun
+from tacit.run.result import Result
 from tacit.topologies import make_graph
 from tacit.types import Arrays, Shard, Vector
 from tests.conftest import real_data
@@ -101,7 +102,7 @@ def test_each_node_may_have_an_epsilon_of_its_own() -> None:
     noise = private(plan).noise
     assert noise["node 2: gradient"] < noise["node 1: gradient"] < noise["node 5: gradient"]
     assert verify(plan.certificate().to_json()).agrees
-    assert make_run(plan).go().coef.shape == (4,)
+    assert make_run(plan).go().model.coef.shape == (4,)
 
 
 def test_the_rule() -> None:
@@ -270,7 +271,7 @@ def test_a_run_that_goes_on_later_is_the_same(graph: str, secure: bool) -> None:
     for rounds in (1, 2, 5, 6, 7):
         later = make_run(plan)
         later.restore(*copy.deepcopy(kept[rounds]))
-        np.testing.assert_array_equal(later.go().coef, whole.coef)
+        np.testing.assert_array_equal(later.go().model.coef, whole.model.coef)
 
 
 def released_in(run: GraphRun) -> dict[str, dict[str, list[Vector]]]:
@@ -312,16 +313,16 @@ def test_the_model_is_a_function_of_released_values_alone(secure: bool, rounds: 
             shifts = {name: shifts[name] + own["model"][t] - z for name, own in found.items()}
         models.append(z)
     mean = np.mean(models[rounds // 2 :], axis=0)
-    np.testing.assert_allclose(result.coef, mean[:-1] / (4 * centre.spread), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(result.model.coef, mean[:-1] / (4 * centre.spread), rtol=1e-9, atol=1e-12)
     expected = 0.3 * mean[-1] - mean[:-1] @ centre.mean / centre.spread
-    assert result.intercept == pytest.approx(expected, rel=1e-9)
+    assert result.model.intercept == pytest.approx(expected, rel=1e-9)
 
 
 def test_all_nodes_have_the_same_model() -> None:
     for graph in ("ring", "star", "complete", "random", "grid"):
         result = make_run(plan_for(epsilon=2.0, graph=graph)).go()
-        for node in result.nodes:
-            np.testing.assert_array_equal(node.coef, result.nodes[0].coef)
+        for node in result.model.parts:
+            np.testing.assert_array_equal(node.coef, result.model.parts[0].coef)
 
 
 def test_one_node_alone_may_publish_its_model() -> None:
@@ -330,9 +331,11 @@ def test_one_node_alone_may_publish_its_model() -> None:
     assert accuracy(result, (2000,)) > 0.8
 
 
-def accuracy(result: GraphResult, rows: tuple[int, ...]) -> float:
+def accuracy(result: Result, rows: tuple[int, ...]) -> float:
     tables, labels = some_data(rows, 4, seed=0)
-    return float(np.mean(np.sign(np.vstack(tables) @ result.coef + result.intercept) == np.concatenate(labels)))
+    return float(
+        np.mean(np.sign(np.vstack(tables) @ result.model.coef + result.model.intercept) == np.concatenate(labels))
+    )
 
 
 @pytest.mark.parametrize("secure", [False, True])

@@ -10,8 +10,7 @@ import pytest
 from tacit.errors import InputError
 from tacit.plan import Plan
 from tacit.privacy.request import Privacy
-from tacit.problem.losses import LOSSES
-from tacit.problem.regularizers import REGULARIZERS
+from tacit.problem.registry import LOSSES, REGULARIZERS
 from tacit.topologies import make_graph
 from tests.plans import sample_plan
 

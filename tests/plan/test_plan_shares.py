@@ -18,9 +18,9 @@ from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.request import SEEDED, Privacy
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import get_regularizer
-from tacit.run.star import Run, RunResult
+from tacit.problem.registry import get_loss, get_regularizer
+from tacit.run.result import Result
+from tacit.run.star import Run
 from tacit.solvers.base import Problem
 from tacit.types import Shard
 from tests.conftest import real_data
@@ -166,7 +166,7 @@ def test_equal_norms_by_party_and_everyone_with_labels_are_fine() -> None:
 # --- runs --------------------------------------------------------------------------------------------
 
 
-def finish(plan: Plan, seed: int = 0) -> RunResult:
+def finish(plan: Plan, seed: int = 0) -> Result:
     shards, labels = some_data(seed=seed)
     return Run(plan, shards, labels).go()
 
@@ -192,7 +192,7 @@ def test_a_run_makes_the_planned_releases_with_the_planned_noise(monkeypatch: py
     sd = plan.private.releases["bank"][0].sd
     assert np.std(noise) == pytest.approx(sd, rel=0.05)
     assert all(np.abs(v).max() <= 1.0 + 1e-9 for v in values)
-    assert [p.clip.norm for p in result.parties] == [1.0] * 3
+    assert [p.clip.norm for p in result.model.parts] == [1.0] * 3
 
 
 def test_one_release_more_than_planned_is_refused() -> None:
@@ -234,14 +234,14 @@ def test_a_run_that_was_killed_repeats_its_noise_and_ends_on_the_same_model(seed
     assert len(heard[0]) == 9
     for a, b in zip(heard[0][3:], heard[1], strict=True):
         np.testing.assert_array_equal(a, b)
-    for p, r in zip(whole.parties, resumed.parties, strict=True):
+    for p, r in zip(whole.model.parts, resumed.model.parts, strict=True):
         np.testing.assert_array_equal(p.coef, r.coef)
-    assert whole.intercept == resumed.intercept
+    assert whole.model.intercept == resumed.model.intercept
 
 
 def test_two_runs_without_a_seed_have_different_noise() -> None:
     a, b = (finish(plan_for(epsilon=1.0)) for _ in range(2))
-    assert not np.allclose(a.parties[0].coef, b.parties[0].coef)
+    assert not np.allclose(a.model.parts[0].coef, b.model.parts[0].coef)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -250,10 +250,10 @@ def test_every_convex_loss_runs(loss: str, fit_intercept: bool) -> None:
     shards, labels = some_data()
     y = {"poisson": labels + 1.0}.get(loss, labels)
     result = Run(plan_for(loss=loss, epsilon=4.0, noise_seed=0, fit_intercept=fit_intercept), shards, y).go()
-    assert all(np.all(np.isfinite(party.coef)) for party in result.parties)
+    assert all(np.all(np.isfinite(party.coef)) for party in result.model.parts)
     assert all(math.isnan(row.objective) for row in result.trace)
-    assert math.isfinite(result.intercept)
-    assert fit_intercept or result.intercept == 0.0
+    assert math.isfinite(result.model.intercept)
+    assert fit_intercept or result.model.intercept == 0.0
 
 
 def test_with_hardly_any_noise_it_is_sharing_itself() -> None:
@@ -280,13 +280,13 @@ def test_with_hardly_any_noise_it_is_sharing_itself() -> None:
         input_bytes=1,
     )
     exact = Run(ordinary, shards, labels).go()
-    joint, reference = (np.concatenate([p.coef for p in r.parties]) for r in (result, exact))
+    joint, reference = (np.concatenate([p.coef for p in r.model.parts]) for r in (result, exact))
     assert np.linalg.norm(joint - reference) <= 0.02 * np.linalg.norm(reference)
     assert all(math.isnan(row.objective) for row in result.trace)  # no release covers it, whatever epsilon is
 
 
-def log_loss(result: RunResult, shards: list[Shard], labels: np.ndarray) -> float:
-    scores = sum(p.score(s.features) for p, s in zip(result.parties, shards, strict=True)) + result.intercept
+def log_loss(result: Result, shards: list[Shard], labels: np.ndarray) -> float:
+    scores = sum(p.score(s.features) for p, s in zip(result.model.parts, shards, strict=True)) + result.model.intercept
     return float(get_loss("logistic").total(scores, labels)) / labels.size
 
 

@@ -196,15 +196,15 @@ def test_a_paused_run_goes_on_as_if_nothing_had_been(mechanism: str, fit_interce
     second.restore(states, state)
     rest = second.go()
     assert len(rest.trace) == 12
-    for a, b in zip(rest.parties, whole.parties, strict=True):
+    for a, b in zip(rest.model.parts, whole.model.parts, strict=True):
         assert np.array_equal(a.coef, b.coef)
-    assert rest.constant == whole.constant
+    assert rest.model.constant == whole.model.constant
 
 
 def test_predictions_use_rows_scaled_as_in_training() -> None:
     made, result = run("published", privacy={"row_norm": 0.1})
     shards, _ = data()
-    scores = sum(model.score(shard.features) for model, shard in zip(result.parties, shards, strict=True))
+    scores = sum(model.score(shard.features) for model, shard in zip(result.model.parts, shards, strict=True))
     assert np.allclose(scores, made.coordinator.side.s, rtol=1e-10)
     assert np.linalg.norm(shards[0].features, axis=1).min() > 0.1
 

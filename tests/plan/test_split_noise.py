@@ -22,8 +22,7 @@ from tacit.privacy.events import GaussianRelease
 from tacit.privacy.randomness import grid_step
 from tacit.privacy.request import Privacy
 from tacit.privacy.verify import verify
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
 from tacit.run.star import Run
 from tacit.solvers.base import Problem
 from tacit.types import Shard
@@ -266,9 +265,9 @@ def test_a_run_that_was_killed_ends_on_the_same_model() -> None:
     again = Run(plan, shards, labels)
     again.restore(*kept[0])
     resumed = again.go()
-    for p, r in zip(whole.parties, resumed.parties, strict=True):
+    for p, r in zip(whole.model.parts, resumed.model.parts, strict=True):
         np.testing.assert_array_equal(p.coef, r.coef)
-    assert whole.intercept == resumed.intercept
+    assert whole.model.intercept == resumed.model.intercept
 
 
 def fitted_loss(data: tuple[np.ndarray, ...], parties: int, seed: int, **asked: object) -> float:

@@ -42,10 +42,10 @@ def problem(
 
 
 def same_model(a: Any, b: Any, tolerance: float) -> None:
-    for one, other in zip(a.parties, b.parties, strict=True):
+    for one, other in zip(a.model.parts, b.model.parts, strict=True):
         scale = max(1e-3, float(np.abs(other.coef).max()))
         np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=tolerance * scale)
-    assert a.intercept == pytest.approx(b.intercept, rel=tolerance, abs=tolerance)
+    assert a.model.intercept == pytest.approx(b.model.intercept, rel=tolerance, abs=tolerance)
 
 
 def copied(run: Run) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ import pytest
 
 from tacit.alignment import Alignment
 from tacit.audit.harness.recording import content_of
-from tacit.federation.journal import Journal, Record
+from tacit.federation.journal import Journal, JournalRecord
 from tacit.run.checkpoint import read_checkpoint, write_checkpoint
 from tacit.run.drive import LoopState
 
@@ -44,7 +44,7 @@ class OneParser:
 
 def journal(folder: Path) -> Callable[[], Any]:
     kept = Journal(folder)
-    kept.write(Record(1, "round 1", {"done": np.ones(1)}, {"node": {"large": np.arange(5000.0)}}))
+    kept.write(JournalRecord(1, "round 1", {"done": np.ones(1)}, {"node": {"large": np.arange(5000.0)}}))
     return lambda: kept.read(1).states["node"]["large"].tolist()
 
 

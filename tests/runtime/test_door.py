@@ -200,7 +200,7 @@ OTHER_ANSWERS = (
     "federation/channel.py",
     "federation/flare.py",
     "federation/score_handler.py",
-    "federation/gate.py",
+    "federation/consent.py",
     "cli/accept.py",
     "cli/join.py",
     "service/",

@@ -9,7 +9,8 @@ import pytest
 
 from tacit.plan import Plan
 from tacit.run.drive import LoopState
-from tacit.run.graph import GraphResult, GraphRun
+from tacit.run.graph import GraphRun
+from tacit.run.result import Result
 from tacit.topologies import make_graph
 from tacit.types import Shard, Vector
 from tests.algorithms.paper_nodes import plan
@@ -38,10 +39,10 @@ def plan_for(method: str, **changes: Any) -> Plan:
     return plan(method, **{**chosen, "rho": "auto", **changes})
 
 
-def accuracy(result: GraphResult) -> float:
+def accuracy(result: Result) -> float:
     features, labels = made_data(1)
     X, y = np.concatenate(features), np.concatenate(labels)
-    return float(np.mean(np.sign(X @ result.coef + result.intercept) == y))
+    return float(np.mean(np.sign(X @ result.model.coef + result.model.intercept) == y))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -65,7 +66,7 @@ def test_much_budget_comes_near_the_joint_fit(method: str) -> None:
     options: dict[str, Any] = {"rounds": 60} | ({"decay": 1.0} if method == "pdml" else {})
     result = start(plan_for(method, privacy=asked, options=options, rho=0.005)).go()
     joint = start(_ordinary()).go()
-    assert np.linalg.norm(result.coef - joint.coef) < 0.15 * np.linalg.norm(joint.coef)
+    assert np.linalg.norm(result.model.coef - joint.model.coef) < 0.15 * np.linalg.norm(joint.model.coef)
 
 
 def _ordinary() -> Plan:
@@ -90,7 +91,7 @@ def _ordinary() -> Plan:
 @pytest.mark.parametrize("method", METHODS)
 def test_published_forms_run(method: str) -> None:
     result = start(plan_for(method, published=True, max_rounds=5, alpha=0.05)).go()
-    assert np.all(np.isfinite(result.coef))
+    assert np.all(np.isfinite(result.model.coef))
     assert len(result.trace) <= 5
 
 
@@ -98,7 +99,7 @@ def test_published_forms_run(method: str) -> None:
 def test_the_other_noises_of_primal_run(options: dict[str, Any]) -> None:
     result = start(plan_for("primal", options=options, privacy={"epsilon": 4.0})).go()
     assert result.certificate.epsilon(1e-5) <= 4.0
-    assert np.all(np.isfinite(result.coef))
+    assert np.all(np.isfinite(result.model.coef))
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -117,6 +118,6 @@ def test_a_run_that_goes_on_gives_the_same_models(method: str, published: bool) 
     again = start(made)
     again.restore(states[0], loop)
     resumed = again.go()
-    assert np.array_equal(resumed.coef, whole.coef)
-    for node, other in zip(resumed.nodes, whole.nodes, strict=True):
+    assert np.array_equal(resumed.model.coef, whole.model.coef)
+    for node, other in zip(resumed.model.parts, whole.model.parts, strict=True):
         assert np.array_equal(node.coef, other.coef)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def test_every_node_finds_the_pooled_model_and_all_stop_in_the_same_round(kind, 
     result = make_run(kind, nodes, tol=1e-10).go()  # go() itself refuses where some would stop and some not
     assert result.converged
     best = pooled(*data(nodes))
-    for node in result.nodes:
+    for node in result.model.parts:
         np.testing.assert_allclose(node.coef, best.coef_[0], atol=2e-5)
         assert -node.offset == pytest.approx(best.intercept_[0], abs=2e-5)
 
@@ -91,7 +92,10 @@ def test_the_gap_is_below_tol_for_the_mean_and_for_every_node():
         result = run.go()
         best = pooled(*data(8))
         optimum = sum(node.objective(best.coef_[0], best.intercept_[0]) for node in run.nodes)
-        for coef, intercept in [(result.coef, result.intercept), *((m.coef, -m.offset) for m in result.nodes)]:
+        for coef, intercept in [
+            (result.model.coef, result.model.intercept),
+            *((m.coef, -m.offset) for m in result.model.parts),
+        ]:
             value = sum(node.objective(coef, intercept) for node in run.nodes)
             assert -1e-12 < value / optimum - 1 < tol
 
@@ -100,11 +104,13 @@ def test_trace_and_traffic_say_what_was_carried():
     run = make_run("random", 6)
     result = run.go()
     assert [row.round for row in result.trace] == list(range(1, len(result.trace) + 1))
-    assert sum(row.bytes_up for row in result.trace) == result.traffic["bytes"] == sum(result.bytes_by_edge.values())
-    assert set(result.bytes_by_edge) == {
+    assert (
+        sum(row.bytes_up for row in result.trace) == result.traffic["bytes"] == sum(run.engine.bytes_by_edge.values())
+    )
+    assert set(run.engine.bytes_by_edge) == {
         (run.plan.graph.names[a], run.plan.graph.names[b]) for a, b in run.plan.graph.edges
     }
-    assert all(count > 0 for count in result.bytes_by_edge.values())
+    assert all(count > 0 for count in run.engine.bytes_by_edge.values())
     assert math.isinf(result.certificate.epsilon(1e-5))
     assert "neighbours see its model" in str(result.certificate)
 
@@ -155,7 +161,7 @@ def test_a_change_at_a_node_is_seen_only_as_far_as_messages_have_travelled():
     shards = [[Shard(name, t) for name, t in zip(graph.names, own, strict=True)] for own in (tables, other)]
     for rounds in (1, 2, 3, 4):
         runs = [GraphRun(plan_for(graph, tables, max_rounds=rounds), one, labels) for one in shards]
-        models = [[node.coef for node in run.go().nodes] for run in runs]
+        models = [[node.coef for node in run.go().model.parts] for run in runs]
         changed = [not np.array_equal(a, b) for a, b in zip(*models, strict=True)]
         assert changed == [k < rounds for k in range(6)]
 
@@ -189,7 +195,8 @@ def test_a_node_refuses_messages_that_are_missing_late_or_from_strangers():
 
 @pytest.mark.parametrize("pause", [1, 2, 4, 9])
 def test_a_run_goes_on_from_a_checkpoint_to_the_same_result(pause, tmp_path):
-    whole = make_run("random", 6).go()
+    unbroken = make_run("random", 6)
+    whole = unbroken.go()
     first = make_run("random", 6, max_rounds=pause)
     first.go(checkpoint=lambda run: write_checkpoint(tmp_path / "state.npz", run))
     states, state = read_checkpoint(tmp_path / "state.npz")
@@ -197,8 +204,8 @@ def test_a_run_goes_on_from_a_checkpoint_to_the_same_result(pause, tmp_path):
     second.restore(states, state)
     result = second.go()
     assert len(result.trace) == len(whole.trace)
-    np.testing.assert_allclose(result.coef, whole.coef, atol=1e-9)
-    assert result.bytes_by_edge == whole.bytes_by_edge
+    np.testing.assert_allclose(result.model.coef, whole.model.coef, atol=1e-9)
+    assert second.engine.bytes_by_edge == unbroken.engine.bytes_by_edge
 
 
 # --- private methods plug in -------------------------------------------------------------------------------
@@ -239,7 +246,7 @@ def private_run(rounds=3, planned=3, nodes=4):
         Privacy(noise_seed=1),
         MECHANISMS["gaussian"],
         PrivateConsensus("shouting", Shouting),
-        None,
+        SimpleNamespace(row_norm=1.0),
         {name: (Allowed("shout", 5.0, planned),) for name in graph.names},
         certificate,
         rounds,
@@ -268,11 +275,14 @@ def test_a_private_node_releases_no_more_than_was_planned():
 
 def test_noise_of_a_repeated_round_is_the_same_and_of_another_inbox_is_not(tmp_path):
     run = private_run()
-    first = run.engine.exchange(1)
-    assert first > 0
-    run.state.rounds = run.state.exchange = 1
-    run._record(first)
-    write_checkpoint(tmp_path / "state.npz", run)
+
+    def stop(run):
+        write_checkpoint(tmp_path / "state.npz", run)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.go(checkpoint=stop)
+    assert run.state.trace[0].bytes_up > 0
     said = [run.nodes[0].answer(2, run.engine.inboxes["node 1"])["node 2"].arrays["shout"][0]]
     again = private_run()
     again.restore(*read_checkpoint(tmp_path / "state.npz"))
@@ -323,4 +333,4 @@ def test_many_columns_and_sparse_rows_agree_with_the_pooled_fit():
     best = LogisticRegression(C=1 / (1e-2 * 300), tol=1e-10, solver="newton-cg").fit(
         sparse.vstack(tables), np.concatenate(labels)
     )
-    np.testing.assert_allclose(result.coef, best.coef_[0], atol=1e-4)
+    np.testing.assert_allclose(result.model.coef, best.coef_[0], atol=1e-4)

@@ -45,12 +45,12 @@ def plan(columns: tuple[int, ...] = COLUMNS, **privacy):
 
 def model(result) -> dict[str, object]:
     """Everything a finished run says, but for the time it took."""
-    parts = {f"{p.name}.coef": p.coef.tolist() for p in result.parties}
-    parts |= {f"{p.name}.offset": p.offset for p in result.parties}
-    parts |= {f"{p.name}.bend": p.bend for p in result.parties}
-    parts |= {f"{p.name}.centre": p.clip.centre.tolist() for p in result.parties if p.clip is not None}
-    parts |= {f"{p.name}.radius": p.clip.radius for p in result.parties if p.clip is not None}
-    return {**parts, "constant": result.constant, "outlook": result.outlook}
+    parts = {f"{p.name}.coef": p.coef.tolist() for p in result.model.parts}
+    parts |= {f"{p.name}.offset": p.offset for p in result.model.parts}
+    parts |= {f"{p.name}.bend": p.bend for p in result.model.parts}
+    parts |= {f"{p.name}.centre": p.clip.centre.tolist() for p in result.model.parts if p.clip is not None}
+    parts |= {f"{p.name}.radius": p.clip.radius for p in result.model.parts if p.clip is not None}
+    return {**parts, "constant": result.model.constant, "outlook": result.outlook}
 
 
 # --- noise ---------------------------------------------------------------------------------------------
@@ -186,8 +186,8 @@ def test_every_form_learns_something(form):
     """With much privacy given away, the joint model is far better than a coin."""
     shards, labels = data()
     result = Run(plan(**{**FORMS[form], "epsilon": 20.0, "noise_seed": 1}), shards, labels).go()
-    scores = sum(part.score(shard.features) for part, shard in zip(result.parties, shards, strict=True))
-    assert np.mean(np.sign(scores + result.constant) == labels) > 0.75
+    scores = sum(part.score(shard.features) for part, shard in zip(result.model.parts, shards, strict=True))
+    assert np.mean(np.sign(scores + result.model.constant) == labels) > 0.75
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -73,7 +73,7 @@ def test_no_feature_column_or_label_travels() -> None:
     run.engine = Recorder(run.engine)
     result = run.go()
     secrets = [column for shard in shards for column in shard.features.T] + [labels]
-    secrets += [party.coef for party in result.parties]
+    secrets += [party.coef for party in result.model.parts]
     sent = [a.ravel() for m in run.engine.down for a in m.arrays.values()]
     sent += [a.ravel() for answers in run.engine.up for m in answers for a in m.arrays.values()]
     for secret in secrets:
@@ -126,9 +126,9 @@ def test_a_run_paused_and_restored_ends_on_the_same_model(method: str) -> None:
     again.restore(*snapshots[0])
     resumed = again.go()
     assert len(resumed.trace) == len(whole.trace)
-    for a, b in zip(resumed.parties, whole.parties, strict=True):
+    for a, b in zip(resumed.model.parts, whole.model.parts, strict=True):
         np.testing.assert_allclose(a.coef, b.coef, rtol=1e-8, atol=1e-10)  # rounding may differ with memory layout
-    assert resumed.intercept == pytest.approx(whole.intercept, rel=1e-8)
+    assert resumed.model.intercept == pytest.approx(whole.model.intercept, rel=1e-8)
 
 
 def test_huge_values_end_in_one_clear_line() -> None:

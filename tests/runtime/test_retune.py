@@ -10,7 +10,6 @@ import pytest
 
 from tacit.blocks.dense import Block
 from tacit.plan import Plan
-from tacit.run.model import joint_scores
 from tacit.run.star import Run
 from tacit.types import Shard
 from tests.plans import feature_plan
@@ -60,7 +59,7 @@ def test_sides_agree_after_each_alpha(shards, labels, loss, masked, tol) -> None
             run.retune(at(plan, alpha))
         result = run.go()
         assert result.plan.problem.alpha == alpha
-        scores = joint_scores(result.parties, result.constant, shards)
+        scores = result.model.scores(shards)
         np.testing.assert_allclose(run.coordinator.side.scores, scores, atol=1e-9)
 
 
@@ -75,7 +74,7 @@ def test_ends_at_the_optimum_of_each_alpha(shards, labels, loss) -> None:
         assert followed.converged
         assert followed.trace[0].round == 1
         assert followed.trace[-1].objective == pytest.approx(anew.trace[-1].objective, rel=1e-8)
-        for one, other in zip(followed.parties, anew.parties, strict=True):
+        for one, other in zip(followed.model.parts, anew.model.parts, strict=True):
             np.testing.assert_allclose(one.coef, other.coef, atol=2e-3)
 
 

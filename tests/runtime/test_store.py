@@ -12,36 +12,37 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tacit.data.labels import Labels
 from tacit.errors import InputError, RunError
 from tacit.files import plain_number, write_atomically
-from tacit.job import Job, Model, PartySpec
+from tacit.job import Job, ModelSection, PartySpec
 from tacit.run import checkpoint
 from tacit.run.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
-from tacit.run.folder import Begun, RunDirectory, fingerprint
-from tacit.run.labels import Labels
+from tacit.run.fingerprint import fingerprint
+from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.predict import load_model
 from tacit.run.star import Run
 from tacit.types import Shard
 from tests.plans import feature_plan
 
 
-def make(seed: int = 0, method: str = "memory", rounds: int = 8, alpha: float = 1e-3, **changes: Any) -> Begun:
+def make(seed: int = 0, method: str = "memory", rounds: int = 8, alpha: float = 1e-3, **changes: Any) -> PreparedRun:
     rng = np.random.RandomState(seed)
     X = rng.normal(size=(60, 5))
     y = np.where(X.sum(axis=1) + rng.normal(size=60) > 0, 1.0, -1.0)
     shards = [Shard("a", X[:, :2], ("a0", "a1")), Shard("b", sparse.csr_array(X[:, 2:]), ("b0", "b1", "b2"))]
     loss = "hinge" if method == "averaged" else "logistic"
-    model = Model(loss=loss, alpha=alpha, method=method)
+    model = ModelSection(loss=loss, alpha=alpha, method=method)
     parties = (PartySpec("a", "a.csv", id="k", label="y"), PartySpec("b", "b.csv", id="k"))
     job = Job("test", parties, model, rounds=rounds, tol=1e-15)
     plan = feature_plan(
         loss=loss, penalty="l2", alpha=alpha, fit_intercept=True, method=method, rho="auto", max_rounds=rounds,
         tol=1e-15, privacy=None, party_names=("a", "b"), rows=60, input_bytes=2400,
     )  # fmt: skip
-    return dataclasses.replace(Begun(job, plan, shards, Labels(y, (False, True))), **changes)
+    return dataclasses.replace(PreparedRun(job, plan, shards, Labels(y, (False, True))), **changes)
 
 
-def new_run(begun: Begun) -> Run:
+def new_run(begun: PreparedRun) -> Run:
     return Run(begun.plan, begun.shards, begun.labels.values)
 
 
@@ -49,7 +50,7 @@ class KilledError(Exception):
     """Stands for the end of the process."""
 
 
-def run_until(begun: Begun, directory: RunDirectory, rounds: int) -> None:
+def run_until(begun: PreparedRun, directory: RunFolder, rounds: int) -> None:
     """Train with a checkpoint after each round, and die after so many."""
     save = Checkpoints(directory.checkpoint, every=0)
 
@@ -70,7 +71,7 @@ def run_until(begun: Begun, directory: RunDirectory, rounds: int) -> None:
 def test_resumed_run_is_the_same_run(tmp_path: Path, method: str) -> None:
     begun = make(method=method)
     whole = new_run(begun).go()
-    directory = RunDirectory(tmp_path / "run")
+    directory = RunFolder(tmp_path / "run")
     for rounds in (1, 2, 5):
         run_until(begun, directory, rounds)
     with directory.locked(resume=True):
@@ -80,10 +81,10 @@ def test_resumed_run_is_the_same_run(tmp_path: Path, method: str) -> None:
         result = run.go()
         directory.finish(result, begun)
     model = load_model(directory.path)
-    for saved, party in zip(model.parties, whole.parties, strict=True):
+    for saved, party in zip(model.parties, whole.model.parts, strict=True):
         np.testing.assert_allclose(saved.coef, party.coef, rtol=1e-12)
         assert saved.columns == party.columns
-    np.testing.assert_allclose(model.constant, whole.constant, rtol=1e-12)
+    np.testing.assert_allclose(model.constant, whole.model.constant, rtol=1e-12)
     assert [row.round for row in result.trace] == [row.round for row in whole.trace]
     assert result.traffic == whole.traffic
     assert model.classes == (False, True)
@@ -91,19 +92,19 @@ def test_resumed_run_is_the_same_run(tmp_path: Path, method: str) -> None:
 
 
 def test_coefficients_are_saved_exactly(tmp_path: Path) -> None:
-    begun, directory = make(), RunDirectory(tmp_path / "run")
+    begun, directory = make(), RunFolder(tmp_path / "run")
     result = new_run(begun).go()
     with directory.locked(resume=False):
         directory.begin(begun)
         directory.finish(result, begun)
     model = load_model(directory.path)
-    for saved, party in zip(model.parties, result.parties, strict=True):
+    for saved, party in zip(model.parties, result.model.parts, strict=True):
         assert saved.coef.tobytes() == np.asarray(party.coef).tobytes()
         assert saved.offset == party.offset
 
 
 def test_checkpoint_reads_back_exactly(tmp_path: Path) -> None:
-    begun, directory = make(), RunDirectory(tmp_path / "run")
+    begun, directory = make(), RunFolder(tmp_path / "run")
     run = new_run(begun)
     run.go()
     write_checkpoint(tmp_path / "c.npz", run)
@@ -116,7 +117,7 @@ def test_checkpoint_reads_back_exactly(tmp_path: Path) -> None:
 
 
 def test_killed_before_the_first_checkpoint_starts_again(tmp_path: Path) -> None:
-    begun, directory = make(), RunDirectory(tmp_path / "run")
+    begun, directory = make(), RunFolder(tmp_path / "run")
     with directory.locked(resume=False):
         pass
     for _ in range(2):
@@ -125,11 +126,11 @@ def test_killed_before_the_first_checkpoint_starts_again(tmp_path: Path) -> None
             assert not directory.restore(new_run(begun))
 
 
-def change_labels(begun: Begun) -> Begun:
+def change_labels(begun: PreparedRun) -> PreparedRun:
     return dataclasses.replace(begun, labels=Labels(-begun.labels.values, begun.labels.classes))
 
 
-def change_data(begun: Begun) -> Begun:
+def change_data(begun: PreparedRun) -> PreparedRun:
     other = begun.shards[1].features.copy()
     other[0, 0] = np.nextafter(other[0, 0], 1e9)
     return dataclasses.replace(begun, shards=[begun.shards[0], Shard("b", other, begun.shards[1].columns)])
@@ -145,8 +146,8 @@ def change_data(begun: Begun) -> Begun:
         (dataclasses.replace(make(), labels=Labels(make().labels.values, (0, 1))), "the labels are not those"),
     ],
 )
-def test_going_on_with_something_else_is_refused(tmp_path: Path, other: Begun, words: str) -> None:
-    directory = RunDirectory(tmp_path / "run")
+def test_going_on_with_something_else_is_refused(tmp_path: Path, other: PreparedRun, words: str) -> None:
+    directory = RunFolder(tmp_path / "run")
     run_until(make(), directory, 2)
     with directory.locked(resume=True), pytest.raises(InputError, match=words):
         directory.begin(other)
@@ -180,7 +181,7 @@ def test_fingerprint_tells_dense_from_sparse_and_shapes_apart() -> None:
 
 @pytest.mark.parametrize("name", ["checkpoint.npz", "plan.json", "job.toml"])
 def test_damaged_files_are_named_and_never_a_traceback(tmp_path: Path, name: str) -> None:
-    begun, directory = make(), RunDirectory(tmp_path / "run")
+    begun, directory = make(), RunFolder(tmp_path / "run")
     run_until(begun, directory, 3)
     path, rng = directory.path / name, random.Random(name)
     good = path.read_bytes()
@@ -208,7 +209,7 @@ def test_damaged_files_are_named_and_never_a_traceback(tmp_path: Path, name: str
 
 
 def test_pickles_are_not_loaded(tmp_path: Path) -> None:
-    begun, directory = make(), RunDirectory(tmp_path / "run")
+    begun, directory = make(), RunFolder(tmp_path / "run")
     run_until(begun, directory, 1)
     np.savez(directory.checkpoint, loop=np.array([print], dtype=object), trace=np.zeros((0, 11)))
     with directory.locked(resume=True), pytest.raises(InputError, match=r"checkpoint\.npz"):
@@ -216,9 +217,9 @@ def test_pickles_are_not_loaded(tmp_path: Path) -> None:
 
 
 def test_only_one_may_hold_the_directory(tmp_path: Path) -> None:
-    directory = RunDirectory(tmp_path / "run")
+    directory = RunFolder(tmp_path / "run")
     with directory.locked(resume=False):
-        other = RunDirectory(tmp_path / "run")
+        other = RunFolder(tmp_path / "run")
         with pytest.raises(InputError, match="another process is training"), other.locked(resume=False):
             pass
     with directory.locked(resume=True):

@@ -17,7 +17,7 @@ from schemathesis.engine import events
 
 from tacit.errors import InputError
 from tacit.service import guard
-from tacit.service.access import Door, Tokens, read_tokens
+from tacit.service.access import ServiceAccess, Tokens, read_tokens
 from tacit.service.app import make_app
 from tests.service.sides import IDS, NAMES, SESSION, parties
 
@@ -29,7 +29,7 @@ ASK = {"session": SESSION, "number": 0, "ids": IDS[:3]}
 
 @pytest.fixture
 def clients(tmp_path: Path) -> dict[str, TestClient]:
-    door = Door(tokens=Tokens({"bank": TOKEN, "other": TOKEN[::-1]}))
+    door = ServiceAccess(tokens=Tokens({"bank": TOKEN, "other": TOKEN[::-1]}))
     return {name: TestClient(make_app(side, door), headers=HEADERS) for name, side in parties(tmp_path).items()}
 
 
@@ -184,15 +184,15 @@ def test_a_mistake_of_ours_says_nothing(
 )
 def test_doors_that_would_be_open(named: dict[str, Any], match: str) -> None:
     with pytest.raises(InputError, match=match):
-        Door(**named)
+        ServiceAccess(**named)
 
 
 def test_doors_that_are_fine() -> None:
-    assert Door(insecure=True).caller(None, None) == "local"
-    assert Door("0.0.0.0", cert="c", key="k", ca="a").caller("any", "certificate CN=a") == "certificate CN=a"
-    assert Door("0.0.0.0", cert="c", key="k", ca="a").caller("any", None) is None
-    assert Door("::1", tokens=Tokens({"a": TOKEN})).caller(TOKEN, None) == "a"
-    assert Door("::1", tokens=Tokens({"a": TOKEN})).caller(None, "certificate CN=a") is None
+    assert ServiceAccess(insecure=True).caller(None, None) == "local"
+    assert ServiceAccess("0.0.0.0", cert="c", key="k", ca="a").caller("any", "certificate CN=a") == "certificate CN=a"
+    assert ServiceAccess("0.0.0.0", cert="c", key="k", ca="a").caller("any", None) is None
+    assert ServiceAccess("::1", tokens=Tokens({"a": TOKEN})).caller(TOKEN, None) == "a"
+    assert ServiceAccess("::1", tokens=Tokens({"a": TOKEN})).caller(None, "certificate CN=a") is None
 
 
 @pytest.mark.parametrize("text", ["", "bank", f"bank {TOKEN} more", "bank short", f"bank {TOKEN}\nbank {TOKEN}x"])
@@ -215,7 +215,7 @@ def test_files_of_tokens_that_are_refused(tmp_path: Path, text: str) -> None:
 def test_no_request_breaks_it_and_answers_are_as_described(tmp_path: Path) -> None:
     side = parties(tmp_path, per_day=10**6)["shop"]
     side.open("bank", SESSION, list(NAMES))
-    app = make_app(side, Door(tokens=Tokens({"bank": TOKEN})))
+    app = make_app(side, ServiceAccess(tokens=Tokens({"bank": TOKEN})))
     schema = schemathesis.openapi.from_asgi("/v1/openapi.json", app)
     schema.config.update(headers=HEADERS)
     schema.config.generation.update(max_examples=20)

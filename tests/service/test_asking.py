@@ -14,13 +14,13 @@ from tacit.cli.main import main
 from tacit.errors import InputError, RunError
 from tacit.run.own_scores import ABSENT, read_own_scores
 from tacit.service.answering import Answerer
-from tacit.service.asking import Asker, AwayError, Line
-from tacit.service.wire import ModelCard, RefusedError, Scores
+from tacit.service.asking import Asker, AwayError, PartyClient
+from tacit.service.wire import ModelCard, RefusedError, ScoresReply
 from tests.service.company import train
 from tests.service.sides import IDS, NAMES, parties
 
 
-class Wire(Line):
+class Wire(PartyClient):
     """A line to a party in this process, which may break before some path, and may lose an answer on its way back."""
 
     def __init__(self, side: Answerer, breaks_at: str = "never", loses: int = 0) -> None:
@@ -38,7 +38,7 @@ class Wire(Line):
             answer = self._post(path, body, kind)
         except RefusedError as error:
             raise RunError(f"{self.name} refuses: {error}") from error
-        if isinstance(answer, Scores) and self.loses:
+        if isinstance(answer, ScoresReply) and self.loses:
             self.loses -= 1
             return self.post(path, body, kind, tries=tries - 1)
         return answer
@@ -144,7 +144,7 @@ def _short(line: Wire) -> Any:
 
     def post(path: str, body: dict[str, Any], kind: type[Any]) -> BaseModel:
         answer = before(path, body, kind)
-        return answer.model_copy(update={"masked": "AAAA"}) if isinstance(answer, Scores) else answer
+        return answer.model_copy(update={"masked": "AAAA"}) if isinstance(answer, ScoresReply) else answer
 
     return post
 
@@ -152,13 +152,13 @@ def _short(line: Wire) -> Any:
 @pytest.mark.parametrize("url", ["shop.example", "ftp://shop.example", "http://shop.example:8443", "http://10.0.0.1"])
 def test_addresses_that_are_refused(url: str) -> None:
     with pytest.raises(InputError, match=r"is no address|in the clear"):
-        Line("shop", url)
+        PartyClient("shop", url)
 
 
 def test_a_reply_of_another_service_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import httpx
 
-    line = Line("shop", "http://127.0.0.1:1")
+    line = PartyClient("shop", "http://127.0.0.1:1")
     monkeypatch.setattr(line, "_whole", lambda *_, **__: httpx.Response(200, text="<html>"))
     with pytest.raises(RunError, match="no ModelCard"):
         line.get("/v1/model", ModelCard)

@@ -24,7 +24,7 @@ from tacit.text import listing, show
 # --- A list of another party on its way through this one, which adds its key and puts the list into a secret order
 
 
-class Passing:
+class ShuffledList:
     """One list, taken in pieces, given on in pieces in another order, and positions on their way back.
 
     Parameters
@@ -48,7 +48,7 @@ class Passing:
         return self._order is not None
 
     def take(self, start: int, elements: Elements, key: SecretKey) -> None:
-        """Add the key to the next piece."""
+        """Take the next piece of the list, and put each of its elements under this party's key too."""
         if start != self._taken or start + len(elements) > self.size:
             raise RunError(
                 f"elements {start} to {start + len(elements)} came where {self._taken} of {self.size} were taken: "
@@ -126,7 +126,7 @@ class Aligner:
         self._key: SecretKey | None = SecretKey()
         self._order = secret_order(len(self._ids))  # place i of the list that it sends is about row order[i]
         self._given = 0  # elements of the own list that were handed out
-        self._passing: dict[str, Passing] = {}
+        self._passing: dict[str, ShuffledList] = {}
         self._total: int | None = None
         self._places: list[Positions] = []
 
@@ -168,7 +168,7 @@ class Aligner:
             raise RunError(f"party {show(self.name)}: the question {show(step)} cannot be read: start again") from error
 
     def _say_size(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """How many ids there are."""
+        """The number of this party's ids."""
         return {"size": len(self._ids)}
 
     def _give_own(self, payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class Aligner:
             raise RunError(f"party {show(self.name)}: no list of {show(owner)} is due here: start the alignment again")
         sender = f"party {show(self.parties[self.parties.index(self.name) - 1])}"
         if owner not in self._passing:
-            self._passing[owner] = Passing(_number(payload, "size"), sender)
+            self._passing[owner] = ShuffledList(_number(payload, "size"), sender)
         self._passing[owner].take(start, checked_elements(payload, stop - start, sender), self._secret())
         return {}
 
@@ -236,7 +236,7 @@ class Aligner:
             raise RunError(f"party {show(self.name)}: not all lists came here, or more ids are said to be common")
 
     def _secret(self) -> SecretKey:
-        """The key, while it lasts."""
+        """The party's key, until the lists are compared."""
         if self._key is None or self._total is not None:
             raise RunError(f"party {show(self.name)}: the lists were compared already: start the alignment again")
         return self._key

@@ -127,5 +127,5 @@ def fingerprint(ids: Any) -> str:
 
 
 def _damaged(path: str | os.PathLike[str]) -> InputError:
-    """The refusal of a file."""
+    """What is raised for a file that holds no whole alignment."""
     return InputError(f"cannot use {show_path(path)}: it is missing or no whole alignment; align again")

@@ -123,7 +123,7 @@ def align(
 
 
 def _put(question: Question, ask: Ask) -> Mapping[str, Any]:
-    """Ask one question."""
+    """The answer of the party that a question is for."""
     return ask(question.party, question.step, question.payload)
 
 
@@ -145,7 +145,7 @@ class _Conversation:
         self.done = 0
 
     def run(self) -> Talk:
-        """All steps in turn."""
+        """Sizes, lists under all keys in turn, the comparison, and positions on their way back to each owner."""
         yield from self._sizes()
         yield from self._collect("list", {name: name for name in self.names})
         for stage in range(1, len(self.names)):
@@ -158,7 +158,7 @@ class _Conversation:
         yield from self._tell_rows()
 
     def counts(self) -> Counts:
-        """What all may know at the end."""
+        """How many ids are common, and how many of each party are not: all parties may know this."""
         kept = len(self.positions[self.names[0]])
         return Counts(kept, {name: size - kept for name, size in self.sizes.items()})
 
@@ -168,7 +168,7 @@ class _Conversation:
         return {owner: self.names[(place + stage) % count] for place, owner in enumerate(self.names)}
 
     def _sizes(self) -> Talk:
-        """Ask how long each list is."""
+        """Ask every party how many ids it has."""
         answers = yield [Question(name, "size", {}) for name in self.names]
         for name, answer in zip(self.names, answers, strict=True):
             size = answer.get("size") if isinstance(answer, Mapping) else None

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tacit.errors import InputError, RunError
 from tacit.text import plural
@@ -144,8 +145,6 @@ class SecretKey:
 
 def check_points(elements: Elements) -> None:
     """Raise NotAPointError unless every element is a point of the curve."""
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     curve = ec.SECP256R1()
     try:
         for row in elements:
@@ -162,14 +161,14 @@ def _in_threads(work: Callable[[Any], bytes], parts: Sequence[Any]) -> Elements:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _library() -> Any:
     """The library, or one line that says how to get it."""
     try:
-        import private_set_intersection.python as library
+        import private_set_intersection.python as library  # of tacit[align], which need not be installed
     except ImportError as error:
         raise InputError(
             "matching ids in private needs the library openmined-psi: pip install 'tacit[align]'"

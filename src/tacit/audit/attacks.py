@@ -98,7 +98,7 @@ class AttackResult:
             raise InputError(f"verdict={self.verdict!r} is unknown: choose one of {', '.join(VERDICTS)}")
 
     def record(self) -> dict[str, Any]:
-        """As plain values."""
+        """The line as the audit's JSON file holds it."""
         return {
             "attack": self.name,
             "claimed": self.claimed,

@@ -11,14 +11,14 @@ import numpy as np
 from tacit.audit import attacks
 from tacit.audit.attacks import AT_95, AT_999, BROKEN, NO_VIOLATION, AttackResult, column_space_attack, judged
 from tacit.audit.game import CONFIDENCE, SURE, Game, Guesses, LowerBound, lower_bound
-from tacit.audit.scene import Claimed, Stage, Watched, Worst, row_norm, scenes, search, watch
+from tacit.audit.scene import ClaimedPrivacy, Stage, WatchedRun, WorstPair, row_norm, scenes, search, watch
 from tacit.blocks.rows import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
-from tacit.run.model import PartyModel
+from tacit.run.result import PartyModel
 from tacit.types import Vector
 
 # --- The attacks that apply to a plan: what an insider reads off a run on generated rows
@@ -54,11 +54,11 @@ def named_attacks(plan: Plan, rng: np.random.Generator, *, repeatable: bool = Fa
             findings.append(_rows(plan, seen, name, shares))
         if projected:
             findings.append(_column_space(plan, seen, name, shares, rng))
-    findings += [_model(plan, part, rng) for part in seen.result.parties]
+    findings += [_model(plan, part, rng) for part in seen.result.model.parts]
     return findings
 
 
-def _labels(plan: Plan, seen: Watched) -> AttackResult:
+def _labels(plan: Plan, seen: WatchedRun) -> AttackResult:
     allowed = None
     for claim in plan.certificate().claims:
         whole = claim.unit == "record" and plan.private is not None and claim.party == plan.private.holder
@@ -77,7 +77,7 @@ def seen_as_party(plan: Plan) -> bool:
     return plan.private is not None and plan.private.holder in plan.asked_parties
 
 
-def _rows(plan: Plan, seen: Watched, name: str, shares: Vector) -> AttackResult:
+def _rows(plan: Plan, seen: WatchedRun, name: str, shares: Vector) -> AttackResult:
     rows = _as_multiplied(plan, next(np.asarray(shard.features) for shard in seen.shards if shard.name == name))
     if plan.problem.fit_intercept and not plan.algorithm.noisy:
         rows = rows - rows.mean(axis=0)  # ordinary methods multiply centred rows
@@ -87,7 +87,7 @@ def _rows(plan: Plan, seen: Watched, name: str, shares: Vector) -> AttackResult:
     return attacks.judge_rows(found, shares.shape[1], columns, name, covered=covered, masked=plan.secure)
 
 
-def _column_space(plan: Plan, seen: Watched, name: str, shares: Vector, rng: np.random.Generator) -> AttackResult:
+def _column_space(plan: Plan, seen: WatchedRun, name: str, shares: Vector, rng: np.random.Generator) -> AttackResult:
     """The published noise: project what was sent on the column spaces of two versions of the data."""
     rows = _as_multiplied(plan, next(np.asarray(shard.features) for shard in seen.shards if shard.name == name))
     other = rows.copy()
@@ -190,14 +190,14 @@ QUICK = Effort(pairs=300, runs=1000)
 
 
 @dataclass(frozen=True)
-class Measured:
+class GameResult:
     """The guessing game of one party: what was claimed, what was seen."""
 
     party: str
     claim: Claim
     guesses: Guesses
     bound: LowerBound
-    pair: Worst
+    pair: WorstPair
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Audit:
     certificate: Certificate
     mechanism: str
     findings: tuple[AttackResult, ...]
-    games: tuple[Measured, ...] = field(default=())
+    games: tuple[GameResult, ...] = field(default=())
 
     @property
     def unbroken(self) -> bool:
@@ -234,11 +234,11 @@ def audit(plan: Plan, effort: Effort | None = None, observe: Observer | None = N
     rng = np.random.default_rng(effort.seed)
     tell = observe or (lambda text, part: None)
     findings: list[AttackResult] = []
-    games: list[Measured] = []
+    games: list[GameResult] = []
     claims = list(row_claims(plan))
     for number, claim in enumerate(claims):
         low, high = (0.9 * (number + step) / len(claims) for step in (0, 1))
-        attack = Attacked(
+        attack = AttackedClaim(
             claim, row_norm(plan, claim.party), scenes(plan, claim.party), scenes(plan, claim.party, GAME_ROWS)
         )
         line, measured = attack_rows(attack, delta_of(plan.certificate()), effort, rng, between(tell, low, high))
@@ -255,7 +255,7 @@ def audit(plan: Plan, effort: Effort | None = None, observe: Observer | None = N
 
 
 @dataclass(frozen=True)
-class Attacked:
+class AttackedClaim:
     """A claim on the rows of one party or node, and where it is attacked.
 
     Attributes
@@ -276,12 +276,12 @@ class Attacked:
 
 
 def attack_rows(
-    attacked: Attacked, delta: float, effort: Effort, rng: np.random.Generator, tell: Observer
-) -> tuple[list[AttackResult], Measured]:
+    attacked: AttackedClaim, delta: float, effort: Effort, rng: np.random.Generator, tell: Observer
+) -> tuple[list[AttackResult], GameResult]:
     """Replay and guessing game of one claim."""
     claim, sums = attacked.claim, add_up(attacked.claim.events)
     response, pure = (sums.pure, 0.0) if attacked.responds else (0.0, sums.pure)
-    claimed = Claimed(sums.mu, response, claim.neighbours, attacked.row_norm, pure)
+    claimed = ClaimedPrivacy(sums.mu, response, claim.neighbours, attacked.row_norm, pure)
 
     def replayed(tried: int) -> None:
         tell(f"{claim.party}: {tried} neighbours", 0.4 * tried / effort.pairs)
@@ -291,7 +291,7 @@ def attack_rows(
     pair = search(attacked.game_scenes, claimed, few, rng, transcripts=6)
 
     guesses = _play(Game(pair.scene, pair.first, pair.second), claim, delta, effort, rng, tell)
-    measured = Measured(claim.party, claim, guesses, lower_bound(guesses, delta, CONFIDENCE), pair)
+    measured = GameResult(claim.party, claim, guesses, lower_bound(guesses, delta, CONFIDENCE), pair)
     return [judge_replay(worst, claim, claimed), judge_game(guesses, claim, delta, pair.ratio)], measured
 
 
@@ -313,7 +313,7 @@ def _play(game: Game, claim: Claim, delta: float, effort: Effort, rng: np.random
     return guesses
 
 
-def judge_replay(worst: Worst, claim: Claim, claimed: Claimed) -> AttackResult:
+def judge_replay(worst: WorstPair, claim: Claim, claimed: ClaimedPrivacy) -> AttackResult:
     """The replay as a line of an audit."""
     said = f"at most {worst.ratio:.3f} of it, {worst.pairs} pairs"
     if worst.leaks > 0 and not worst.holds:
@@ -377,5 +377,5 @@ def delta_of(certificate: Certificate) -> float:
 
 
 def between(tell: Observer, low: float, high: float) -> Observer:
-    """An observer of a part of all."""
+    """An observer that maps the progress of one part to its share of the whole."""
     return lambda text, part: tell(text, low + (high - low) * part)

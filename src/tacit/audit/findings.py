@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tacit.audit.attacks import AS_STATED, NEIGHBOURS, VERDICTS
-from tacit.audit.auditor import Audit, Measured, refutes
+from tacit.audit.auditor import Audit, GameResult, refutes
 from tacit.audit.game import CONFIDENCE, SURE, Guesses, lower_bound, lower_rate, rates, upper_rate
 from tacit.errors import InputError
 from tacit.privacy.claim import Claim
@@ -46,7 +47,7 @@ def _count(audit: Audit) -> int:
 
 
 def to_record(audit: Audit) -> dict[str, Any]:
-    """The audit as plain values."""
+    """The audit as its JSON file holds it."""
     target = audit.certificate.target
     verdicts = [finding.verdict for finding in audit.findings]
     return {
@@ -89,8 +90,6 @@ EPSILONS = np.concatenate([np.linspace(0.0, 3.0, 61), np.linspace(3.2, 30.0, 60)
 
 def has_matplotlib() -> bool:
     """Whether a picture can be drawn."""
-    from importlib.util import find_spec
-
     return find_spec("matplotlib") is not None
 
 
@@ -117,7 +116,7 @@ def band(guesses: Guesses, thresholds: Vector, confidence: float = CONFIDENCE) -
     return np.array(low), np.array(high)
 
 
-def draw(games: Sequence[Measured], path: str | Path, labels: Sequence[str] | None = None) -> Path:
+def draw(games: Sequence[GameResult], path: str | Path, labels: Sequence[str] | None = None) -> Path:
     """Draw one panel for each game into a PNG or SVG file.
 
     Raises
@@ -129,6 +128,7 @@ def draw(games: Sequence[Measured], path: str | Path, labels: Sequence[str] | No
         raise InputError("there is no guessing game to draw: nothing is claimed about any rows")
     if not has_matplotlib():
         raise InputError(MISSING)
+    # Heavy, and of tacit[plot], which need not be installed.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -145,7 +145,7 @@ def draw(games: Sequence[Measured], path: str | Path, labels: Sequence[str] | No
     return out
 
 
-def _panel(panel: Any, game: Measured, title: str) -> None:
+def _panel(panel: Any, game: GameResult, title: str) -> None:
     alarms = np.concatenate([np.linspace(0.0, 0.05, 40), np.linspace(0.05, 1.0, 120)])
     least = claimed_misses(game.claim, alarms)
     panel.fill_between(alarms, 0, least, color=GREY, alpha=0.13, linewidth=0, label="impossible if the claim is true")
@@ -168,7 +168,7 @@ def _panel(panel: Any, game: Measured, title: str) -> None:
     panel.legend(loc="upper right", fontsize=7.5, frameon=False)
 
 
-def _words(game: Measured) -> str:
+def _words(game: GameResult) -> str:
     delta = game.bound.delta
     found = max(game.bound.epsilon_curve, game.bound.epsilon_any)
     return f"claimed epsilon {game.claim.epsilon(delta):.3g}, found at least {found:.2g} (delta {delta:g})"

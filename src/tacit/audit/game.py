@@ -1,7 +1,5 @@
 """How private can a mechanism be at most: a lower bound on epsilon with a stated confidence, from guesses.
 
-How private can a mechanism be at most: a lower bound on epsilon with a stated confidence, from guesses.
-
 In each run a fair coin picks one of two neighbours, the mechanism runs on it, and a score of what was released says
 which it was: the larger, the more it speaks for the second. All bounds hold whatever the score is; a better score makes
 them larger. Proofs: docs/proofs/audit.md.
@@ -35,7 +33,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
-from tacit.audit.scene import Held, Stage
+from tacit.audit.scene import PartyData, Stage
 from tacit.errors import InputError
 from tacit.privacy.accountant import gaussian_epsilon
 from tacit.types import Vector
@@ -128,7 +126,7 @@ class LowerBound:
         return share_line(self.guessed_right, self.right_low, self.right_high)
 
     def record(self) -> Mapping[str, Any]:
-        """As plain values."""
+        """The bound as the audit's JSON file holds it."""
         return dict(vars(self))
 
 
@@ -292,11 +290,11 @@ LARGEST_SEED = 2**62
 
 @dataclass(frozen=True)
 class Game:
-    """Two neighbours in a scene."""
+    """The guessing game of two neighbours in a scene: runs on one of them, and which it was."""
 
     scene: Stage
-    first: Held
-    second: Held
+    first: PartyData
+    second: PartyData
 
     def score(self, second: bool, seed: int | None) -> float:
         """Run on one of the two; how much the transcript speaks for the second."""

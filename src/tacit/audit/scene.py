@@ -27,8 +27,10 @@ from tacit.mechanisms.base import COORDINATOR
 from tacit.plan import Plan
 from tacit.privacy.releases import Planned
 from tacit.run.coordinator import Coordinator
+from tacit.run.drive import QUIET
 from tacit.run.party import Party
-from tacit.run.star import QUIET, Run, RunResult
+from tacit.run.result import Result
+from tacit.run.star import Run
 from tacit.solvers.base import PrivateAlgorithm, Release
 from tacit.types import Arrays, Message, Shard, Vector
 
@@ -39,19 +41,19 @@ Swap = Callable[[Release], Release]
 
 
 @dataclass(frozen=True)
-class Held:
+class PartyData:
     """What a party holds: its rows, and the labels where it has them."""
 
     rows: Vector
     labels: Vector
 
-    def with_row(self, index: int, row: Vector, label: float | None = None) -> Held:
+    def with_row(self, index: int, row: Vector, label: float | None = None) -> PartyData:
         """The neighbour that differs in one record."""
         rows, labels = self.rows.copy(), self.labels.copy()
         rows[index] = row
         if label is not None:
             labels[index] = label
-        return Held(rows, labels)
+        return PartyData(rows, labels)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Played:
+class PartyOutput:
     """What left a party in each exchange, and the coefficients that it ended on."""
 
     sent: tuple[Arrays, ...]
@@ -84,10 +86,10 @@ class Played:
 class Stage(Protocol):
     """Where a pair of neighbours can be played: one party of a feature split, or one node of a sample split."""
 
-    held: Held
+    held: PartyData
     holder: bool
 
-    def compare(self, first: Held, second: Held, seed: int | None = None) -> Pair:
+    def compare(self, first: PartyData, second: PartyData, seed: int | None = None) -> Pair:
         """Run on the first data, then hand the same transcript to the second."""
 
 
@@ -126,10 +128,10 @@ class Scene:
         self.owner = COORDINATOR if self.holder else party
         self.planned = tuple(plan.private.releases.get(self.owner, ()))
         self.used = self.planned if used is None else tuple(used)
-        self.held = Held(next(np.array(shard.features) for shard in shards if shard.name == party), labels)
+        self.held = PartyData(next(np.array(shard.features) for shard in shards if shard.name == party), labels)
         self.exchanges = self._listen(seed)
 
-    def play(self, held: Held, seed: int | None, swap: Swap | None = None) -> Played:
+    def play(self, held: PartyData, seed: int | None, swap: Swap | None = None) -> PartyOutput:
         """Let the party answer the script with these data."""
         plan = self._changed(seed, swap)
         with np.errstate(**QUIET):
@@ -137,9 +139,9 @@ class Scene:
                 return self._play_holder(plan, held)
             party = Party(Shard(self.party, held.rows), plan, None)
             sent = tuple(plain(party.answer(said)) for said, _ in self.exchanges)
-            return Played(sent, np.array(party.coef))
+            return PartyOutput(sent, np.array(party.coef))
 
-    def _play_holder(self, plan: Plan, held: Held) -> Played:
+    def _play_holder(self, plan: Plan, held: PartyData) -> PartyOutput:
         coordinator = Coordinator(plan, held.labels, Block(held.rows))
         sent = []
         for said, answers in self.exchanges:
@@ -148,9 +150,9 @@ class Scene:
             else:
                 sent.append(plain(coordinator.broadcast(said.round)))
                 coordinator.combine(said.round, answers)
-        return Played(tuple(sent), np.array(coordinator.side.parts()[self.party]["coef"]))
+        return PartyOutput(tuple(sent), np.array(coordinator.side.parts()[self.party]["coef"]))
 
-    def compare(self, first: Held, second: Held, seed: int | None = None) -> Pair:
+    def compare(self, first: PartyData, second: PartyData, seed: int | None = None) -> Pair:
         """Run on the first data, then hand the same transcript to the second."""
         kept: list[Replay] = []
 
@@ -169,8 +171,8 @@ class Scene:
     def _listen(self, seed: int) -> tuple[tuple[Message, tuple[Message, ...]], ...]:
         """Run once and write down what is said and answered."""
         run = Run(self._changed(seed, None), self.shards, self.held.labels)
-        engine = Listening(run.engine)
-        run.engine = engine  # type: ignore[assignment]
+        engine = RecordingEngine(run.engine)
+        run.engine = engine
         run.go()
         return tuple(engine.exchanges)
 
@@ -189,7 +191,7 @@ class Scene:
         return replace(self.plan, private=changed)
 
 
-class Listening:
+class RecordingEngine:
     """An engine that writes down what is said and answered."""
 
     def __init__(self, inner: Any) -> None:
@@ -197,14 +199,14 @@ class Listening:
         self.exchanges: list[tuple[Message, tuple[Message, ...]]] = []
 
     def exchange(self, message: Message) -> list[Message]:
-        """Pass it on."""
+        """Pass a message on to the parties, and write it down with their answers."""
         said = copied(message)
         answers: list[Message] = self.inner.exchange(message)
         self.exchanges.append((said, tuple(copied(answer) for answer in answers)))
         return answers
 
     def close(self) -> None:
-        """Close what is behind it."""
+        """Close the engine behind this one."""
         self.inner.close()
 
 
@@ -283,10 +285,10 @@ def scenes(
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedRun:
     """A run on generated rows with labels that are fair coins, and all that was said in it."""
 
-    result: RunResult
+    result: Result
     shards: tuple[Shard, ...]
     labels: Vector
     inboxes: tuple[Arrays, ...]
@@ -298,7 +300,7 @@ class Watched:
         return np.vstack(sent).T if sent else np.zeros((self.labels.size, 0))
 
 
-def watch(plan: Plan, rows: int, rng: np.random.Generator, *, repeatable: bool = False) -> Watched:
+def watch(plan: Plan, rows: int, rng: np.random.Generator, *, repeatable: bool = False) -> WatchedRun:
     """Run the plan on generated rows and write down what is said."""
     reason = ""
     for _ in range(TRIES):
@@ -307,8 +309,8 @@ def watch(plan: Plan, rows: int, rng: np.random.Generator, *, repeatable: bool =
         try:
             seed = int(rng.integers(2**31)) if repeatable else None
             run = Run(_watched(plan, rows, seed), shards, labels)
-            engine = Listening(run.engine)
-            run.engine = engine  # type: ignore[assignment]
+            engine = RecordingEngine(run.engine)
+            run.engine = engine
             result = run.go()
         except TacitError as error:
             reason = str(error)
@@ -318,7 +320,7 @@ def watch(plan: Plan, rows: int, rng: np.random.Generator, *, repeatable: bool =
         for _, heard in engine.exchanges:
             for answer in heard:
                 answers.setdefault(answer.sender, []).append(plain(answer))
-        return Watched(result, shards, labels, inboxes, answers)
+        return WatchedRun(result, shards, labels, inboxes, answers)
     raise RunError(f"no run of this plan on generated rows could be made to audit: {reason}")
 
 
@@ -376,7 +378,7 @@ REPLACE, ZERO = "replace-one", "zero-out"
 
 
 @dataclass(frozen=True)
-class Claimed:
+class ClaimedPrivacy:
     """What is claimed of one record: mu of the Gaussian releases, epsilon of the responses, and of other noise."""
 
     mu: float
@@ -387,7 +389,7 @@ class Claimed:
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstPair:
     """The worst pair that was found.
 
     Attributes
@@ -398,7 +400,7 @@ class Worst:
         Largest part of what was claimed that a pair used; above 1 the claim is false.
     leaks : float
         Largest change of what left although all releases were the same.
-    first, second : Held
+    first, second : PartyData
         The pair with the largest ratio.
     seed : int
         The noise of its transcript.
@@ -411,8 +413,8 @@ class Worst:
     pairs: int
     ratio: float
     leaks: float
-    first: Held
-    second: Held
+    first: PartyData
+    second: PartyData
     seed: int
     kind: str
     scene: Stage
@@ -423,7 +425,9 @@ class Worst:
         return self.ratio <= 1 + ROUNDING and self.leaks <= SAME
 
 
-def directed(held: Held, norm: float, rng: np.random.Generator, *, labels: bool) -> Iterator[tuple[str, Vector, float]]:
+def directed(
+    held: PartyData, norm: float, rng: np.random.Generator, *, labels: bool
+) -> Iterator[tuple[str, Vector, float]]:
     """Named replacements of row 0: (kind, row, label); the label changes where it belongs to the record."""
     row, own = held.rows[0], float(held.labels[0])
     other = -own if labels else own
@@ -452,12 +456,12 @@ def directed(held: Held, norm: float, rng: np.random.Generator, *, labels: bool)
 
 def search(
     scenes: Callable[[np.random.Generator], Stage],
-    claimed: Claimed,
+    claimed: ClaimedPrivacy,
     pairs: int,
     rng: np.random.Generator,
     observe: Callable[[int], None] | None = None,
     transcripts: int = 1,
-) -> Worst:
+) -> WorstPair:
     """Try at least so many pairs: half of them directed, in ever new scenes, half uphill from the worst.
 
     A claim speaks of every transcript, so one is enough to break it: that is what a replay looks for. Who has to tell
@@ -467,7 +471,7 @@ def search(
     ----------
     scenes : callable
         Makes a scene from random numbers.
-    claimed : Claimed
+    claimed : ClaimedPrivacy
     pairs : int
     rng : Generator
     observe : callable, optional
@@ -476,7 +480,7 @@ def search(
         Over how many the cost of a pair is averaged.
     """
     tried, leaks = 0, 0.0
-    best: list[Worst] = []
+    best: list[WorstPair] = []
     while tried < max(1, pairs // 2):
         scene, here = scenes(rng), None
         for kind, first, second in _pairs(scene, claimed, rng):
@@ -484,7 +488,7 @@ def search(
             ratio, leak = _try(scene, first, second, seed, claimed, transcripts)
             tried, leaks = tried + 1, max(leaks, leak)
             if here is None or ratio > here.ratio:
-                here = Worst(tried, ratio, leaks, first, second, seed, kind, scene)
+                here = WorstPair(tried, ratio, leaks, first, second, seed, kind, scene)
         best = sorted([*best, *([here] if here else [])], key=lambda worst: -worst.ratio)[:STARTS]
         if observe:
             observe(tried)
@@ -498,7 +502,9 @@ def search(
     return replace(worst, pairs=tried, leaks=leaks)
 
 
-def _pairs(scene: Stage, claimed: Claimed, rng: np.random.Generator) -> Iterator[tuple[str, Held, Held]]:
+def _pairs(
+    scene: Stage, claimed: ClaimedPrivacy, rng: np.random.Generator
+) -> Iterator[tuple[str, PartyData, PartyData]]:
     held = scene.held
     if claimed.neighbours == ZERO:
         gone = held.with_row(0, np.zeros_like(held.rows[0]))
@@ -510,7 +516,9 @@ def _pairs(scene: Stage, claimed: Claimed, rng: np.random.Generator) -> Iterator
         yield kind, held, held.with_row(0, row, label)
 
 
-def _try(scene: Stage, first: Held, second: Held, seed: int, claimed: Claimed, transcripts: int) -> tuple[float, float]:
+def _try(
+    scene: Stage, first: PartyData, second: PartyData, seed: int, claimed: ClaimedPrivacy, transcripts: int
+) -> tuple[float, float]:
     """Ratio and leaks of one pair, its cost averaged over some transcripts."""
     found = [scene.compare(first, second, seed + number) for number in range(transcripts)]
     squares = float(np.mean([pair.cost.squares for pair in found]))
@@ -520,7 +528,9 @@ def _try(scene: Stage, first: Held, second: Held, seed: int, claimed: Claimed, t
     return cost.ratio(claimed.mu, claimed.response, claimed.pure), max(pair.leaks for pair in found)
 
 
-def _climb(start: Worst, claimed: Claimed, pairs: int, rng: np.random.Generator, transcripts: int) -> Worst:
+def _climb(
+    start: WorstPair, claimed: ClaimedPrivacy, pairs: int, rng: np.random.Generator, transcripts: int
+) -> WorstPair:
     """Small random changes of both rows, the other rows and the noise; kept where they make it worse."""
     reach, found, leaks = 0.5, start, 0.0
     for tried in range(1, pairs + 1):
@@ -530,14 +540,16 @@ def _climb(start: Worst, claimed: Claimed, pairs: int, rng: np.random.Generator,
         leaks = max(leaks, leak)
         if ratio > found.ratio:
             kind = found.kind if found.kind.endswith("uphill") else f"{found.kind}, then uphill"
-            found = Worst(tried, ratio, leaks, first, second, seed, kind, found.scene)
+            found = WorstPair(tried, ratio, leaks, first, second, seed, kind, found.scene)
             reach = min(1.0, 1.3 * reach)
         else:
             reach = max(1e-3, 0.97 * reach)
     return replace(found, leaks=leaks)
 
 
-def _shaken(found: Worst, claimed: Claimed, reach: float, rng: np.random.Generator) -> tuple[Held, Held]:
+def _shaken(
+    found: WorstPair, claimed: ClaimedPrivacy, reach: float, rng: np.random.Generator
+) -> tuple[PartyData, PartyData]:
     step = reach * claimed.row_norm
     rows = found.first.rows + step * rng.normal(size=found.first.rows.shape) * (rng.random() < 0.5)
     first_row = found.first.rows[0] + step * rng.normal(size=rows.shape[1]) * (rng.random() < 0.7)
@@ -545,8 +557,8 @@ def _shaken(found: Worst, claimed: Claimed, reach: float, rng: np.random.Generat
     if claimed.neighbours == ZERO:
         zero_first = not found.first.rows[0].any()
         first_row, second_row = (0 * first_row, second_row) if zero_first else (first_row, 0 * second_row)
-    first = Held(rows, found.first.labels).with_row(0, first_row)
-    second = Held(rows, found.second.labels).with_row(0, second_row)
+    first = PartyData(rows, found.first.labels).with_row(0, first_row)
+    second = PartyData(rows, found.second.labels).with_row(0, second_row)
     return first, second
 
 

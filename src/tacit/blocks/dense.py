@@ -1,7 +1,5 @@
 """One party's columns as a linear map: the only operations the algorithms need of the data.
 
-One party's columns as a linear map: the only operations the algorithms need of the data.
-
 | symbol | meaning |
 |---|---|
 | D | the party's n x d matrix, dense or CSR, never copied |

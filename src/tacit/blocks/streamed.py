@@ -1,7 +1,5 @@
 """A party's columns whose rows stay on disk: the operations of `Block`, some rows at a time.
 
-A party's columns whose rows stay on disk: the operations of `Block`, some rows at a time.
-
 | symbol | meaning |
 |---|---|
 | D | the party's n x d matrix, on disk |

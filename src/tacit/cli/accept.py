@@ -9,7 +9,6 @@ from pathlib import Path
 from tacit.errors import InputError
 from tacit.text import plain
 
-HELP = "answer a job that asks whether you take part"
 DESCRIPTION = """\
 Show what a waiting job would do with your data, and answer it: with whom it
 trains, what leaves you, to whom, what it spends of your budget, and what is not
@@ -38,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the question and answer it."""
-    from tacit.federation.gate import questions
+    from tacit.federation.consent import questions
     from tacit.text import listing, show
 
     waiting = questions(home_of(options.kit))

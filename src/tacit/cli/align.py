@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tacit.data.align import Counts
     from tacit.job import Job
 
-HELP = "match rows by id without showing ids"
 DESCRIPTION = """\
 Find the rows that all parties of a job hold, by private set intersection: ids
 travel under every party's secret key, and in secret orders. Each party gets a
@@ -42,12 +41,12 @@ def run(options: argparse.Namespace) -> int:
     """Align and write one file for each party."""
     from tacit.alignment import align_here
     from tacit.cli.bar import progress_bar
-    from tacit.cli.train import default_directory
     from tacit.job import read_job
+    from tacit.jobs import default_folder
 
     job = read_job(options.job)
     _check(job)
-    folder = Path(options.out) if options.out else Path("alignments", default_directory(job.name).name)
+    folder = Path(options.out) if options.out else Path("alignments", default_folder(job.name).name)
     _make(folder)
     aligners = read_aligners(job)
     with progress_bar("align", visible=not options.quiet) as observe:
@@ -77,7 +76,7 @@ def _check(job: Job) -> None:
     """Refuse jobs without rows to match."""
     from tacit.text import show
 
-    if job.split != "features":
+    if job.rows_are_split:
         raise InputError(
             f"job {show(job.name)} has split = {show(job.split)}: its parties hold different rows, and there is "
             "nothing to align"

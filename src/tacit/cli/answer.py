@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.service.access import Door
+    from tacit.service.access import ServiceAccess
     from tacit.service.answering import Answerer
-    from tacit.service.identity import Identity
+    from tacit.service.identity import SigningIdentity
 
-HELP = "answer requests for scores (a party's service)"
 DESCRIPTION = """\
 Answer requests for scores over HTTP, with this party's part of a model and its
 own file. With --peers the answers go under masks that cancel in the sum of all
@@ -82,16 +81,16 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _door(options: argparse.Namespace) -> Door:
-    from tacit.service.access import Door, Tokens, read_tokens
+def _door(options: argparse.Namespace) -> ServiceAccess:
+    from tacit.service.access import ServiceAccess, Tokens, read_tokens
 
     tokens = None if options.token_file is None else Tokens(read_tokens(Path(options.token_file)))
     if not 0 <= options.port < 2**16:
         raise InputError(f"--port {options.port} is not allowed: it must be from 0 to 65535")
-    return Door(options.host, options.port, options.cert, options.key, options.ca, tokens, options.insecure)
+    return ServiceAccess(options.host, options.port, options.cert, options.key, options.ca, tokens, options.insecure)
 
 
-def _answerer(options: argparse.Namespace, file: Path, identity: Identity) -> Answerer:
+def _answerer(options: argparse.Namespace, file: Path, identity: SigningIdentity) -> Answerer:
     from tacit.run.own_scores import read_own_scores
     from tacit.service.answering import ALONE, Answerer, Rules
     from tacit.service.identity import read_peers

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tacit.run.predict import SavedModel
     from tacit.service.asking import Asker
 
-HELP = "predict with the parties' services"
 DESCRIPTION = """\
 Predict the rows of your own file together with parties that run tacit answer.
 Each is asked for the ids in your file; what comes back is the sum of their
@@ -110,11 +109,11 @@ def _own_model(directory: str, sources: Mapping[str, Any]) -> SavedModel:
 
 def _asker(options: argparse.Namespace, sources: Mapping[str, str]) -> Asker:
     from tacit.service.access import client_tls, read_tokens
-    from tacit.service.asking import Asker, Line
+    from tacit.service.asking import Asker, PartyClient
 
     if not 0 < options.seconds <= 3600:
         raise InputError(f"--seconds {options.seconds} is not allowed: it must be above 0, up to 3600")
     tokens = {} if options.token_file is None else read_tokens(Path(options.token_file))
     tls = client_tls(options.ca, options.cert, options.key)
-    lines = {name: Line(name, url, tokens.get(name), tls, options.seconds) for name, url in sources.items()}
+    lines = {name: PartyClient(name, url, tokens.get(name), tls, options.seconds) for name, url in sources.items()}
     return Asker(lines, degrade=options.degrade)

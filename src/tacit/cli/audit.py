@@ -14,12 +14,9 @@ from tacit.errors import InputError
 from tacit.text import tell
 
 if TYPE_CHECKING:
-    from tacit.audit.attacks import AttackResult
     from tacit.audit.auditor import Audit, Effort, Observer
-    from tacit.job import Job
     from tacit.plan import Plan
 
-HELP = "try to break the privacy of a job"
 DESCRIPTION = """\
 Try to break what a job claims about privacy: play the whole job on data sets
 that differ in one record, in process and between sites, with restarts, and
@@ -57,10 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Audit, and say what was found."""
     from tacit.audit.auditor import QUICK, Effort
-    from tacit.cli.prepare import prepare_nodes
+    from tacit.audit.harness.check import test_job
     from tacit.cli.summary import refuse_search
-    from tacit.cli.train import prepare
     from tacit.job import read_job
+    from tacit.run.prepare import prepare
 
     effort = QUICK if options.quick else Effort()
     for name, least in (("runs", 40), ("pairs", 1), ("seed", 0)):
@@ -72,8 +69,8 @@ def run(options: argparse.Namespace) -> int:
     out = _directory(options.out)
     job = read_job(options.job)
     refuse_search(job, "tacit audit")
-    plan = prepare_nodes(job, Path(options.job).name).plan if job.split == "samples" else prepare(job)[1].plan
-    whole = play_neighbours(job)
+    plan = prepare(job, note=lambda remark: tell(f"tacit: {remark}")).plan
+    whole = test_job(job, options.command)
     with progress_bar("audit", visible=not options.quiet) as observe:
         found = audit_any(plan, effort, observe)
     if whole is not None:
@@ -82,14 +79,6 @@ def run(options: argparse.Namespace) -> int:
     if out is not None:
         _write(found, out)
     return UNBROKEN if found.unbroken else BROKEN_CLAIM
-
-
-def play_neighbours(job: Job) -> AttackResult | None:
-    """Play the whole job on small generated data that differ in one record; None where nothing is claimed."""
-    from tacit.audit.harness.check import test_job
-    from tacit.cli.main import main
-
-    return test_job(job, main)
 
 
 def audit_any(plan: Plan, effort: Effort, observe: Observer | None = None) -> Audit:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from tacit.types import Vector
 
-HELP = "see it work on data shipped with scikit-learn"
 DESCRIPTION = """\
 Two parties hold different measurements of the same 569 breast tumours: a
 clinic their shape and the diagnoses, a lab their size and texture. They train
@@ -69,7 +68,7 @@ class Patients:
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparedModel:
     """One line of the table."""
 
     who: str
@@ -141,7 +140,7 @@ def load_patients() -> tuple[list[list[str]], Patients, Patients]:
     return columns, parts[0], parts[1]
 
 
-def _measure(who: str, model: Any, columns: int, train: Patients | None, test: Patients) -> Line:
+def _measure(who: str, model: Any, columns: int, train: Patients | None, test: Patients) -> ComparedModel:
     """Accuracy and log loss on the held-out patients; trains first where `train` is given."""
     from sklearn.metrics import accuracy_score, log_loss
 
@@ -149,7 +148,7 @@ def _measure(who: str, model: Any, columns: int, train: Patients | None, test: P
         model.fit(list(train.blocks), train.diagnosis)
     blocks = list(test.blocks)
     accuracy = accuracy_score(test.diagnosis, model.predict(blocks))
-    return Line(who, columns, float(accuracy), float(log_loss(test.diagnosis, model.predict_proba(blocks))))
+    return ComparedModel(who, columns, float(accuracy), float(log_loss(test.diagnosis, model.predict_proba(blocks))))
 
 
 # --- the files ---------------------------------------------------------------------------------------
@@ -194,7 +193,7 @@ def _csv(ids: Any, block: Any, names: Sequence[str], label: Any, seed: int) -> s
 # --- what is printed ---------------------------------------------------------------------------------
 
 
-def _print_table(lines: Sequence[Line]) -> None:
+def _print_table(lines: Sequence[ComparedModel]) -> None:
     """A table: with rules and colour in a terminal, plain text elsewhere."""
     from rich import box
     from rich.console import Console
@@ -212,7 +211,7 @@ def _print_table(lines: Sequence[Line]) -> None:
     console.print(table)
 
 
-def _explain(lines: Sequence[Line], model: Any, seconds: float, trained: int, tested: int) -> None:
+def _explain(lines: Sequence[ComparedModel], model: Any, seconds: float, trained: int, tested: int) -> None:
     joint, together = lines[2:4]
     apart = _up(abs(joint.log_loss - together.log_loss))
     print(
@@ -227,7 +226,7 @@ def _explain(lines: Sequence[Line], model: Any, seconds: float, trained: int, te
     )
 
 
-def _explain_private(lines: Sequence[Line], private: Any) -> None:
+def _explain_private(lines: Sequence[ComparedModel], private: Any) -> None:
     """What the private run brought, as it came out, and what it could tell by itself."""
     alone, with_noise = lines[0], lines[4]
     better = "better" if with_noise.log_loss < alone.log_loss else "no better"
@@ -241,14 +240,14 @@ def _explain_private(lines: Sequence[Line], private: Any) -> None:
     print(textwrap.fill(text, WIDTH))
 
 
-def _against_clinic(alone: Line, joint: Line) -> str:
+def _against_clinic(alone: ComparedModel, joint: ComparedModel) -> str:
     """What joining did for the party with the diagnoses, as it came out."""
     verb = "falls" if joint.log_loss < alone.log_loss else "does not fall"
     both = f"{alone.log_loss:.4f} alone, {joint.log_loss:.4f} joint"
     return f"- for the {CLINIC}, which has the diagnoses, it {verb}: {both};"
 
 
-def _against_lab(alone: Line, joint: Line) -> str:
+def _against_lab(alone: ComparedModel, joint: ComparedModel) -> str:
     """What joining did for the party without them, as it came out."""
     if joint.log_loss < alone.log_loss:
         return f"- the {LAB} alone would do worse, even if it had the diagnoses."

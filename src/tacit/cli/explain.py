@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tacit.run.explain import Share
     from tacit.run.predict import Predictions, SavedModel
 
-HELP = "take a prediction apart, party by party"
 DESCRIPTION = """\
 Explain the prediction of one row: the constant, what each party adds to the
 score or takes off it, and what comes out.

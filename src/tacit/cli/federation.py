@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tacit.federation.members import Members
     from tacit.federation.project import Federation
 
-HELP = "set up training between organisations"
 DESCRIPTION = """\
 Make one directory, a kit, for every organisation of a federation: TLS keys and
 certificates, and a page that says what to do with it. Hand each kit to its

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tacit.federation.kit import Kit
 
 LOOK_EVERY = 1.0
-HELP = "take part in a federation with your data"
 DESCRIPTION = """\
 Connect to the server of a federation and wait for jobs. The data stay here;
 the rules for what may run here come from the package you installed. It stays in
@@ -120,7 +119,7 @@ def supervise(kit: Kit) -> int:
 
 def active(kit: Kit) -> list[str]:
     """Every setting that holds, with where it comes from; and the own fingerprint."""
-    from tacit.federation.gate import read_policy
+    from tacit.federation.consent import read_policy
     from tacit.federation.identity import Identity
     from tacit.job.values import literal
 
@@ -144,7 +143,7 @@ def _tuples(value: Any) -> Any:
 
 def answer_questions(kit: Kit, say: Callable[[str], None]) -> None:
     """Show each key to compare, and each job that waits for a yes: ask at a terminal, else say once how to answer."""
-    from tacit.federation.gate import questions
+    from tacit.federation.consent import questions
     from tacit.federation.status import confirmation_lines
 
     told: set[str] = set()

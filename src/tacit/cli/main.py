@@ -9,55 +9,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from tacit.cli import (
-    accept,
-    align,
-    answer,
-    ask,
-    audit,
-    demo,
-    explain,
-    federation,
-    join,
-    plan,
-    predict,
-    randomize,
-    report,
-    serve,
-    status,
-    train,
-    verify,
-    watch,
-)
-from tacit.cli.further import Elsewhere, find_verb, further_names, need_verb
+from tacit.cli.verbs import VERBS, further_names, load_verb
 from tacit.errors import InputError, TacitError
 from tacit.text import nearest, plain, plain_streams, show
 from tacit.version import __version__
 
 RAW = argparse.RawDescriptionHelpFormatter
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
-VERBS: dict[str, Any] = {
-    "demo": demo,
-    "randomize": randomize,
-    "align": align,
-    "plan": plan,
-    "train": train,
-    "watch": watch,
-    "predict": predict,
-    "explain": explain,
-    "report": report,
-    "audit": audit,
-    "verify": verify,
-    "answer": answer,
-    "ask": ask,
-    "design": Elsewhere("choose the alpha of the methods dual and primal", "tacit-papers"),
-    "reproduce": Elsewhere("rerun the papers' figures and tables and judge their claims", "tacit-papers"),
-    "federation": federation,
-    "serve": serve,
-    "join": join,
-    "accept": accept,
-    "status": status,
-}
 
 DESCRIPTION = """\
 Train one model together with others who hold other columns about the same
@@ -109,33 +67,33 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser(used: Sequence[str] = ()) -> Parser:
-    """The parser of all verbs; of those that other distributions bring, only the ones `used` have their arguments."""
+    """The parser of all verbs, of which only the ones `used` have their arguments."""
     parser = Parser(prog="tacit", description=DESCRIPTION, epilog=EPILOG, formatter_class=RAW, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"tacit {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
     for name, own in VERBS.items():
-        module = need_verb(name, own) if isinstance(own, Elsewhere) and name in used else own
-        if isinstance(module, Elsewhere):
-            verbs.add_parser(name, help=module.HELP)
+        if name in used:
+            _add_verb(verbs, name, own.HELP, load_verb(name))
         else:
-            _add_verb(verbs, name, module)
+            verbs.add_parser(name, help=own.HELP)
     for name in used:
-        if name not in VERBS and (module := find_verb(name)) is not None:
-            _add_verb(verbs, name, module)
+        if name not in VERBS and (module := load_verb(name)) is not None:
+            _add_verb(verbs, name, module.HELP, module)
     return parser
 
 
-def _add_verb(verbs: Any, name: str, module: Any) -> None:
+def _add_verb(verbs: Any, name: str, summary: str, module: Any) -> None:
+    """Describe a verb; `options.run` runs it, and `options.command` runs another command line from within it."""
     verb = verbs.add_parser(
         name,
-        help=module.HELP,
+        help=summary,
         description=module.DESCRIPTION,
         epilog=module.EPILOG,
         formatter_class=RAW,
         allow_abbrev=False,
     )
     module.add_arguments(verb)
-    verb.set_defaults(run=module.run)
+    verb.set_defaults(run=module.run, command=main)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,14 +1,13 @@
-"""`tacit plan` for split = "samples": from public sizes to the plan, printed."""
+"""`tacit plan`: what a job will send, add as noise and claim, before any row is read."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.errors import InputError
 
@@ -17,127 +16,9 @@ if TYPE_CHECKING:
     from tacit.data.load import PartySpec
     from tacit.data.sizes import PublicSize
     from tacit.job import Job
+    from tacit.plan import Plan
     from tacit.types import Vector
 
-
-# --- `tacit plan` for split = "samples": from public sizes to the plan, printed
-
-
-@dataclass(frozen=True)
-class NodeSizes:
-    """Rows by node, columns of all, epsilons of labels that came randomized, and whether files were opened."""
-
-    rows: Mapping[str, int]
-    columns: int
-    epsilons: Mapping[str, Vector] = field(default_factory=dict)
-    opened: bool = False
-    encoding: Encoding | None = None
-
-    def record(self) -> dict[str, Any]:
-        """As plain values."""
-        from tacit.cli.prepare import encoding_record
-
-        public = ["each party's number of rows", "the column names", *(["label epsilons"] if self.epsilons else [])]
-        return {
-            "rows": dict(self.rows),
-            "columns": self.columns,
-            "encoding": encoding_record({} if self.encoding is None else {"all parties": self.encoding}),
-            "public": public,
-            "opened": list(self.rows) if self.opened else [],
-        }
-
-
-def print_plan(job: Job, options: argparse.Namespace) -> None:
-    """Plan the job and print the plan."""
-    from tacit.data.holdout import held_count
-    from tacit.plan.from_job import plan_nodes
-
-    try:
-        sizes = find_node_sizes(job, options.rows, options.columns)
-        counts = [sizes.rows[name] for name in job.names]
-        rows = tuple(count - held_count(count, job.holdout) for count in counts)
-        plan = plan_nodes(job, rows, sizes.columns, _trained_epsilons(job, sizes, rows))
-    except InputError as error:
-        raise InputError(f"{Path(options.job).name}: {error}") from error
-    if options.json:
-        record = {"job": job.name, "sizes": sizes.record(), **plan.describe()}
-        print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
-    else:
-        from tacit.cli.prepare import plan_lines
-
-        encoding = plan_lines({} if sizes.encoding is None else {"all parties": sizes.encoding}, shared=True)
-        lines = [f"{'job':<11} {job.name}", *_lines(job, sizes), *label_lines(job), *encoding, str(plan)]
-        print("\n".join(lines))
-
-
-def _trained_epsilons(job: Job, sizes: NodeSizes, rows: Sequence[int]) -> Mapping[str, Vector]:
-    """The largest epsilons of as many labels as are trained on: a plan claims no more than the run will."""
-    import numpy as np
-
-    return (
-        {
-            name: np.sort(sizes.epsilons[name])[-count:]
-            for name, count in zip(job.names, rows, strict=True)
-            if name in sizes.epsilons
-        }
-        if job.holdout
-        else sizes.epsilons
-    )
-
-
-def find_node_sizes(job: Job, rows: str | None, columns: str | None) -> NodeSizes:
-    """Sizes from the options, or else from the files."""
-    from tacit.data.sizes import node_sizes, public_nodes
-
-    if (rows is None) != (columns is None):
-        raise InputError('with split = "samples" give both --rows and --columns, or neither')
-    if rows is None or columns is None:
-        found, width, epsilons = public_nodes(job.parties, job.folder, protected=bool(job.protected))
-        encoding = node_sizes(job.parties, job.folder, job.encode, protected=bool(job.protected))
-        width = width if encoding is None else len(encoding.encoder.names)
-        return NodeSizes(found, width, epsilons, True, encoding)
-    names = list(job.names)
-    widths = set(_by_party(columns, names, "--columns").values())
-    if len(widths) > 1:
-        raise InputError(f"--columns {columns}: all parties need the same columns, so give one number")
-    return NodeSizes(_by_party(rows, names, "--rows"), widths.pop())
-
-
-def _by_party(text: str, names: list[str], option: str) -> dict[str, int]:
-    """'a=100,b=200', or one number for all."""
-    from tacit.text import listing
-
-    if "=" not in text:
-        return dict.fromkeys(names, whole(option, text))
-    found = parse_columns(text, names, option)
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise InputError(f"{option} says nothing about party {listing(missing)}: add {missing[0]}=N")
-    return found
-
-
-def _lines(job: Job, sizes: NodeSizes) -> list[str]:
-    from tacit.data.holdout import held_count
-    from tacit.text import plural
-
-    parts = ", ".join(f"{name} {plural(count, 'row')}" for name, count in sizes.rows.items())
-    read = "nothing else was used of the files" if sizes.opened else "nothing was read, labels count as not randomized"
-    if sizes.encoding is not None and not sizes.encoding.protected:
-        read = "the files were read, as their rows are not protected"
-    also = " and the label epsilons" if sizes.epsilons else ""
-    aside = sum(held_count(count, job.holdout) for count in sizes.rows.values())
-    held = f"{'':<11} {plural(aside, 'row')} of them held out (holdout = {job.holdout:g}): not trained on"
-    return [
-        f"{'sizes':<11} {parts}; {plural(sizes.columns, 'column')}",
-        *([held] if aside else []),
-        f"{'':<11} numbers of rows, column names{also} count as public: {read}",
-    ]
-
-
-# --- `tacit plan`: what a job will send, add as noise and claim, before any row is read
-
-
-HELP = "see rounds, noise, privacy and traffic before training"
 DESCRIPTION = """\
 Plan a job without training it: its mechanism, rounds, noise, the epsilon of the
 whole run for whom and against whom, what is not covered, the traffic, and what
@@ -158,30 +39,6 @@ MOST = 10**12  # rows or columns
 FEW_ROWS, SMALL_ALPHA = 10, 1e-4  # for each column; with less of both, joint models mostly lost in trials
 
 
-@dataclass(frozen=True)
-class KnownSizes:
-    """Rows and columns of a job, and where they were taken from."""
-
-    rows: int
-    columns: Mapping[str, int]
-    at_most: bool = False
-    opened: tuple[str, ...] = field(default=())
-    encodings: Mapping[str, Encoding] = field(default_factory=dict)
-
-    def record(self) -> dict[str, Any]:
-        """As plain values."""
-        from tacit.cli.prepare import encoding_record
-
-        return {
-            "rows": self.rows,
-            "at_most": self.at_most,
-            "encoding": encoding_record(self.encodings),
-            "columns": dict(self.columns),
-            "public": ["the number of rows", "each party's column names"],
-            "opened": list(self.opened),
-        }
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("job", metavar="JOB.toml", help="the job file")
@@ -192,81 +49,165 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Plan the job and print the plan."""
-    from tacit.data.holdout import held_count
     from tacit.job import read_job
-    from tacit.plan.from_job import plan_job
 
     job = read_job(options.job)
-    if job.split == "samples":
-        print_plan(job, options)
-        return 0
-    sizes = find_sizes(job, options.rows, options.columns)
-    columns = tuple(sizes.columns[spec.name] for spec in job.parties)
-    rows = sizes.rows - held_count(sizes.rows, job.holdout)
-    plan = plan_job(job, rows, columns, 8 * rows * sum(columns))
+    sizes = _SIZES[job.split](job, options.rows, options.columns)
+    plan = sizes.plan()
     if options.json:
-        alphas = None if job.search is None else asdict(job.search)
-        record = {
-            "job": job.name,
-            **({} if alphas is None else {"search": alphas}),
-            "sizes": sizes.record(),
-            "penalty": penalty_remarks(job, rows, sum(columns)),
-            **plan.describe(),
-        }
+        record = {"job": job.name, **_search_record(job), "sizes": sizes.record(), **sizes.remarks(), **plan.describe()}
         print(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        from tacit.cli.prepare import plan_lines
-        from tacit.plan.describe import many
-
-        encoding = plan_lines(sizes.encodings, shared=False)
-        print(
-            "\n".join(
-                [
-                    f"{'job':<11} {job.name}",
-                    *_size_lines(job, sizes),
-                    *label_lines(job),
-                    *encoding,
-                    *_search_lines(job),
-                    str(plan),
-                    *many("penalty", penalty_remarks(job, rows, sum(columns))),
-                ]
-            )
-        )
+        print("\n".join(_lines(job, sizes, plan)))
     return 0
 
 
-# --- sizes -------------------------------------------------------------------------------------------
+def _lines(job: Job, sizes: JobSizes, plan: Plan) -> list[str]:
+    """The job, its sizes, the plan, and remarks on them."""
+    from tacit.plan.describe import many
+
+    return [
+        f"{'job':<11} {job.name}",
+        *sizes.lines(),
+        *label_lines(job),
+        *sizes.encoding_lines(),
+        *_search_lines(job),
+        str(plan),
+        *(line for title, remarks in sizes.remarks().items() for line in many(title, remarks)),
+    ]
 
 
-def find_sizes(job: Job, rows: str | None, columns: str | None) -> KnownSizes:
+def _search_record(job: Job) -> dict[str, Any]:
+    """The section [search] under its name; nothing where the job has none."""
+    return {} if job.search is None else {"search": asdict(job.search)}
+
+
+class JobSizes(Protocol):
+    """The public sizes of a job of either split, from the options or from the files."""
+
+    def plan(self) -> Plan:
+        """The plan that they give."""
+
+    def record(self) -> dict[str, Any]:
+        """Rows, columns, encoding, what of them is public, and whose files were opened, for `--json`."""
+
+    def remarks(self) -> dict[str, list[str]]:
+        """What the sizes say of the model, by title."""
+
+    def lines(self) -> list[str]:
+        """Rows and columns, and what counts as public."""
+
+    def encoding_lines(self) -> list[str]:
+        """How columns are encoded."""
+
+
+# --- Different columns of the same rows ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PartySizes:
+    """Rows, columns by party, and where they were taken from; `at_most` so many rows where they are to be matched."""
+
+    job: Job
+    rows: int
+    columns: Mapping[str, int]
+    at_most: bool = False
+    opened: tuple[str, ...] = field(default=())
+    encodings: Mapping[str, Encoding] = field(default_factory=dict)
+
+    @property
+    def trained(self) -> int:
+        """Rows that are trained on."""
+        from tacit.data.holdout import held_count
+
+        return self.rows - held_count(self.rows, self.job.holdout)
+
+    def plan(self) -> Plan:
+        """The plan that they give."""
+        from tacit.plan.from_job import plan_job
+
+        columns = tuple(self.columns[name] for name in self.job.names)
+        return plan_job(self.job, self.trained, columns, 8 * self.trained * sum(columns))
+
+    def record(self) -> dict[str, Any]:
+        """The sizes for `--json`."""
+        return {
+            "rows": self.rows,
+            "at_most": self.at_most,
+            "encoding": encoding_record(self.encodings),
+            "columns": dict(self.columns),
+            "public": ["the number of rows", "each party's column names"],
+            "opened": list(self.opened),
+        }
+
+    def remarks(self) -> dict[str, list[str]]:
+        """Whether the penalty is small for so few rows."""
+        return {"penalty": penalty_remarks(self.job, self.trained, sum(self.columns.values()))}
+
+    def lines(self) -> list[str]:
+        """Rows and columns, and what counts as public."""
+        from tacit.text import plural
+
+        job, most = self.job, "at most " if self.at_most else ""
+        parts = (
+            f"{name} {plural(count, 'column')}{' and the labels' if name == job.holder else ''}"
+            for name, count in self.columns.items()
+        )
+        lines = [f"{'sizes':<11} {most}{plural(self.rows, 'row')}; {', '.join(parts)}"]
+        if self.at_most:
+            lines.append(f"{'':<11} those of the smallest file: training leaves out what another party lacks")
+        if job.holdout:
+            held = self.rows - self.trained
+            lines.append(f"{'':<11} {plural(held, 'row')} of them held out (holdout = {job.holdout:g}): not trained on")
+        return [*lines, f"{'':<11} the number of rows and the column names count as public: {self._read()}"]
+
+    def _read(self) -> str:
+        """What was read of the files."""
+        whole = [name for name, encoding in self.encodings.items() if not encoding.protected]
+        header = [name for name in self.opened if name not in whole]
+        read = [f"nothing else was used of {', '.join(header)}"] if header else []
+        read += [f"{', '.join(whole)}: read, as nobody protects these rows"] if whole else []
+        return "; ".join(read) or "nothing was read"
+
+    def encoding_lines(self) -> list[str]:
+        """How each party's columns are encoded."""
+        return encoding_lines(self.encodings, shared=False)
+
+
+def party_sizes(job: Job, rows: str | None, columns: str | None) -> PartySizes:
     """Sizes from the options, and from the files where the options leave any open."""
-    from tacit.text import show
-
-    known = {} if columns is None else parse_columns(columns, [spec.name for spec in job.parties])
+    known = {} if columns is None else parse_columns(columns, list(job.names))
     given = None if rows is None else whole("--rows", rows)
     needed = [spec for spec in job.parties if given is None or spec.name not in known]
     for spec in needed:
-        if not spec.data:
-            raise InputError(
-                f"party {show(spec.name)} has its data elsewhere: give --rows N and --columns {spec.name}=N,... to plan"
-            )
-        path = job.folder / spec.data
-        if not os.path.exists(path):
-            raise InputError(
-                f"party {show(spec.name)}: there is no file {show(str(path))}: check the path of data, or give --rows "
-                "and --columns to plan without files"
-            )
-    found = {spec.name: _size(job, spec) for spec in needed}
-    encodings = {name: size.encoding for name, size in found.items() if size.encoding is not None}
-    widths = {spec.name: known.get(spec.name) or found[spec.name].columns for spec in job.parties}
+        _check_there(job, spec)
+    read = {spec.name: _size(job, spec) for spec in needed}
+    encodings = {name: size.encoding for name, size in read.items() if size.encoding is not None}
+    widths = {name: known.get(name) or read[name].columns for name in job.names}
     if given is not None:
-        return KnownSizes(given, widths, opened=tuple(found), encodings=encodings)
-    lengths = {name: size.rows for name, size in found.items()}
+        return PartySizes(job, given, widths, opened=tuple(read), encodings=encodings)
+    lengths = {name: size.rows for name, size in read.items()}
     matched = any(spec.id is not None for spec in job.parties)
     if not matched and len(set(lengths.values())) > 1:
         held = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise InputError(f"without ids every party needs the same rows, but they are {held}: name an id for each party")
-    return KnownSizes(min(lengths.values()), widths, matched, tuple(found), encodings)
+    return PartySizes(job, min(lengths.values()), widths, matched, tuple(read), encodings)
+
+
+def _check_there(job: Job, spec: PartySpec) -> None:
+    """Refuse a party whose file is not here."""
+    from tacit.text import show
+
+    if not spec.data:
+        raise InputError(
+            f"party {show(spec.name)} has its data elsewhere: give --rows N and --columns {spec.name}=N,... to plan"
+        )
+    path = job.folder / spec.data
+    if not os.path.exists(path):
+        raise InputError(
+            f"party {show(spec.name)}: there is no file {show(str(path))}: check the path of data, or give --rows "
+            "and --columns to plan without files"
+        )
 
 
 def _size(job: Job, spec: PartySpec) -> PublicSize:
@@ -283,6 +224,127 @@ def _size(job: Job, spec: PartySpec) -> PublicSize:
     file = open_file(spec, job.folder, label or "")
     check_reading(bytes_of(job.memory), file.reading_bytes, file.rows, [len(file.features)] * len(job.parties))
     return PublicSize(file.rows, len(file.features))
+
+
+# --- Different rows with the same columns --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NodeSizes:
+    """Rows by node, columns of all, epsilons of labels that came randomized, and whether files were opened."""
+
+    job: Job
+    rows: Mapping[str, int]
+    columns: int
+    epsilons: Mapping[str, Vector] = field(default_factory=dict)
+    opened: bool = False
+    encoding: Encoding | None = None
+
+    @property
+    def encodings(self) -> dict[str, Encoding]:
+        """The one encoding under the name of all parties; empty where there is none."""
+        from tacit.run.saved import ALL_PARTIES
+
+        return {} if self.encoding is None else {ALL_PARTIES: self.encoding}
+
+    def plan(self) -> Plan:
+        """The plan that they give; refusals name the job's file."""
+        from tacit.data.holdout import held_count
+        from tacit.plan.from_job import plan_nodes
+
+        counts = [self.rows[name] for name in self.job.names]
+        rows = tuple(count - held_count(count, self.job.holdout) for count in counts)
+        with self.job.named_refusals():
+            return plan_nodes(self.job, rows, self.columns, self._trained_epsilons(rows))
+
+    def _trained_epsilons(self, rows: Sequence[int]) -> Mapping[str, Vector]:
+        """The largest epsilons of as many labels as are trained on: a plan claims no more than the run will."""
+        import numpy as np
+
+        if not self.job.holdout:
+            return self.epsilons
+        pairs = zip(self.job.names, rows, strict=True)
+        return {name: np.sort(self.epsilons[name])[-count:] for name, count in pairs if name in self.epsilons}
+
+    def record(self) -> dict[str, Any]:
+        """The sizes for `--json`."""
+        public = ["each party's number of rows", "the column names", *(["label epsilons"] if self.epsilons else [])]
+        return {
+            "rows": dict(self.rows),
+            "columns": self.columns,
+            "encoding": encoding_record(self.encodings),
+            "public": public,
+            "opened": list(self.rows) if self.opened else [],
+        }
+
+    def remarks(self) -> dict[str, list[str]]:
+        """None: the rule about penalties was tried with columns split."""
+        return {}
+
+    def lines(self) -> list[str]:
+        """Rows and columns, and what counts as public."""
+        from tacit.data.holdout import held_count
+        from tacit.text import plural
+
+        parts = ", ".join(f"{name} {plural(count, 'row')}" for name, count in self.rows.items())
+        also = " and the label epsilons" if self.epsilons else ""
+        aside = sum(held_count(count, self.job.holdout) for count in self.rows.values())
+        held = f"{'':<11} {plural(aside, 'row')} of them held out (holdout = {self.job.holdout:g}): not trained on"
+        return [
+            f"{'sizes':<11} {parts}; {plural(self.columns, 'column')}",
+            *([held] if aside else []),
+            f"{'':<11} numbers of rows, column names{also} count as public: {self._read()}",
+        ]
+
+    def _read(self) -> str:
+        """What was read of the files."""
+        if self.encoding is not None and not self.encoding.protected:
+            return "the files were read, as their rows are not protected"
+        if self.opened:
+            return "nothing else was used of the files"
+        return "nothing was read, labels count as not randomized"
+
+    def encoding_lines(self) -> list[str]:
+        """How the columns of all are encoded."""
+        return encoding_lines(self.encodings, shared=True)
+
+
+def node_sizes(job: Job, rows: str | None, columns: str | None) -> NodeSizes:
+    """Sizes from the options, or else from the files; refusals name the job's file."""
+    from tacit.data.sizes import node_sizes as encoding_of
+    from tacit.data.sizes import public_nodes
+
+    with job.named_refusals():
+        if (rows is None) != (columns is None):
+            raise InputError('with split = "samples" give both --rows and --columns, or neither')
+        if rows is None or columns is None:
+            counts, width, epsilons = public_nodes(job.parties, job.folder, protected=bool(job.protected))
+            encoding = encoding_of(job.parties, job.folder, job.encode, protected=bool(job.protected))
+            width = width if encoding is None else len(encoding.encoder.names)
+            return NodeSizes(job, counts, width, epsilons, True, encoding)
+        widths = set(_by_party(columns, list(job.names), "--columns").values())
+        if len(widths) > 1:
+            raise InputError(f"--columns {columns}: all parties need the same columns, so give one number")
+        return NodeSizes(job, _by_party(rows, list(job.names), "--rows"), widths.pop())
+
+
+def _by_party(text: str, names: list[str], option: str) -> dict[str, int]:
+    """'a=100,b=200', or one number for all."""
+    from tacit.text import listing
+
+    if "=" not in text:
+        return dict.fromkeys(names, whole(option, text))
+    found = parse_columns(text, names, option)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(f"{option} says nothing about party {listing(missing)}: add {missing[0]}=N")
+    return found
+
+
+_SIZES: dict[str, Callable[[Job, str | None, str | None], JobSizes]] = {"features": party_sizes, "samples": node_sizes}
+
+
+# --- What the options say ------------------------------------------------------------------------------
 
 
 def parse_columns(text: str, names: list[str], option: str = "--columns") -> dict[str, int]:
@@ -312,33 +374,35 @@ def whole(option: str, text: str) -> int:
     return number
 
 
-def _size_lines(job: Job, sizes: KnownSizes) -> list[str]:
-    from tacit.data.holdout import held_count
-    from tacit.text import plural
+# --- What is said of columns, labels, the search and the penalty -----------------------------------------
 
-    most = "at most " if sizes.at_most else ""
-    parts = (
-        f"{name} {plural(count, 'column')}{' and the labels' if name == job.holder else ''}"
-        for name, count in sizes.columns.items()
-    )
-    lines = [f"{'sizes':<11} {most}{plural(sizes.rows, 'row')}; {', '.join(parts)}"]
-    if sizes.at_most:
-        lines.append(f"{'':<11} those of the smallest file: training leaves out what another party lacks")
-    if job.holdout:
-        held = held_count(sizes.rows, job.holdout)
-        lines.append(f"{'':<11} {plural(held, 'row')} of them held out (holdout = {job.holdout:g}): not trained on")
-    whole = [name for name, encoding in sizes.encodings.items() if not encoding.protected]
-    header = [name for name in sizes.opened if name not in whole]
-    read = [f"nothing else was used of {', '.join(header)}"] if header else []
-    read += [f"{', '.join(whole)}: read, as nobody protects these rows"] if whole else []
-    said = "; ".join(read) or "nothing was read"
-    return [*lines, f"{'':<11} the number of rows and the column names count as public: {said}"]
+
+def encoding_record(encodings: Mapping[str, Encoding]) -> dict[str, Any]:
+    """For each party whether its rows are protected, and its columns, as plain values."""
+    from tacit.columns.words import record
+
+    return {
+        name: {"protected": encoding.protected, "columns": record(encoding)} for name, encoding in encodings.items()
+    }
+
+
+def encoding_lines(encodings: Mapping[str, Encoding], *, shared: bool) -> list[str]:
+    """The columns of each party, and where the constants of their encoding come from."""
+    from tacit.columns.words import column_lines, constants
+    from tacit.plan.describe import many
+
+    lines = [line for name, encoding in encodings.items() for line in column_lines(name, encoding)]
+    titled = [f"{'' if number else 'columns':<11} {line}" for number, line in enumerate(lines)]
+    uncovered, assumed = constants(encodings, shared=shared)
+    if any(encoding.protected for encoding in encodings.values()):
+        assumed.append("columns that the job says nothing about count as numbers: training refuses text in them")
+    return [*titled, *many("encoding", [*(f"not covered: {text}" for text in uncovered), *assumed])]
 
 
 def label_lines(job: Job) -> list[str]:
     """Which of two labels is positive, as far as the job says: the labels are not looked at."""
-    from tacit.cli.prepare import common_positive
-    from tacit.problem.losses import get_loss
+    from tacit.problem.registry import get_loss
+    from tacit.run.prepare import common_positive
 
     if get_loss(job.model.loss).task != "classification":
         return []

@@ -15,7 +15,6 @@ from tacit.text import raw
 if TYPE_CHECKING:
     from tacit.run.predict import Predictions
 
-HELP = "predict new rows with a trained model"
 DESCRIPTION = """\
 Predict new rows with the model of a finished run. Each party scores its own
 columns; only the scores are added up. Rows are matched by the id column where
@@ -57,26 +56,13 @@ def run(options: argparse.Namespace) -> int:
     if not options.data:
         raise InputError("DATA is missing: give one file per party; see tacit predict --help")
     from tacit.run.predict import load_model, load_rows, predict
-    from tacit.text import plural
+    from tacit.run.saved import prediction_remarks
 
     model = load_model(options.directory)
     paths = match_paths(options.data, [party.name for party in model.parties])
     data = load_rows(model, paths)
-    for remark in data.said:
+    for remark in prediction_remarks(model, data):
         print(f"tacit: {remark}", file=sys.stderr)
-    dropped = {name: count for name, count in data.counts.dropped.items() if count}
-    if dropped:
-        listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())
-        print(f"tacit: left out for lack of a match at another party: {listed}", file=sys.stderr)
-    if model.predictions_for is not None:
-        name = model.predictions_for
-        print(
-            f"tacit: these predictions must stay with {name}: they use its exact fit, which the certificate "
-            f"does not protect from others",
-            file=sys.stderr,
-        )
-    for line in model.not_covered:
-        print(f"tacit: the certificate does not cover {line}", file=sys.stderr)
     write_predictions(options.out, predict(model, data))
     return 0
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from tacit.privacy.randomness import NoiseSource
     from tacit.types import Vector
 
-HELP = "randomize labels before handing data over"
 DESCRIPTION = """\
 Randomize the labels of a file once, before it reaches any server: each label is
 kept with probability e^E / (1 + e^E), else turned into the other kind. What

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = "write a page about a finished run"
 DESCRIPTION = """\
 Write one HTML page about a finished run: who trained what, how good the model
 is against each party alone and all data in one place, what each party adds, how

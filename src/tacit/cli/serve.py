@@ -7,7 +7,6 @@ import argparse
 from tacit.cli.join import supervise
 from tacit.errors import InputError
 
-HELP = "run the server of a federation"
 DESCRIPTION = """\
 Run the server that the parties of a federation connect to. It has no data: it
 carries what they send each other, which it cannot read. It stays in the

@@ -12,7 +12,6 @@ from tacit.text import plain
 if TYPE_CHECKING:
     from tacit.federation.status import Status
 
-HELP = "see what your part in a federation does"
 DESCRIPTION = """\
 Show whether the site of a kit runs, how long its certificate is valid, what was
 spent of its budget, and how far its runs are. Nothing is asked of others."""

@@ -1,57 +1,81 @@
-"""What `tacit train` does and says after training: the search, the evaluation, how the run went, what to do next."""
+"""What `tacit train` says: while it trains, of the search for alpha, and at the end."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from tacit.cli.bar import progress_bar
 from tacit.errors import InputError
-from tacit.text import command, duration, size, tell, traffic, within
+from tacit.jobs import JobObserver, Trained
+from tacit.run.progress import progress
+from tacit.text import command, duration, plural, size, tell, traffic, within
 
 if TYPE_CHECKING:
-    from tacit.data.load import JobData
+    from tacit.columns.constants import Encoding
     from tacit.job import Job
-    from tacit.run.folder import Begun, RunDirectory
-    from tacit.run.graph import GraphResult
-    from tacit.run.star import RunResult
+    from tacit.plan import Plan
+    from tacit.report.evaluation import Watch
+    from tacit.run.drive import Observer
+    from tacit.run.folder import PreparedRun, RunFolder
+    from tacit.run.result import Result
+
+# --- While it trains
 
 
-# --- The search for alpha of `tacit train`: made once, kept in search.json, and told as a table
+class Terminal(JobObserver):
+    """Shows at the terminal how the training of a job goes."""
 
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.visible = options, not options.quiet
 
-def with_alpha(begun: Begun, directory: RunDirectory, *, quiet: bool) -> tuple[Begun, dict[str, Any] | None]:
-    """What is to be trained with the alpha that the job's search takes, and the record of the search; None without one.
+    def note(self, remark: str) -> None:
+        """Say it on stderr, quiet or not."""
+        tell(f"tacit: {remark}")
 
-    A run that goes on takes the alpha that its search took.
-    """
-    plan = begun.plan
-    if begun.job.search is None:
-        return begun, None
-    record = directory.read_search()
-    if record is None:
-        record = _search(begun)
-        if not quiet:
+    def searched(self, record: dict[str, Any]) -> None:
+        """Print the alphas that were tried."""
+        if self.visible:
             print("\n".join(table(record)))
-        if record["unfinished"]:
-            fits = len(record["alphas"]) * record["folds"]
-            tell(
-                f"tacit: {record['unfinished']} of the {fits} fits of the search did not converge: "
-                "raise rounds or tol, or scale the columns to similar size"
-            )
-        if record["remark"]:
-            tell(f"tacit: {record['remark']}")
-    return replace(begun, plan=replace(plan, problem=replace(plan.problem, alpha=record["alpha"]))), record
+
+    def going_on(self, rounds: int) -> None:
+        """Print after which round."""
+        if self.visible:
+            print(f"going on after round {rounds}")
+
+    @contextmanager
+    def resumable(self, folder: Path) -> Iterator[None]:
+        """Say how to go on with a run that is interrupted."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            again = command("tacit", "train", self.options.job, "--out", folder, *self._same(), "--resume")
+            raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
+
+    def _same(self) -> tuple[str, ...]:
+        """Where the rows are kept, for the command that goes on."""
+        options = self.options
+        memory = () if options.memory is None else ("--memory", options.memory)
+        if options.dask is None:
+            return memory
+        tls = () if options.dask_tls is None else ("--dask-tls", options.dask_tls)
+        return (*memory, "--dask", options.dask, *tls, *(("--dask-insecure",) if options.dask_insecure else ()))
+
+    def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
+        """A bar of rounds."""
+        return progress(plan, visible=self.visible)
+
+    def comparing(self) -> AbstractContextManager[Watch | None]:
+        """A bar of the models to compare with."""
+        return progress_bar("comparing with", visible=self.visible)
 
 
-def _search(begun: Begun) -> dict[str, Any]:
-    from tacit.run.search import search_job
-
-    assert begun.job.search is not None
-    return search_job(begun.plan, begun.shards, begun.labels, begun.job.search).record()
+# --- Of the search for alpha
 
 
 def table(record: dict[str, Any]) -> list[str]:
@@ -79,38 +103,10 @@ def refuse_search(job: Job, verb: str) -> None:
         raise InputError(f"{verb} takes one alpha: remove [search], and give the model.alpha that it took")
 
 
-# --- What `tacit train` does after training: try the model, save what came out, and say it in one sentence
+# --- How good the model is, in one sentence; and its page
 
 
 FIRST = ("auc", "r2", "deviance", "accuracy", "rmse")  # which measure is said, of those that there are
-
-
-def evaluate_and_finish(
-    directory: RunDirectory,
-    result: RunResult | GraphResult,
-    begun: Begun,
-    data: JobData | None,
-    *,
-    quiet: bool = True,
-) -> dict[str, Any]:
-    """Evaluate a run that came to its end, write evaluation.json and then the rest, and return the evaluation.
-
-    In this order, as a run that is killed before it is evaluated would else count as finished, and never be.
-    """
-    from tacit.cli.bar import progress_bar
-    from tacit.report import evaluation
-
-    try:
-        with progress_bar("comparing with", visible=not quiet) as watch:
-            record = evaluation.evaluate(result, begun, watch)
-    except Exception:
-        directory.finish(result, begun)  # the model is there, and going on would only fail again
-        raise
-    if data is not None:
-        record["matching"] = {"by": "position" if data.ids is None else "id", "dropped": dict(data.counts.dropped)}
-    directory.write_evaluation(record)
-    directory.finish(result, begun)
-    return record
 
 
 def report_if_possible(run: Path) -> Path | None:
@@ -146,7 +142,7 @@ def tried_on(record: Mapping[str, Any]) -> str:
     return said if record["held_out"] else f"{said}; every model looks better on rows that it was trained on"
 
 
-# --- What `tacit train` says at the end: how the run went, where everything is, and what to do next
+# --- At the end: how the run went, where everything is, and what to do next
 
 
 WIDTH = 88  # of a long text
@@ -154,48 +150,38 @@ CAUTION = "CAUTION: "  # how a line of a certificate begins that warns
 _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
 
-def is_finished(result: RunResult | GraphResult) -> bool:
-    """Whether the run did what was planned: its stopping rule holds, or it went its fixed number of rounds."""
-    return result.converged or result.plan.fixed_rounds
-
-
-def summary(
-    begun: Begun,
-    result: RunResult | GraphResult,
-    directory: Path,
-    data: JobData | None,
-    evaluated: dict[str, Any],
-    searched: dict[str, Any] | None = None,
-    page: Path | None = None,
-) -> list[str]:
-    """How the run went: `data` say how rows were matched, `searched` how alpha was chosen, `page` where its page is."""
+def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[str]:
+    """How the run went, where it is, and what to do next; `page` is its report, where one was written."""
     from tacit.report.verdict import told, verdict
-    from tacit.run.folder import result_record
-    from tacit.text import plural
+    from tacit.run.folder import saved_result
 
-    record = result_record(result, begun)
+    prepared, result, searched = trained.prepared, trained.result, trained.search
+    words = _WORDS[prepared.job.split]
+    record = saved_result(result, prepared).record()
     rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
-        *_wrapped("verdict", verdict(evaluated).sentence),
-        ("job", begun.job.name),
-        ("rows", _rows_of_nodes(begun) if data is None else _rows(data)),
-        *_held_out(begun),
-        *_columns(begun),
-        *_classes(begun),
+        *_wrapped("verdict", verdict(trained.evaluation).sentence),
+        ("job", prepared.job.name),
+        ("rows", words.rows(prepared)),
+        *_held_out(prepared),
+        *_titled("columns", words.columns(prepared.encodings)),
+        *_classes(prepared),
         *([] if searched is None else [("alpha", search_line(searched))]),
-        ("rounds", rounds if is_finished(result) else f"{rounds}: NOT converged"),
+        ("rounds", rounds if trained.ended_as_planned else f"{rounds}: NOT converged"),
         *_objective(record),
-        *_wrapped("tried on", tried_on(evaluated)),
-        ("traffic", _sent(record["traffic"]) if data is None else traffic(record["traffic"])),
-        *_privacy(result, told(evaluated, result.outlook)),
-        ("written", f"{directory}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
-        ("report", command("tacit", "report", directory) if page is None else str(page)),
+        *_wrapped("tried on", tried_on(trained.evaluation)),
+        ("traffic", words.traffic(record["traffic"])),
+        *_privacy(result, told(trained.evaluation, result.outlook)),
+        ("written", f"{folder}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
+        ("report", command("tacit", "report", folder) if page is None else str(page)),
     ]
     lines = [f"{title:<10} {text}".rstrip() for title, text in rows]
-    if result.plan.private is not None and data is not None:  # of rows trained on, no certificate covers the scores
-        return [*lines, "", "next, with files of new rows such as these:", f"  {_next(begun, directory, 'new/')}"]
-    with_what = "with one of these files or with new rows" if data is None else "with these files or with new rows"
-    return [*lines, "", f"next, {with_what}:", f"  {_next(begun, directory)}"]
+    return [*lines, "", *words.next_steps(prepared, folder)]
+
+
+def finished_before(folder: RunFolder) -> list[str]:
+    """That a run was finished before, and nothing was done."""
+    return [f"the run in {folder.path} is finished ({folder.read_result().get('rounds')} rounds): nothing to do"]
 
 
 def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -206,7 +192,7 @@ def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [("objective", f"{record['objective']:.6g}, {within(gap)}")]
 
 
-def _privacy(result: RunResult | GraphResult, outlook: Sequence[str]) -> list[tuple[str, str]]:
+def _privacy(result: Result, outlook: Sequence[str]) -> list[tuple[str, str]]:
     """What is proven, by which mechanism, and whether it was worth it."""
     from tacit.plan.describe import mechanism_words, strengths
 
@@ -230,58 +216,112 @@ def _cautions(certificate: Sequence[str]) -> list[tuple[str, str]]:
 
 def _wrapped(title: str, text: str) -> list[tuple[str, str]]:
     """One row of the summary for each line of a long text."""
-    return [("" if number else title, line) for number, line in enumerate(textwrap.wrap(text, WIDTH))]
+    return _titled(title, textwrap.wrap(text, WIDTH))
 
 
-def _rows(data: JobData) -> str:
-    if data.ids is None:
-        return f"{data.counts.kept}, matched by position"
-    parts = (f"{name} {data.counts.kept} kept, {count} dropped" for name, count in data.counts.dropped.items())
-    return f"{data.counts.kept} matched by id ({'; '.join(parts)})"
+def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
+    """One row of the summary for each line, the first with the title."""
+    return [("" if number else title, line) for number, line in enumerate(lines)]
 
 
-def _rows_of_nodes(begun: Begun) -> str:
-    held = [0] * len(begun.shards) if begun.held is None else [s.features.shape[0] for s in begun.held.shards]
-    parts = ", ".join(
-        f"{shard.name} {shard.features.shape[0] + more}" for shard, more in zip(begun.shards, held, strict=True)
-    )
-    return f"{len(begun.labels.values) + sum(held)} ({parts})"
-
-
-def _held_out(begun: Begun) -> list[tuple[str, str]]:
-    if begun.held is None:
+def _held_out(prepared: PreparedRun) -> list[tuple[str, str]]:
+    if prepared.held is None:
         return []
-    return [("", f"{begun.held.rows} of them held out, {len(begun.labels.values)} trained on")]
+    return [("", f"{prepared.held.rows} of them held out, {len(prepared.labels.values)} trained on")]
 
 
-def _sent(record: dict[str, int]) -> str:
-    return f"{size(record['bytes'])} between neighbours, {size(record['bytes_busiest_edge'])} over the busiest edge"
-
-
-def _columns(begun: Begun) -> list[tuple[str, str]]:
-    """How the columns were encoded, by party, or once where all have the same."""
-    from tacit.cli.prepare import train_lines
-
-    lines = train_lines(begun.encodings, shared=begun.job.split == "samples")
-    return [("" if number else "columns", line) for number, line in enumerate(lines)]
-
-
-def _classes(begun: Begun) -> list[tuple[str, str]]:
-    if not begun.labels.classes:
+def _classes(prepared: PreparedRun) -> list[tuple[str, str]]:
+    if not prepared.labels.classes:
         return []
-    negative, positive = begun.labels.classes
-    label = next(spec.label for spec in begun.job.parties if spec.label is not None)
-    before = "" if begun.labels.epsilons is None else "; randomized by the contributors"
+    negative, positive = prepared.labels.classes
+    label = next(spec.label for spec in prepared.job.parties if spec.label is not None)
+    before = "" if prepared.labels.epsilons is None else "; randomized by the contributors"
     return [("label", f"{label}: {positive} is positive, {negative} negative{before}")]
 
 
-def _next(begun: Begun, directory: Path, new: str = "") -> str:
-    """The command that predicts, from the files of the job or from files of the same name elsewhere."""
-    job = begun.job
-    if job.split == "samples":
-        return command("tacit", "predict", directory, job.folder / job.parties[0].data)
-    files = (
-        f"{spec.name}={new}{Path(spec.data).name}" if new else f"{spec.name}={job.folder / spec.data}"
-        for spec in job.parties
-    )
-    return command("tacit", "predict", directory, *files)
+# --- What is said of either split in its own words
+
+
+class _Words(Protocol):
+    """What a summary says of rows, columns, traffic and next steps."""
+
+    def rows(self, prepared: PreparedRun) -> str: ...
+
+    def columns(self, encodings: Mapping[str, Encoding]) -> list[str]: ...
+
+    def traffic(self, record: dict[str, int]) -> str: ...
+
+    def next_steps(self, prepared: PreparedRun, folder: Path) -> list[str]: ...
+
+
+class _OfParties:
+    """Parties with different columns of the same rows."""
+
+    def rows(self, prepared: PreparedRun) -> str:
+        """How many were matched, and how."""
+        assert prepared.matching is not None
+        counts = prepared.matching.counts
+        if not prepared.matching.by_id:
+            return f"{counts.kept}, matched by position"
+        parts = (f"{name} {counts.kept} kept, {count} dropped" for name, count in counts.dropped.items())
+        return f"{counts.kept} matched by id ({'; '.join(parts)})"
+
+    def columns(self, encodings: Mapping[str, Encoding]) -> list[str]:
+        """How each party's were encoded."""
+        from tacit.columns.words import column_lines
+
+        return [line for name, encoding in encodings.items() for line in column_lines(name, encoding)]
+
+    def traffic(self, record: dict[str, int]) -> str:
+        """Bytes to and from the parties."""
+        return traffic(record)
+
+    def next_steps(self, prepared: PreparedRun, folder: Path) -> list[str]:
+        """The command that predicts, from the files of the job; where it is private, from new ones of the same name.
+
+        Of rows trained on, no certificate covers the scores.
+        """
+        job = prepared.job
+        if prepared.plan.private is None:
+            files = [f"{spec.name}={job.folder / spec.data}" for spec in job.parties]
+            return ["next, with these files or with new rows:", f"  {command('tacit', 'predict', folder, *files)}"]
+        files = [f"{spec.name}=new/{Path(spec.data).name}" for spec in job.parties]
+        return ["next, with files of new rows such as these:", f"  {command('tacit', 'predict', folder, *files)}"]
+
+
+class _OfNodes:
+    """Nodes with different rows and the same columns."""
+
+    def rows(self, prepared: PreparedRun) -> str:
+        """How many each node has, those held out with them."""
+        held = prepared.held
+        more = [0] * len(prepared.shards) if held is None else [one.features.shape[0] for one in held.shards]
+        pairs = zip(prepared.shards, more, strict=True)
+        parts = ", ".join(f"{shard.name} {shard.features.shape[0] + aside}" for shard, aside in pairs)
+        return f"{len(prepared.labels.values) + sum(more)} ({parts})"
+
+    def columns(self, encodings: Mapping[str, Encoding]) -> list[str]:
+        """How they were encoded, once for all."""
+        from tacit.columns.words import column_lines
+        from tacit.run.saved import ALL_PARTIES
+
+        if not encodings:
+            return []
+        encoding = next(iter(encodings.values()))
+        how = "" if encoding.protected else "; scales and categories were shared between the parties"
+        first, *rest = column_lines(ALL_PARTIES, encoding)
+        return [first + how, *rest]
+
+    def traffic(self, record: dict[str, int]) -> str:
+        """Bytes along the edges."""
+        busiest = size(record["bytes_busiest_edge"])
+        return f"{size(record['bytes'])} between neighbours, {busiest} over the busiest edge"
+
+    def next_steps(self, prepared: PreparedRun, folder: Path) -> list[str]:
+        """The command that predicts, from the file of the first node."""
+        file = prepared.job.folder / prepared.job.parties[0].data
+        said = "next, with one of these files or with new rows:"
+        return [said, f"  {command('tacit', 'predict', folder, file)}"]
+
+
+_WORDS: dict[str, _Words] = {"features": _OfParties(), "samples": _OfNodes()}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def train_together(job: Job, options: argparse.Namespace) -> int:
     """Hand the job in, or go on with its last run, and say how it ended."""
     from tacit.federation.driver import Driver
-    from tacit.federation.flare import read_outcome
+    from tacit.federation.progress import read_outcome
     from tacit.federation.site import lead_of, read_text
     from tacit.files import write_text
     from tacit.run.folder import JOB
@@ -61,7 +61,7 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
 def predict_together(run: str, options: argparse.Namespace) -> int:
     """Let the organisations score their own rows by the model of a run."""
     from tacit.federation.driver import Driver
-    from tacit.federation.score_handler import Request
+    from tacit.federation.score_handler import PredictionRequest
     from tacit.federation.site import lead_of, read_text
     from tacit.run.folder import JOB
 
@@ -70,10 +70,10 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
     kit = server_kit(options.kit)
     run = named_run(kit, run)
     job = read_text((kit.jobs / run / JOB).read_text(encoding="utf-8"))
-    if job.split != "features":
+    if job.rows_are_split:
         raise InputError('every party of split = "samples" has the whole model: predict with it at home')
     lead = lead_of(job)
-    request = Request(run, (lead, *(name for name in job.names if name != lead)))
+    request = PredictionRequest(run, (lead, *(name for name in job.names if name != lead)))
     own = new_run(f"predict-{run}")
     with shown(True) as show:
         outcome = Driver(kit, own, request.to_toml(), request.parties, lead, tell, show).go()
@@ -85,7 +85,7 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
 
 def named_run(kit: Kit, name: str) -> str:
     """The run of this name, or the last one of the job of this name."""
-    from tacit.federation.flare import read_outcome
+    from tacit.federation.progress import read_outcome
     from tacit.run.folder import JOB
 
     runs = sorted(kit.jobs.glob(f"*/{JOB}"), key=lambda path: path.stat().st_mtime)
@@ -98,7 +98,7 @@ def named_run(kit: Kit, name: str) -> str:
 
 def server_kit(path: str) -> Kit:
     """The kit with which jobs are handed in."""
-    from tacit.federation.flare_policy import write_admin
+    from tacit.federation.flare_settings import write_admin
     from tacit.federation.kit import SERVER, Kit
     from tacit.federation.project import require_flare
 
@@ -137,7 +137,7 @@ def new_run(name: str) -> str:
 
 def last_run(kit: Kit, name: str, text: str) -> str:
     """The last run of this job that has not ended; where all have, the last, which may have ended unobserved."""
-    from tacit.federation.flare import read_outcome
+    from tacit.federation.progress import read_outcome
     from tacit.run.folder import JOB
 
     found = [path.parent for path in kit.jobs.glob(f"*/{JOB}") if path.read_text(encoding="utf-8") == text]

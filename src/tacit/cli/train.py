@@ -1,33 +1,18 @@
-"""`tacit train`: train a job into a run directory."""
+"""`tacit train`: train a job into a folder."""
 
 from __future__ import annotations
 
 import argparse
-import math
-import re
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tacit.cli.prepare import add_arguments as add_dask_arguments
-from tacit.cli.prepare import cluster_for, prepare_on_cluster, words
-from tacit.errors import InputError, RunError
-from tacit.text import command, tell
+from tacit.errors import InputError
 
 if TYPE_CHECKING:
-    from tacit.data.cluster import Cluster
-    from tacit.data.load import JobData
+    from tacit.data.cluster import Cluster, ClusterAddress
     from tacit.job import Job
-    from tacit.run.folder import Begun, RunDirectory
-    from tacit.run.graph import GraphResult, GraphRun
-    from tacit.run.star import Run, RunResult
-    from tacit.types import Shard, TraceRow
 
-HELP = "train what a job file describes"
 DESCRIPTION = """\
 Train a job: read the parties' files, train, and write the model, the trace and
 the privacy certificate into a directory. Rows are matched by id where the
@@ -86,7 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         help="keep the process below so much, such as 2GB: rows of Parquet and LIBSVM files are then left on disk",
     )
-    add_dask_arguments(parser)
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="have the rows of Parquet files read, kept and multiplied by a Dask cluster, such as tls://HOST:8786",
+    )
+    parser.add_argument("--dask-tls", metavar="FOLDER", help="ca.pem, cert.pem and key.pem, for tls://")
+    parser.add_argument("--dask-insecure", action="store_true", help="allow tcp:// to another machine")
     parser.add_argument("--quiet", action="store_true", help="no progress and no summary")
     parser.add_argument("--report", action="store_true", help="also write report.html, as tacit report does")
     parser.add_argument(
@@ -100,203 +91,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
-    from tacit.cli.prepare import with_memory
     from tacit.job import read_job
     from tacit.job.file import check_engine
+    from tacit.jobs import check_interval
+    from tacit.run.prepare import cluster_for, with_memory
 
-    _check_interval(options.checkpoint_every)
+    check_interval(options.checkpoint_every, "--checkpoint-every")
     job = read_job(options.job)
     check_engine(options.engine or job.engine)
-    job = with_memory(replace(job, engine=options.engine or job.engine), options.memory)
-    with cluster_for(job, options) as found:
+    job = with_memory(replace(job, engine=options.engine or job.engine), options.memory, "--memory")
+    with cluster_for(job, _address(options), "--dask") as cluster:
         if job.engine == "flare":
             from tacit.cli.together import train_together
 
             return train_together(job, options)
-        return _train_here(job, options, found)
+        return _train_here(job, options, cluster)
 
 
-def _train_here(job: Job, options: argparse.Namespace, found: Cluster | None) -> int:
+def _address(options: argparse.Namespace) -> ClusterAddress | None:
+    """The cluster that was asked for; None where none was."""
+    if options.dask is None:
+        if options.dask_tls is not None or options.dask_insecure:
+            raise InputError("--dask-tls and --dask-insecure say something of a cluster: give --dask ADDRESS too")
+        return None
+    from tacit.data.cluster import ClusterAddress
+
+    tls = None if options.dask_tls is None else str(Path(options.dask_tls).resolve())
+    return ClusterAddress(options.dask, tls, options.dask_insecure)
+
+
+def _train_here(job: Job, options: argparse.Namespace, cluster: Cluster | None) -> int:
     """Train in this process, the rows here or on a cluster."""
-    from tacit.cli.prepare import prepare_nodes
-    from tacit.cli.summary import evaluate_and_finish, is_finished, report_if_possible, summary, with_alpha
-    from tacit.run.encoded import with_encoding
-    from tacit.run.folder import RunDirectory
+    from tacit.cli import summary
+    from tacit.jobs import default_folder, train_job
+    from tacit.run.folder import RunFolder
 
-    directory = RunDirectory(options.out or default_directory(job.name))
-    with directory.locked(resume=options.resume):
-        if directory.finished:
-            directory.check_job(job)
-            directory.forget()
-            return _already_finished(directory, options.quiet)
-        data: JobData | None = None
-        if job.split == "samples":
-            begun = prepare_nodes(job, Path(options.job).name)
-        else:
-            data, begun = prepare(job, found)
-        begun, searched = with_alpha(begun, directory, quiet=options.quiet)
-        directory.begin(begun)
-        if searched is not None:
-            directory.write_search(searched)
-        with _stoppable(directory, options):
-            try:
-                result = _train(directory, begun, options)
-            except RunError:
-                directory.abandon()
-                raise
-            _refuse_diverged(directory, result)
-            certificate = with_encoding(result.certificate, begun.encodings, shared=job.split == "samples")
-            result = replace(result, certificate=certificate)
-            evaluated = evaluate_and_finish(directory, result, begun, data, quiet=options.quiet)
-    if not is_finished(result):
-        tell(f"tacit: not converged: {_why_not(result)}")
-    page = report_if_possible(directory.path) if options.report else None
-    if not options.quiet:
-        print("\n".join(summary(begun, result, directory.path, data, evaluated, searched, page)))
-    return 0
-
-
-def default_directory(name: str) -> Path:
-    """The directory of a job that was given none."""
-    safe = re.sub(r"[^\w.-]+", "-", name).strip("-.")
-    return Path("runs", safe or "run")
-
-
-# --- from the job to a plan --------------------------------------------------------------------------
-
-
-def prepare(job: Job, found: Cluster | None = None) -> tuple[JobData, Begun]:
-    """Read the data of a job, or have a cluster read them, and plan its run."""
-    from tacit.cli.prepare import matched_labels, prepare_streamed, warn_of_few
-    from tacit.data.holdout import held_rows, set_aside
-    from tacit.job import load_job_data
-    from tacit.plan.from_job import plan_job
-    from tacit.problem.losses import get_loss
-    from tacit.run.folder import Begun
-
-    loss = get_loss(job.model.loss)  # before files that may be large are read
-    if found is not None:
-        return prepare_on_cluster(job, loss, found)
-    if job.memory is not None:
-        return prepare_streamed(job, loss)
-    data = load_job_data(job, warn_of_few)
-    labels, held = matched_labels(job, loss, data), None
-    shards: Sequence[Shard] = data.shards
-    if job.holdout:
-        mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)
-        shards, left, held = set_aside(data.shards, labels.values, [mask] * len(data.shards))
-        labels = replace(labels, values=left)
-    columns = tuple(shard.features.shape[1] for shard in shards)
-    plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
-    plan.problem.loss.check_labels(labels.values)
-    return data, Begun(job, plan, shards, labels, held, data.encodings)
-
-
-def _nbytes(matrix: Any) -> int:
-    if hasattr(matrix, "indptr"):
-        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
-    return int(matrix.nbytes)
-
-
-def _check_interval(seconds: float | None) -> None:
-    if seconds is not None and not 0 <= seconds < math.inf:
-        raise InputError(f"--checkpoint-every {seconds} is not allowed: it must be a number of seconds, 0 or above")
-
-
-# --- the run -----------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _stoppable(directory: RunDirectory, options: argparse.Namespace) -> Iterator[None]:
-    """Say how to go on with a run that is interrupted."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        memory = () if options.memory is None else ("--memory", options.memory)
-        same = (*memory, *words(options))
-        again = command("tacit", "train", options.job, "--out", directory.path, *same, "--resume")
-        raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
-
-
-def _train(directory: RunDirectory, begun: Begun, options: argparse.Namespace) -> RunResult | GraphResult:
-    from tacit.run.checkpoint import CHECKPOINT_SECONDS, LEAN_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
-    from tacit.run.progress import progress
-
-    the_run = _make_run(begun)
-    if directory.restore(the_run) and the_run.state.rounds and not options.quiet:
-        print(f"going on after round {the_run.state.rounds}")
-    if begun.plan.private is not None and not directory.checkpoint.exists():
-        write_checkpoint(directory.checkpoint, the_run)  # the keys of the noise, before anything is sent
-    usual = LEAN_CHECKPOINT_SECONDS if begun.plan.problem.lean else CHECKPOINT_SECONDS
-    seconds = usual if options.checkpoint_every is None else options.checkpoint_every
-    save = Checkpoints(directory.checkpoint, seconds)
-    with (
-        progress(begun.plan, visible=not options.quiet) as show,
-        directory.growing_trace(the_run.state.trace) as add,
-        noted_interrupts() as check,
-    ):
-
-        def observe(row: TraceRow) -> None:
-            add(row)
-            if show is not None:
-                show(row)
-
-        def after_round(run: Any) -> None:
-            save(run)
-            check()
-
-        return the_run.go(observe, after_round)
-
-
-@contextmanager
-def noted_interrupts() -> Iterator[Callable[[], None]]:
-    """Yield a function that raises an interrupt which Python dropped, as it does in destructors (of files, say)."""
-    pressed: list[int] = []
-    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone
-        yield lambda: None
-        return
-
-    def note(number: int, frame: Any) -> None:
-        pressed.append(number)
-        raise KeyboardInterrupt
-
-    def check() -> None:
-        if pressed:
-            raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield check
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _make_run(begun: Begun) -> Run | GraphRun:
-    from tacit.cli.prepare import labels_by_node
-    from tacit.run.graph import GraphRun
-    from tacit.run.star import Run
-
-    if begun.job.split == "samples":
-        return GraphRun(begun.plan, begun.shards, labels_by_node(begun))
-    return Run(begun.plan, begun.shards, begun.labels.values)
-
-
-def _refuse_diverged(directory: RunDirectory, result: RunResult | GraphResult) -> None:
-    """A run whose method gave up leaves its trace and no model."""
-    if result.note and not result.converged:
-        directory.write_trace(result.trace)
-        raise RunError(f"{result.note} (stopped after round {len(result.trace)}; no model was written)")
-
-
-def _why_not(result: RunResult | GraphResult) -> str:
-    return (
-        f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
-        "the model is usable but not optimal: raise rounds or tol, or scale the columns to similar size"
+    folder = RunFolder(options.out or default_folder(job.name))
+    trained = train_job(
+        job,
+        folder,
+        summary.Terminal(options),
+        resume=options.resume,
+        cluster=cluster,
+        checkpoint_every=options.checkpoint_every,
     )
-
-
-def _already_finished(directory: RunDirectory, quiet: bool) -> int:
-    record = directory.read_result()
-    if not quiet:
-        print(f"the run in {directory.path} is finished ({record.get('rounds')} rounds): nothing to do")
+    page = summary.report_if_possible(folder.path) if options.report and trained is not None else None
+    if not options.quiet:
+        lines = summary.finished_before(folder) if trained is None else summary.summary(trained, folder.path, page)
+        print("\n".join(lines))
     return 0

@@ -13,7 +13,6 @@ from tacit.errors import InputError
 if TYPE_CHECKING:
     from tacit.privacy.verify import Verification
 
-HELP = "recompute a privacy certificate"
 DESCRIPTION = """\
 Compute the numbers of a privacy certificate anew from the releases it lists, by
 two accountants, and compare them with what it states.

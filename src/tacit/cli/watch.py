@@ -14,7 +14,6 @@ from tacit.text import command, duration, plain, raw, size
 if TYPE_CHECKING:
     from tacit.run.watching import RunView, Watcher
 
-HELP = "watch a run in progress"
 DESCRIPTION = """\
 Watch a run that another process trains: round, objective and certified gap,
 rounds per second, bytes, and privacy, until the run ends or you press Ctrl-C.
@@ -55,9 +54,9 @@ def run(options: argparse.Namespace) -> int:
         raise KeyboardInterrupt("no longer watching; the run is left alone") from None
     print("\n".join(lines(seen)))
     if seen.state == FINISHED:
-        print(f"report     {command('tacit', 'report', watcher.path)}")
+        print(f"report     {command('tacit', 'report', watcher.folder.path)}")
         return FINISHED_WELL
-    go_on = command("tacit", "train", "JOB.toml", "--out", watcher.path, "--resume")
+    go_on = command("tacit", "train", "JOB.toml", "--out", watcher.folder.path, "--resume")
     print(f"           nobody is training it: go on with {go_on}")
     return NOT_FINISHED
 

@@ -4,11 +4,9 @@
 |---|---|
 | spec.py | what a job says about columns: `ColumnSpec`, `EncodeRules`, and who is protected |
 | cells.py | one column of a table as numbers or as texts, with its blanks |
-| columns.py | the constants of one column, and what they make of its cells |
-| encoder.py | `Encoder`: all columns of a party |
-| stated.py | constants from the job, and refusals of constants from protected rows |
-| fit.py | constants from rows that nobody protects |
-| saved.py | an encoder as plain values and back |
+| table.py | tables as read from a file |
+| constants.py | the constants of columns: from the job, or from rows that nobody protects; refusals of any others |
+| encoder.py | `Encoder`: all columns of a party with their constants, and as plain values |
 | words.py | what is said about an encoding |
 """
 

@@ -5,8 +5,6 @@ Mean, deviation and range of columns, of all values at once or block by block, w
 Values are divided by a power of 2, which costs no digit, and taken from one of them, so that none is lost where they
 are large and near each other.
 
-Constants of columns: from rows, where these are not protected, or from the job alone.
-
 A party whose rows are protected gets constants that the job states and nothing else: `public_encoder` sees no row. Of
 its file only this is checked: that each column can be read as the job says. What cannot is refused before a run.
 """

@@ -38,8 +38,20 @@ class Counts:
     dropped: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class RowMatching:
+    """How the rows of a job were matched: by id or by position, with the rows kept and dropped."""
+
+    by_id: bool
+    counts: Counts
+
+    def record(self) -> dict[str, Any]:
+        """How, and how many rows of each party were dropped, for evaluation.json."""
+        return {"by": "id" if self.by_id else "position", "dropped": dict(self.counts.dropped)}
+
+
 @dataclass(frozen=True, eq=False)
-class Alignment:
+class MatchedRows:
     """Which row of each table belongs to which common id.
 
     Attributes
@@ -57,7 +69,7 @@ class Alignment:
     counts: Counts
 
 
-def align(tables: Sequence[Table], ids: Sequence[str | None]) -> Alignment:
+def align(tables: Sequence[Table], ids: Sequence[str | None]) -> MatchedRows:
     """Keep the rows whose id every table holds, in the sorted order of the ids.
 
     Parameters
@@ -69,7 +81,7 @@ def align(tables: Sequence[Table], ids: Sequence[str | None]) -> Alignment:
 
     Returns
     -------
-    Alignment
+    MatchedRows
         Row indices, ids and counts. The order of the rows in the files never matters.
 
     Raises
@@ -128,7 +140,7 @@ def _parties(names: Sequence[str]) -> str:
     return ("party " if len(names) == 1 else "parties ") + listing(names)
 
 
-def _by_position(tables: Sequence[Table]) -> Alignment:
+def _by_position(tables: Sequence[Table]) -> MatchedRows:
     """Match row i with row i: the tables must be of one length."""
     lengths = {table.n_rows for table in tables}
     if len(lengths) > 1:
@@ -139,10 +151,10 @@ def _by_position(tables: Sequence[Table]) -> Alignment:
         )
     n_rows = tables[0].n_rows
     counts = Counts(n_rows, {table.party: 0 for table in tables})
-    return Alignment([np.arange(n_rows) for _ in tables], None, counts)
+    return MatchedRows([np.arange(n_rows) for _ in tables], None, counts)
 
 
-def _by_id(tables: Sequence[Table], names: Sequence[str]) -> Alignment:
+def _by_id(tables: Sequence[Table], names: Sequence[str]) -> MatchedRows:
     """Join on the ids."""
     columns = [id_column(table, name) for table, name in zip(tables, names, strict=True)]
     if any(pa.types.is_large_string(column.type) for column in columns):
@@ -155,7 +167,7 @@ def _by_id(tables: Sequence[Table], names: Sequence[str]) -> Alignment:
     common = common.take(pc.sort_indices(common))
     rows = [pc.index_in(common, value_set=column).to_numpy().astype(np.int64) for column in columns]
     counts = Counts(len(common), {table.party: table.n_rows - len(common) for table in tables})
-    return Alignment(rows, common.to_numpy(zero_copy_only=False), counts)
+    return MatchedRows(rows, common.to_numpy(zero_copy_only=False), counts)
 
 
 def id_column(table: Table, name: str) -> Any:

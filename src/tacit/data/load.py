@@ -15,14 +15,16 @@ from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.encoder import Encoder
 from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules
 from tacit.columns.table import ArrowTable, Table, is_column_number
-from tacit.data.align import Alignment, Counts, Rows, align
+from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
 from tacit.data.labels import file_labels
 from tacit.data.randomized import refuse_randomized
-from tacit.data.read import is_libsvm, read_table
+from tacit.data.read import frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
 from tacit.types import Matrix, Shard
+
+Source = Any  # the path of a file, or a data frame: pandas and Arrow ship no types
 
 
 @dataclass(frozen=True)
@@ -225,7 +227,7 @@ def refuse_columns(spec: PartySpec) -> None:
 
 def load_prediction_data(
     party_specs: Sequence[PartySpec],
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Sequence[Source],
     encoders: Sequence[Encoder | None] | None = None,
     row_ids: Sequence[str] = (),
 ) -> PredictionData:
@@ -236,8 +238,8 @@ def load_prediction_data(
     party_specs : sequence of PartySpec
         For each party its name, id column and feature columns, as saved with the model; `data` and
         `label` are not used.
-    paths : sequence of paths
-        One file per party, in the same order. Columns that the model does not use are ignored. In a
+    paths : sequence of paths or data frames
+        One per party, in the same order. Columns that the model does not use are ignored. In a
         LIBSVM file a column number above those of the file is a column of zeros.
     encoders : sequence of Encoder or None
         For each party how its columns were encoded in training; None where they were used as they are.
@@ -261,13 +263,8 @@ def load_prediction_data(
         )
     encoders = encoders or [None] * len(paths)
     tables = [
-        read_table(
-            path,
-            party=spec.name,
-            id_column=spec.id,
-            text_columns=(*row_ids, *(() if encoder is None else encoder.text_columns)),
-        )
-        for path, spec, encoder in zip(paths, party_specs, encoders, strict=True)
+        _read_new(source, spec, (*row_ids, *(() if encoder is None else encoder.text_columns)))
+        for source, spec, encoder in zip(paths, party_specs, encoders, strict=True)
     ]
     alignment = align(tables, [spec.id for spec in party_specs])
     names = [spec.features or () for spec in party_specs]
@@ -275,6 +272,13 @@ def load_prediction_data(
     shards = _shards(tables, names, alignment, encoders=encoders, said=said)
     ids = _ids_of_rows(tables[0], row_ids) if alignment.ids is None else alignment.ids
     return PredictionData(shards, ids, alignment.counts, tuple(said), tables, alignment.rows)
+
+
+def _read_new(source: Source, spec: PartySpec, text_columns: tuple[str, ...]) -> Table:
+    """New rows of one party, from a file or a data frame."""
+    if isinstance(source, str | os.PathLike):
+        return read_table(source, party=spec.name, id_column=spec.id, text_columns=text_columns)
+    return frame_table(source, spec.name)
 
 
 def _ids_of_rows(table: Table, names: Sequence[str]) -> npt.NDArray[Any] | None:
@@ -314,7 +318,7 @@ def ordered(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
 def _shards(
     tables: Sequence[Table],
     names: Sequence[tuple[str, ...]],
-    alignment: Alignment,
+    alignment: MatchedRows,
     *,
     encoders: Sequence[Encoder | None] | None = None,
     said: list[str] | None = None,

@@ -250,6 +250,24 @@ def _read_parquet(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     return arrow_table(data, path, party)
 
 
+def frame_table(frame: Any, party: str) -> Table:
+    """A data frame (of pandas, or an Arrow table) as a table, without the row index of pandas.
+
+    Raises
+    ------
+    InputError
+        For anything else, a frame without rows, and columns that Arrow cannot hold.
+    """
+    try:
+        data = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
+    except AttributeError as error:
+        kind = type(frame).__name__
+        raise InputError(f"party {show(party)}: its rows are a {kind}: give a path or a data frame") from error
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise InputError(f"party {show(party)}: cannot use its data frame ({one_line(error)})") from error
+    return arrow_table(data, Path("data frame"), party)
+
+
 def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> Table:
     """Check the header and wrap the columns; `rows` says how many the file has where `data` is its header alone."""
     names = tuple(data.column_names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -31,14 +32,15 @@ from tacit.estimators.inputs import (
 from tacit.estimators.mixins import BinaryFace, RegressionFace
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
-from tacit.problem.losses import get_loss
+from tacit.plan.splits import GRAPH_SOLVERS
+from tacit.problem.registry import get_loss
 from tacit.problem.regularizers import Regularizer
 from tacit.records import check_finite, check_matrix
-from tacit.run.graph import GraphResult, GraphRun
-from tacit.run.model import PartyModel
+from tacit.run.graph import GraphRun
 from tacit.run.progress import progress
+from tacit.run.result import Result
 from tacit.topologies import make_graph
-from tacit.types import Vector
+from tacit.types import Shard, Vector
 
 ENGINES = ("in-process",)
 
@@ -114,7 +116,7 @@ class _Horizontal(BaseEstimator):
             raise
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> GraphResult:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
         rng = check_random_state(self.random_state)
         parties = names_of(X)
         groups, columns = self._take_in(X, y, sample_weight, rng, parties)
@@ -123,8 +125,9 @@ class _Horizontal(BaseEstimator):
         plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties or numbered(len(groups.tables)))
         plan.problem.loss.check_labels(encoded)
         run = GraphRun(plan, groups.shards(plan.graph.names, columns), labels, groups.weights)
-        with progress(plan, visible=bool(self.verbose)) as observe:
+        with progress(plan, visible=True) if self.verbose else nullcontext() as observe:
             result = run.go(observe)
+        self.graph_ = plan.graph
         self._keep(result)
         return result
 
@@ -169,7 +172,7 @@ class _Horizontal(BaseEstimator):
         if loss.task not in self._tasks:
             other = "HorizontalRegressor" if loss.task != "classification" else "HorizontalClassifier"
             raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
-        if self.method in names_for(SampleSplit.split):
+        if self.method not in GRAPH_SOLVERS and self.method in names_for(SampleSplit.split):
             warnings.warn(
                 f"method={self.method!r} names a mechanism, which the next release refuses: give "
                 f"privacy=Privacy(mechanism={self.method!r}), and leave method out",
@@ -195,12 +198,10 @@ class _Horizontal(BaseEstimator):
         counted = None if weights is None else tuple(float(own.sum()) for own in weights)
         return make_plan(request, SampleSplit(make_graph(self.graph, names, seed), groups.sizes, columns, counted))
 
-    def _keep(self, result: GraphResult) -> None:
-        columns = result.nodes[0].columns
-        self._joint, self._constant = PartyModel("", columns, result.coef, 0.0, result.clip), result.intercept
-        self.coef_by_party_ = [node.coef for node in result.nodes]
-        self.intercept_by_party_ = [-node.offset for node in result.nodes]
-        self.graph_ = result.plan.graph
+    def _keep(self, result: Result) -> None:
+        self._model = result.model
+        self.coef_by_party_ = [node.coef for node in result.model.parts]
+        self.intercept_by_party_ = [-node.offset for node in result.model.parts]
         self.n_rounds_ = len(result.trace)
         self.n_iter_ = self.n_rounds_
         self.converged_ = result.converged
@@ -213,7 +214,7 @@ class _Horizontal(BaseEstimator):
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         raise NotImplementedError
 
-    def _set_model(self, result: GraphResult) -> None:
+    def _set_model(self, result: Result) -> None:
         raise NotImplementedError
 
     # --- predicting -----------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ class _Horizontal(BaseEstimator):
         X = validate_data(
             self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False, reset=False
         )
-        return self._joint.score(check_matrix(X, "X", names)) + self._constant
+        return self._model.scores([Shard("", check_matrix(X, "X", names))])
 
 
 class HorizontalClassifier(BinaryFace, _Horizontal):
@@ -305,9 +306,9 @@ class HorizontalClassifier(BinaryFace, _Horizontal):
 
     _tasks = ("classification",)
 
-    def _set_model(self, result: GraphResult) -> None:
-        self.coef_ = result.coef[None, :]
-        self.intercept_ = np.array([result.intercept])
+    def _set_model(self, result: Result) -> None:
+        self.coef_ = result.model.coef[None, :]
+        self.intercept_ = np.array([result.model.intercept])
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         encoded, self.classes_ = encode_binary(labels)
@@ -362,9 +363,9 @@ random_state, verbose, secure_aggregation, options
             engine, random_state, verbose, secure_aggregation, options,
         )  # fmt: skip
 
-    def _set_model(self, result: GraphResult) -> None:
-        self.coef_ = result.coef
-        self.intercept_ = result.intercept
+    def _set_model(self, result: Result) -> None:
+        self.coef_ = result.model.coef
+        self.intercept_ = result.model.intercept
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         return real_labels(labels, "HorizontalClassifier")
@@ -391,7 +392,7 @@ def _weighted(groups: Groups, sample_weight: Any) -> Groups:
     )
 
 
-def _why_not(result: GraphResult) -> str:
+def _why_not(result: Result) -> str:
     return (
         result.note
         or f"not converged to tol={result.plan.problem.tol:g} in {len(result.trace)} rounds: raise max_rounds or tol, "

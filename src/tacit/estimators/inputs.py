@@ -73,7 +73,7 @@ def checked_weights(sample_weight: Any, rows: int) -> Vector | None:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ColumnLayout:
     """Which columns belong to which party, in the order of the joint model."""
 
     columns: tuple[npt.NDArray[np.int64], ...]
@@ -150,14 +150,14 @@ def column_names(table: Any, first: int = 0) -> tuple[str, ...]:
     return tuple(f"x{first + j}" for j in range(table.shape[1]))
 
 
-def layout_of_blocks(blocks: Sequence[Any], parties: tuple[str, ...] | None = None) -> Layout:
+def layout_of_blocks(blocks: Sequence[Any], parties: tuple[str, ...] | None = None) -> ColumnLayout:
     """Each table is a party, by name perhaps; the joint model has their columns one after the other."""
     start, columns, names = 0, [], []
     for block in blocks:
         columns.append(np.arange(start, start + block.shape[1]))
         names.append(column_names(block, start))
         start += block.shape[1]
-    return Layout(tuple(columns), tuple(names), all(hasattr(block, "columns") for block in blocks), parties)
+    return ColumnLayout(tuple(columns), tuple(names), all(hasattr(block, "columns") for block in blocks), parties)
 
 
 def _check_order(blocks: Sequence[Any], names: Sequence[str]) -> None:
@@ -174,13 +174,13 @@ def _check_order(blocks: Sequence[Any], names: Sequence[str]) -> None:
             )
 
 
-def layout_of_table(names: tuple[str, ...], parties: Any, *, named: bool = False) -> Layout:
+def layout_of_table(names: tuple[str, ...], parties: Any, *, named: bool = False) -> ColumnLayout:
     """One table, cut as `parties` says: a number, sizes, or lists of column numbers or names."""
     columns = split_columns(len(names), _by_number(parties, names))
-    return Layout(tuple(columns), tuple(tuple(names[j] for j in part) for part in columns), named)
+    return ColumnLayout(tuple(columns), tuple(tuple(names[j] for j in part) for part in columns), named)
 
 
-def shards_of_blocks(blocks: Sequence[Any], layout: Layout) -> list[Shard]:
+def shards_of_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> list[Shard]:
     """Check each party's table; all must have the same number of rows."""
     if len(blocks) != len(layout.columns):
         raise InputError(f"X has tables of {len(blocks)} parties: the model has {len(layout.columns)}")
@@ -206,7 +206,7 @@ def _check_names(party: str, found: tuple[str, ...], wanted: tuple[str, ...]) ->
             raise InputError(f"{party}: column {at} is {other!r}, it was {name!r} when fitted: keep the columns' order")
 
 
-def shards_of_table(X: Matrix, layout: Layout) -> list[Shard]:
+def shards_of_table(X: Matrix, layout: ColumnLayout) -> list[Shard]:
     """Cut one table; parties with contiguous columns of a dense table see views of it."""
     parts = zip(layout.party_names, layout.columns, layout.names, strict=True)
     return [Shard(name, check_matrix(take_columns(X, columns), name, names), names) for name, columns, names in parts]

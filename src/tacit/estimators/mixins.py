@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from tacit.problem.losses import get_loss
+from tacit.problem.registry import get_loss
 from tacit.types import Vector
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.inputs import (
-    Layout,
+    ColumnLayout,
     checked_names,
     checked_weights,
     column_names,
@@ -32,11 +33,11 @@ from tacit.estimators.inputs import (
 )
 from tacit.estimators.mixins import BinaryFace, RegressionFace
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.problem.losses import get_loss
+from tacit.problem.registry import get_loss
 from tacit.problem.regularizers import Regularizer
-from tacit.run.model import joint_scores
 from tacit.run.progress import progress
-from tacit.run.star import Run, RunResult, Start
+from tacit.run.result import Result, joint_scores
+from tacit.run.star import Run, Start
 from tacit.types import Shard, Vector
 
 ENGINES = ("in-process",)
@@ -109,7 +110,7 @@ class _Vertical(BaseEstimator):
             raise
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> RunResult:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
         plan, shards, encoded, layout = self._prepare(X, y, sample_weight, self.alpha, self.privacy)
         run = Run(plan, shards, encoded)
         if self.warm_start and hasattr(self, "coef_by_party_"):
@@ -118,7 +119,7 @@ class _Vertical(BaseEstimator):
 
     def _prepare(
         self, X: Any, y: Any, sample_weight: Any, alpha: float, privacy: Any
-    ) -> tuple[Plan, list[Shard], Vector, Layout]:
+    ) -> tuple[Plan, list[Shard], Vector, ColumnLayout]:
         """Check what was handed over, and plan."""
         shards, layout, labels = self._take_in(X, y)
         encoded = self._encode(labels)
@@ -129,13 +130,13 @@ class _Vertical(BaseEstimator):
         plan.problem.loss.check_labels(encoded)
         return plan, shards, encoded, layout
 
-    def _go(self, run: Run, layout: Layout) -> RunResult:
-        with progress(run.plan, visible=bool(self.verbose)) as observe:
+    def _go(self, run: Run, layout: ColumnLayout) -> Result:
+        with progress(run.plan, visible=True) if self.verbose else nullcontext() as observe:
             result = run.go(observe)
         self._keep(result, layout)
         return result
 
-    def _last_model(self, layout: Layout) -> Start:
+    def _last_model(self, layout: ColumnLayout) -> Start:
         """The coefficients of the last fit, regrouped where the columns are dealt to other parties now."""
         if layout.n_columns != self._joint.size:
             raise InputError(
@@ -144,7 +145,7 @@ class _Vertical(BaseEstimator):
             )
         return Start([self._joint[columns] for columns in layout.columns], float(np.ravel(self.intercept_)[0]))
 
-    def _take_in(self, X: Any, y: Any) -> tuple[list[Shard], Layout, npt.NDArray[Any]]:
+    def _take_in(self, X: Any, y: Any) -> tuple[list[Shard], ColumnLayout, npt.NDArray[Any]]:
         parties = names_of(X)
         X = X if parties is None else list(X.values())
         if isinstance(y, Mapping):
@@ -205,11 +206,11 @@ class _Vertical(BaseEstimator):
         )
         return make_plan(request, split)
 
-    def _keep(self, result: RunResult, layout: Layout) -> None:
+    def _keep(self, result: Result, layout: ColumnLayout) -> None:
         self._layout = layout
-        self._parts = None if all(party.is_linear for party in result.parties) else result.parties
-        self._constant = result.constant
-        self.coef_by_party_ = [party.linear_coef for party in result.parties]
+        self._parts = None if all(party.is_linear for party in result.model.parts) else result.model.parts
+        self._constant = result.model.constant
+        self.coef_by_party_ = [party.linear_coef for party in result.model.parts]
         self._joint = np.zeros(layout.n_columns)
         for columns, coef in zip(layout.columns, self.coef_by_party_, strict=True):
             self._joint[columns] = coef
@@ -225,7 +226,7 @@ class _Vertical(BaseEstimator):
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         raise NotImplementedError
 
-    def _set_model(self, result: RunResult) -> None:
+    def _set_model(self, result: Result) -> None:
         raise NotImplementedError
 
     # --- predicting -----------------------------------------------------------------------------------
@@ -325,9 +326,9 @@ class VerticalClassifier(BinaryFace, _Vertical):
 
     _tasks = ("classification",)
 
-    def _set_model(self, result: RunResult) -> None:
+    def _set_model(self, result: Result) -> None:
         self.coef_ = self._joint[None, :]
-        self.intercept_ = np.array([result.intercept])
+        self.intercept_ = np.array([result.model.intercept])
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         encoded, self.classes_ = encode_binary(labels)
@@ -380,9 +381,9 @@ warm_start, secure_aggregation
             random_state, verbose, warm_start, secure_aggregation,
         )  # fmt: skip
 
-    def _set_model(self, result: RunResult) -> None:
+    def _set_model(self, result: Result) -> None:
         self.coef_ = self._joint
-        self.intercept_ = result.intercept
+        self.intercept_ = result.model.intercept
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         return real_labels(labels, "VerticalClassifier")
@@ -394,7 +395,7 @@ def _nbytes(matrix: Any) -> int:
     return int(matrix.size * matrix.itemsize)
 
 
-def _why_not(result: RunResult) -> str:
+def _why_not(result: Result) -> str:
     if result.note:
         return result.note
     return (

@@ -17,8 +17,9 @@ from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor, _Ve
 from tacit.plan import Plan
 from tacit.problem.alphas import alpha_grid, check_rule
 from tacit.problem.regularizers import Regularizer
+from tacit.run.result import Result
 from tacit.run.search import AlphaSearch, check_not_private, search_alpha
-from tacit.run.star import Run, RunResult
+from tacit.run.star import Run
 from tacit.text import one_line
 from tacit.types import Vector
 
@@ -62,7 +63,7 @@ class _Search(_Vertical):
         self.verbose = verbose
         self.secure_aggregation = secure_aggregation
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> RunResult:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
         check_not_private(self.privacy)
         check_rule(self.rule)
         plan, shards, encoded, layout = self._prepare(X, y, sample_weight, 1.0, None)

@@ -1,7 +1,5 @@
 """A party's budget over jobs: what it has promised, what each job may spend, on its own disk.
 
-A party's budget over jobs: what it has promised, what each job may spend, on its own disk.
-
 A job reserves all that it may release before anything leaves. The rule is `tacit.privacy.filters`, which holds for jobs
 that are chosen by looking at the results of earlier ones (docs/proofs/budget.md). What is reserved is given back only
 for a job of which nothing has left.
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import InputError, RunError
-from tacit.federation.ledger_file import Content, LedgerFile, Mark
+from tacit.federation.ledger_file import LedgerContent, LedgerFile, Reservation
 from tacit.plan import Plan
 from tacit.privacy import accountant
 from tacit.privacy.certificate import up
@@ -161,7 +159,7 @@ class BudgetBook:
             Where it does not fit a budget, proves nothing, or the id belongs to a job with other events.
         """
         asked = {unit: tuple(events[unit]) for unit in UNITS}
-        self._file.marks.check(job_id)
+        self._file.reservations.check(job_id)
         with self._file.locked():
             content = self._file.read()
             if job_id in content.jobs:
@@ -170,13 +168,13 @@ class BudgetBook:
                         f"{self.party}: job {show(job_id)} is in the ledger with other releases: give the changed job "
                         "another name"
                     )
-                self._file.marks.put(job_id, Mark(asked, job_id in content.released))
+                self._file.reservations.put(job_id, Reservation(asked, job_id in content.released))
                 return False
             for unit in self.budgets:
                 self._check(content, unit, asked)
             scales = {**content.scales, **self._new_scales(content, asked)}
-            self._file.write(Content({**content.jobs, job_id: asked}, scales, content.released, content.written))
-            self._file.marks.put(job_id, Mark(asked))
+            self._file.write(LedgerContent({**content.jobs, job_id: asked}, scales, content.released, content.written))
+            self._file.reservations.put(job_id, Reservation(asked))
             return True
 
     def cancel(self, job_id: str) -> bool:
@@ -197,8 +195,8 @@ class BudgetBook:
             if job_id not in content.jobs:
                 return False
             jobs = {name: events for name, events in content.jobs.items() if name != job_id}
-            self._file.write(Content(jobs, content.scales if jobs else {}, content.released, content.written))
-            self._file.marks.drop(job_id)
+            self._file.write(LedgerContent(jobs, content.scales if jobs else {}, content.released, content.written))
+            self._file.reservations.drop(job_id)
             return True
 
     def count_again(self) -> list[str]:
@@ -229,12 +227,12 @@ class BudgetBook:
             if job_id not in content.released:
                 content = self._file.write(replace(content, released=content.released | {job_id}))
             self._file.count(content)
-            self._file.marks.put(job_id, Mark(content.jobs[job_id], released=True))
+            self._file.reservations.put(job_id, Reservation(content.jobs[job_id], released=True))
             return new
 
     # --- the rule -------------------------------------------------------------------------------------
 
-    def _standing(self, content: Content, unit: str, events: Spending, job_id: str | None = None) -> Standing:
+    def _standing(self, content: LedgerContent, unit: str, events: Spending, job_id: str | None = None) -> Standing:
         limit = self.budgets[unit]
         before = [job for name, own in content.jobs.items() if name != job_id and _bounded(job := own[unit])]
         asked = tuple(events[unit])
@@ -254,8 +252,8 @@ class BudgetBook:
             private=private,
         )
 
-    def _check(self, content: Content, unit: str, asked: Spending) -> None:
-        """Refuse what does not fit."""
+    def _check(self, content: LedgerContent, unit: str, asked: Spending) -> None:
+        """Refuse a job that does not fit a budget."""
         now = self._standing(content, unit, asked)
         if not now.private:
             if self.allow_not_private:
@@ -273,7 +271,9 @@ class BudgetBook:
                 "smaller epsilon"
             )
 
-    def _scale(self, content: Content, unit: str, before: Sequence[Sequence[Event]], asked: Sequence[Event]) -> Scale:
+    def _scale(
+        self, content: LedgerContent, unit: str, before: Sequence[Sequence[Event]], asked: Sequence[Event]
+    ) -> Scale:
         """That of the first job that spends: kept, or chosen by the one that asks."""
         limit = self.budgets[unit]
         if unit in content.scales:
@@ -281,7 +281,7 @@ class BudgetBook:
         first = next((job for job in before if spends(job)), asked)  # before there was a budget, no scale was kept
         return choose_scale(first, limit.epsilon, limit.delta)
 
-    def _new_scales(self, content: Content, asked: Spending) -> dict[str, Scale]:
+    def _new_scales(self, content: LedgerContent, asked: Spending) -> dict[str, Scale]:
         found = {}
         for unit in self.budgets:
             before = [job for own in content.jobs.values() if _bounded(job := own[unit])]

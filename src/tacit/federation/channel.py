@@ -34,7 +34,7 @@ from tacit.errors import TacitError
 from tacit.federation.identity import Card, Identity
 from tacit.privacy.randomness import KEY_BYTES, derive_key, pack
 
-__all__ = ["Channel", "Line", "Request", "SealError", "Sealed", "UnconfirmedError"]
+__all__ = ["Channel", "PeerConnection", "SealError", "Sealed", "SealedRequest", "UnconfirmedError"]
 
 SALT = 32
 TAG = 16
@@ -58,12 +58,12 @@ class Sealed(NamedTuple):
     content: bytes
 
     @property
-    def mark(self) -> bytes:
+    def message_id(self) -> bytes:
         """What names this message: nobody else can make another one with it."""
         return self.salt + self.content[-TAG:]
 
 
-class Request(NamedTuple):
+class SealedRequest(NamedTuple):
     """A request as it travels: who says to have sent it, from which process, its numbers, and the sealed content."""
 
     sender: str
@@ -75,7 +75,7 @@ class Request(NamedTuple):
 
 
 @dataclass
-class Line:
+class PeerConnection:
     """The way from this process, which asks, to one process of another site, which answers.
 
     Attributes
@@ -94,16 +94,16 @@ class Line:
     _open: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def seal(self, content: bytes) -> Request:
+    def seal(self, content: bytes) -> SealedRequest:
         """A request with the next number; `done` says that its answer is no longer awaited."""
         with self._lock:
             number, self._next = self._next, self._next + 1
             self._open.add(number)
             floor = min(self._open)
         sealed = _seal(self._secrets[0], content, pack("request", number, floor))
-        return Request(*self._own, number, floor, sealed)
+        return SealedRequest(*self._own, number, floor, sealed)
 
-    def open(self, request: Request, reply: Sealed) -> bytes:
+    def open(self, request: SealedRequest, reply: Sealed) -> bytes:
         """The content of a reply to this request.
 
         Raises
@@ -111,9 +111,9 @@ class Line:
         SealError
             Where it is not the answer of that process to this request.
         """
-        return _open(self._secrets[1], reply, pack("reply", request.number, request.sealed.mark))
+        return _open(self._secrets[1], reply, pack("reply", request.number, request.sealed.message_id))
 
-    def done(self, request: Request) -> None:
+    def done(self, request: SealedRequest) -> None:
         """Say that the answer to a request came, or is no longer awaited."""
         with self._lock:
             self._open.discard(request.number)
@@ -127,7 +127,7 @@ class _Inbox:
         self._floor, self._lock = 1, threading.Lock()
         self._answers: dict[int, tuple[bytes, Future[Sealed]]] = {}
 
-    def answer(self, request: Request, content: bytes, work: Callable[[bytes], bytes]) -> Sealed:
+    def answer(self, request: SealedRequest, content: bytes, work: Callable[[bytes], bytes]) -> Sealed:
         """The sealed answer; where the same request came before, the same one, which may have to be waited for."""
         with self._lock:
             if request.number < self._floor or request.number >= request.floor + MOST_OPEN:
@@ -136,12 +136,12 @@ class _Inbox:
             for old in [number for number in self._answers if number < self._floor]:
                 del self._answers[old]
             new = request.number not in self._answers
-            mark, answer = self._answers.setdefault(request.number, (request.sealed.mark, Future()))
-            if mark != request.sealed.mark:
+            message_id, answer = self._answers.setdefault(request.number, (request.sealed.message_id, Future()))
+            if message_id != request.sealed.message_id:
                 raise SealError(f"two requests came with number {request.number}")
         if new:
             try:
-                context = pack("reply", request.number, request.sealed.mark)
+                context = pack("reply", request.number, request.sealed.message_id)
                 answer.set_result(_seal(self.secrets[1], work(content), context))
             except BaseException as error:
                 answer.set_exception(error)
@@ -171,7 +171,7 @@ class Channel:
 
     @property
     def name(self) -> str:
-        """The own site."""
+        """The name of this process's own site."""
         return self.identity.card.name
 
     @property
@@ -179,7 +179,7 @@ class Channel:
         """The public key of this process."""
         return self._process.public_key().public_bytes_raw()
 
-    def line(self, name: str, process: bytes) -> Line:
+    def line(self, name: str, process: bytes) -> PeerConnection:
         """A way to a process of another site, by the public key that it gave.
 
         Raises
@@ -192,14 +192,14 @@ class Channel:
         card = self._card(name)
         context = self._context(self.identity.card, self.process, self.start, card, process)
         secrets = self._agree(card, process, context, asks=True)
-        return Line(name, process, (self.name, self.process, self.start), secrets)
+        return PeerConnection(name, process, (self.name, self.process, self.start), secrets)
 
-    def answer(self, request: Request, work: Callable[[bytes, str], bytes]) -> Sealed:
+    def answer(self, request: SealedRequest, work: Callable[[bytes, str], bytes]) -> Sealed:
         """Do what a request asks for, once, and seal the answer.
 
         Parameters
         ----------
-        request : Request
+        request : SealedRequest
             As it came: anybody may have made it.
         work : callable
             Takes the content and the name of the site that sealed it, and returns the answer.
@@ -223,7 +223,7 @@ class Channel:
                 inbox = known
         return inbox.answer(request, content, lambda plain: work(plain, request.sender))
 
-    def _inbox(self, request: Request) -> _Inbox:
+    def _inbox(self, request: SealedRequest) -> _Inbox:
         card = self._card(request.sender)  # also of one who was heard before: it may have been revoked since
         context = self._context(card, request.process, request.start, self.identity.card, self.process)
         with self._lock:

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import RunError
-from tacit.federation.flare import OUTCOME, read_outcome, read_progress, take_fault
 from tacit.federation.kit import Kit
+from tacit.federation.progress import OUTCOME, read_outcome, read_progress, take_fault
 
 if TYPE_CHECKING:
-    from tacit.federation.flare import Desk
+    from tacit.federation.flare import AdminSession
 
 LOOK_EVERY = 0.5
 ASK_SITES = 2  # sites are asked whether they run the job at every so many looks
@@ -85,9 +85,9 @@ class Driver:
         while True:
             before = self.round
             try:
-                with self._desk() as desk:
-                    self._wait_for_parties(desk)
-                    reason = self._attempt(desk)
+                with self._admin() as admin:
+                    self._wait_for_parties(admin)
+                    reason = self._attempt(admin)
             except RunError as error:  # the server does not answer: the job may go on meanwhile
                 reason, self.adopts = str(error), True
             outcome = read_outcome(self.folder)
@@ -100,15 +100,15 @@ class Driver:
             self.say(f"{reason}: going on in {pause:.0f} s")
             time.sleep(pause)
 
-    def _desk(self) -> Any:
-        from tacit.federation.flare import Desk
+    def _admin(self) -> Any:
+        from tacit.federation.flare import AdminSession  # heavy: nvflare
 
-        return contextlib.closing(Desk(self.kit))
+        return contextlib.closing(AdminSession(self.kit))
 
-    def _wait_for_parties(self, desk: Desk) -> None:
+    def _wait_for_parties(self, admin: AdminSession) -> None:
         told: list[str] = []
         while True:
-            missing = [name for name in self.parties if name not in desk.system()[1]]
+            missing = [name for name in self.parties if name not in admin.system()[1]]
             if not missing or time.monotonic() - self.moved > self.patience:
                 return
             if missing != told:
@@ -116,41 +116,41 @@ class Driver:
                 told = missing
             time.sleep(LOOK_EVERY)
 
-    def _attempt(self, desk: Desk) -> str:
+    def _attempt(self, admin: AdminSession) -> str:
         """Hand the job in and look on until it ends; why it has to be handed in again."""
-        from tacit.federation.flare import write_job
+        from tacit.federation.flare import write_job  # heavy: nvflare
 
-        started = desk.system()[0]
+        started = admin.system()[0]
         take_fault(self.folder)
-        number = self._running(desk, started)
+        number = self._running(admin, started)
         self.started = started
         if not number:
             with tempfile.TemporaryDirectory() as folder:
-                number = desk.submit(write_job(Path(folder), self.run, self.job, self.parties, self.lead))
+                number = admin.submit(write_job(Path(folder), self.run, self.job, self.parties, self.lead))
         try:
-            reason = self._look_on(desk, number, started)
+            reason = self._look_on(admin, number, started)
         except RunError:
             raise
         except BaseException:  # whoever looked on was stopped
-            desk.abort(number)
+            admin.abort(number)
             raise
         if read_outcome(self.folder) is None:
-            desk.abort(number)
-        desk.tidy()
+            admin.abort(number)
+        admin.tidy()
         return reason
 
-    def _running(self, desk: Desk, started: float) -> str:
+    def _running(self, admin: AdminSession, started: float) -> str:
         """The job of this run that runs everywhere, as another driver may have left it; others of it are ended."""
         found, adopts = "", self.adopts and self.started in (None, started)  # one that died with its server is none
-        for number in desk.unfinished(self.run):
-            if adopts and desk.status(number) == "RUNNING" and not desk.without(number, self.parties):
+        for number in admin.unfinished(self.run):
+            if adopts and admin.status(number) == "RUNNING" and not admin.without(number, self.parties):
                 found, adopts = number, False
             else:
-                desk.abort(number)
+                admin.abort(number)
         self.adopts = False
         return found
 
-    def _look_on(self, desk: Desk, number: str, started: float) -> str:
+    def _look_on(self, admin: AdminSession, number: str, started: float) -> str:
         missing, seen = 0, False
         self.heard, self.word, self.told = time.monotonic(), None, set()
         for look in itertools.count():
@@ -162,14 +162,14 @@ class Driver:
             fault = take_fault(self.folder)
             if fault:
                 return fault
-            status = desk.status(number)
+            status = admin.status(number)
             if status.startswith("FINISHED"):
-                refused = [line for line in desk.refusals(number) if not line.endswith(": OK")]
+                refused = [line for line in admin.refusals(number) if not line.endswith(": OK")]
                 return f"the job ended early ({'; '.join(refused) or status.removeprefix('FINISHED:').lower()})"
-            if desk.system()[0] != started:
+            if admin.system()[0] != started:
                 return "the server was started again"
             if look % ASK_SITES == 0:
-                absent = desk.without(number, self.parties)
+                absent = admin.without(number, self.parties)
                 seen = seen or not absent
                 missing = missing + 1 if seen and absent else 0
                 if missing >= MISSING_LOOKS:

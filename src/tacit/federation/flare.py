@@ -1,8 +1,6 @@
-"""What the server knows of a run: how far it is, and how it ended. No number of the run itself.
+"""NVIDIA FLARE as the carrier: the objects of a job at the server and at each site, and how a job is handed in.
 
-NVIDIA FLARE as the carrier: the objects of a job at the server and at each site, and how a job is handed in.
-
-With its two neighbours `flare_policy.py` and `flare_roll_call.py` the only file that imports nvflare. FLARE is trusted
+With its two neighbours `flare_policy.py` and `flare_roll_call.py` the only files that import nvflare. FLARE is trusted
 with nothing but carrying: who sent a message is what its seal says (`channel.py`), never what FLARE says.
 
 What the server gets in clear, and nothing else: the text of the job; public cards and public keys of processes; who
@@ -28,16 +26,18 @@ from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 from nvflare.fuel.flare_api.flare_api import new_secure_session
 
 from tacit.errors import FaultError, InputError, RunError
-from tacit.federation.channel import Channel, Line, Request, Sealed, SealError, UnconfirmedError
+from tacit.federation.channel import Channel, PeerConnection, Sealed, SealedRequest, SealError, UnconfirmedError
+from tacit.federation.child import end_with_parent
 from tacit.federation.identity import Identity, count_start
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.members import Members
-from tacit.federation.processes import end_with_parent
+from tacit.federation.progress import write_fault, write_outcome, write_progress
 from tacit.federation.protocol import (
     Begin,
     Interrupted,
     InterruptionError,
     Open,
+    PartyRefusedError,
     Prepare,
     Reason,
     RefusalError,
@@ -46,67 +46,15 @@ from tacit.federation.protocol import (
     decode_reply,
     decode_request,
     encode,
+    outcome_line,
 )
 from tacit.federation.releases import log_step
-from tacit.files import read_json, write_json
+from tacit.files import write_json
 from tacit.text import one_line
 
 if TYPE_CHECKING:
     from tacit.federation.site import Site
     from tacit.types import TraceRow
-
-
-# --- What the server knows of a run: how far it is, and how it ended. No number of the run itself
-
-
-OUTCOME, PROGRESS, FAULT = "outcome.json", "progress.json", "fault.json"
-
-
-def write_outcome(folder: Path, told: dict[str, Any]) -> None:
-    """Keep how the run ended: done, or refused with a line."""
-    done = told.get("done")
-    record = {"refused": str(told["refused"])} if "refused" in told else {"rounds": _whole(done, "rounds")}
-    write_json(folder / OUTCOME, {**record, "at": time.time()})
-
-
-def _whole(told: object, key: str) -> int | None:
-    value = told.get(key) if isinstance(told, dict) else None
-    return value if isinstance(value, int) else None
-
-
-def read_outcome(folder: Path) -> dict[str, Any] | None:
-    """How the run ended; None where it has not."""
-    return read_json(folder / OUTCOME) if (folder / OUTCOME).is_file() else None
-
-
-def write_fault(folder: Path, line: str) -> None:
-    """Keep why the run was interrupted, though nobody refused it."""
-    write_json(folder / FAULT, {"fault": line, "at": time.time()})
-
-
-def take_fault(folder: Path) -> str:
-    """Why the run was interrupted, once; empty where it was not."""
-    if not (folder / FAULT).is_file():
-        return ""
-    line = str(read_json(folder / FAULT).get("fault"))
-    (folder / FAULT).unlink(missing_ok=True)
-    return line
-
-
-def write_progress(
-    folder: Path, round_: int, seconds: float, waiting: Mapping[str, Sequence[float | bool]] | None = None
-) -> None:
-    """Keep how far the run is; for whom the lead has waited how long, and whether they answer at all."""
-    who = {name: list(value) for name, value in (waiting or {}).items()}
-    write_json(folder / PROGRESS, {"round": round_, "seconds": seconds, "waiting": who, "at": time.time()})
-
-
-def read_progress(folder: Path) -> dict[str, Any] | None:
-    """How far the run is; None before its first round."""
-    return read_json(folder / PROGRESS) if (folder / PROGRESS).is_file() else None
-
-
-# --- NVIDIA FLARE as the carrier: the objects of a job at the server and at each site, and how a job is handed in
 
 
 PATIENCE: dict[type[Step], float] = {Prepare: 86_400.0, Begin: 86_400.0}  # seconds for all tries: people decide
@@ -174,7 +122,7 @@ class Member:
         self._site: Site | None = None
         self._proxies: dict[str, Any] = {}
         self._lock = threading.Lock()
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, PeerConnection] = {}
         self._line_locks: dict[str, threading.Lock] = {}
         self._told: set[str] = set()  # senders that are not confirmed, each once in the log
         self._waiting: dict[str, tuple[float, bool]] = {}  # since when for whom, and whether they answer at all
@@ -183,7 +131,7 @@ class Member:
 
     def _own(self) -> Site:
         self._importing.join()  # two threads must not import the same modules at once
-        from tacit.federation.own_site import own_site
+        from tacit.federation.own_site import own_site  # imported early, with scipy and pyarrow
 
         with self._lock:
             if self._site is None:
@@ -275,8 +223,6 @@ class Member:
         try:
             return self._lead(run, job, server)
         except Exception as error:  # whatever it says stays here: FLARE would send it in clear
-            from tacit.federation.leads import outcome_line
-
             log.exception("leading failed")
             if self._site is not None:
                 self._site.note_problem(f"leading failed with {type(error).__name__}: see the log of this organisation")
@@ -284,10 +230,9 @@ class Member:
 
     def _lead(self, run: str, job: str, server: Any) -> dict[str, Any]:
         site = self._own()
-        from tacit.federation.handlers import make_lead
-        from tacit.federation.leads import PartyRefusedError, outcome_line
+        from tacit.federation.handlers import make_lead  # imported early, with scipy and pyarrow
 
-        with _Beat(server, run, self._waits) as beat:
+        with _ProgressReporter(server, run, self._waits) as beat:
             try:
                 return {"done": {"rounds": make_lead(site, run, job).go(observe=beat)}}
             except (FaultError, OSError, RunAborted) as error:  # nobody refused: the driver hands the job in again
@@ -368,21 +313,21 @@ class Member:
             if self._waiting.pop(name, None) is not None:
                 self._members.wait_for(name, False)
 
-    def _carry(self, name: str, request: Request, wait: float) -> dict[str, Any]:
+    def _carry(self, name: str, request: SealedRequest, wait: float) -> dict[str, Any]:
         """Hand a request to FLARE; what comes back, from whomever."""
         sender, process, start, number, floor, (salt, content) = request
         asked = {"sender": sender, "process": process, "start": start, "number": number, "floor": floor}
         told = self._proxies[name](timeout=wait).take(**asked, salt=salt, content=content)
         return told if isinstance(told, dict) else {}
 
-    def _line(self, name: str) -> Line:
+    def _line(self, name: str) -> PeerConnection:
         """The way to another site, once its key is confirmed here."""
         with self._line_locks[name]:
             if name not in self._lines:
                 self._lines[name] = self._connected(name)
             return self._lines[name]
 
-    def _connected(self, name: str) -> Line:
+    def _connected(self, name: str) -> PeerConnection:
         began, wait = time.time(), FIRST_WAIT
         while True:
             try:
@@ -422,7 +367,7 @@ COMPARE = "compare fingerprints there and here (tacit federation members KIT)"
 
 def as_request(
     sender: object, process: object, start: object, number: object, floor: object, salt: object, content: object
-) -> Request:
+) -> SealedRequest:
     """What came as a request, each part of its kind.
 
     Raises
@@ -433,7 +378,7 @@ def as_request(
     whole = all(type(one) is int and 0 < one < 2**62 for one in (start, number, floor))
     if not whole or not isinstance(sender, str) or not all(isinstance(one, bytes) for one in (process, salt, content)):
         raise SealError("something came that is no request")
-    return Request(sender, process, start, number, floor, Sealed(salt, content))  # type: ignore[arg-type]
+    return SealedRequest(sender, process, start, number, floor, Sealed(salt, content))  # type: ignore[arg-type]
 
 
 def _sealed(told: Mapping[str, Any]) -> Sealed:
@@ -444,19 +389,18 @@ def _sealed(told: Mapping[str, Any]) -> Sealed:
 
 
 def _import_early() -> None:
-    """Import what a site needs while its process still finds the others."""
-    import tacit.federation.handlers
+    """Import what a site needs while its process still finds the others: scipy and pyarrow take seconds."""
     import tacit.federation.own_site  # noqa: F401
 
 
-class _Beat:
+class _ProgressReporter:
     """Tells the server how far the run is: after a round, at most once a second, and from time to time anyway."""
 
     def __init__(self, server: Any, run: str, waits: Callable[[], dict[str, list[Any]]]) -> None:
         self.server, self.run, self.waits, self.last = server, run, waits, 0.0
         self.round, self.seconds, self._over = 0, 0.0, threading.Event()
 
-    def __enter__(self) -> _Beat:
+    def __enter__(self) -> _ProgressReporter:
         threading.Thread(target=self._keep_telling, daemon=True).start()
         return self
 
@@ -501,7 +445,7 @@ def write_job(folder: Path, run: str, job: str, parties: Sequence[str], lead: st
     return folder / run
 
 
-class Desk:
+class AdminSession:
     """Where jobs are handed in: a session with the server, as the coordinator's organisation.
 
     Raises
@@ -523,7 +467,7 @@ class Desk:
         return str(self._do(lambda: self.session.submit_job(str(folder))))
 
     def status(self, number: str) -> str:
-        """What the server says of a job."""
+        """The state of a job as the server names it, such as RUNNING or FINISHED:COMPLETED."""
         return str(self._do(lambda: self.session.get_job_meta(number)).get("status", ""))
 
     def refusals(self, number: str) -> list[str]:
@@ -561,7 +505,7 @@ class Desk:
             self.session.abort_job(number)
 
     def close(self) -> None:
-        """Leave."""
+        """End the session with the server."""
         with contextlib.suppress(Exception):
             self.session.close()
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from nvflare.collab import collab
 
+from tacit.federation.child import end_with_parent
 from tacit.federation.kit import Kit
-from tacit.federation.processes import end_with_parent
 from tacit.files import write_json
 from tacit.version import __version__
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from tacit.errors import InputError
 from tacit.federation.leads import GraphLead, ScoreLead, StarLead
@@ -10,15 +11,40 @@ from tacit.federation.node_handler import NodeHandler
 from tacit.federation.party_handler import PartyHandler
 from tacit.federation.protocol import Open, Reason, RefusalError
 from tacit.federation.score_handler import ScoreHandler, is_request, read_request
-from tacit.federation.site import Handler, Site, Task, lead_of, read_text
+from tacit.federation.site import Handler, MakeHandler, Site, lead_of, read_text
 from tacit.run.drive import Observer
 
 
 class Lead(Protocol):
-    """What the leading site does."""
+    """What the site that leads a run does besides its own part."""
 
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
+
+
+class RunKind(NamedTuple):
+    """One kind of run between sites: each site's own part in it, and what the site that leads does besides."""
+
+    handler: MakeHandler[Handler]
+    lead: Callable[[Site, str, str], Lead]
+
+
+PREDICTION = RunKind(ScoreHandler.open, ScoreLead)
+TRAINING = {  # by the split of the job
+    "features": RunKind(PartyHandler.open, StarLead),
+    "samples": RunKind(NodeHandler.open, GraphLead),
+}
+
+
+def kind_of(text: str) -> RunKind:
+    """The kind of run that a text asks for: a prediction, or the training of a job.
+
+    Raises
+    ------
+    InputError
+        For a text that is neither.
+    """
+    return PREDICTION if is_request(text) else TRAINING[read_text(text).split]
 
 
 def lead_name(text: str) -> str:
@@ -35,26 +61,11 @@ def make_handler(site: Site, request: Open, caller: str) -> Handler:
         Where whoever asks does not lead it, or the text is no job for this site.
     """
     try:
-        lead = lead_name(request.job)
+        return kind_of(request.job).handler(site, request, caller)
     except InputError as error:
         raise RefusalError(Reason.JOB, str(error)) from error
-    if caller != lead:
-        raise RefusalError(Reason.NOT_LEAD)
-    if is_request(request.job):
-        asked = read_request(request.job)
-        if site.name not in asked.parties:
-            raise RefusalError(Reason.JOB)
-        return ScoreHandler(request.run, asked, site.name, site.new, site.folder, site.gate, site.signer)
-    job = read_text(request.job)
-    if site.name not in job.names:
-        raise RefusalError(Reason.JOB)
-    own = (site.gate, site.dask, site.signer)
-    task = Task(request.run, job, site.name, site.data, site.folder / request.run, caller, *own)
-    return PartyHandler(task) if job.split == "features" else NodeHandler(task, site.ask)
 
 
 def make_lead(site: Site, run: str, text: str) -> Lead:
     """What the site does that leads what a text asks for."""
-    if is_request(text):
-        return ScoreLead(site, run, text)
-    return StarLead(site, run, text) if read_text(text).split == "features" else GraphLead(site, run, text)
+    return kind_of(text).lead(site, run, text)

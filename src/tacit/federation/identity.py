@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tacit.errors import InputError
 from tacit.federation.kit import Kit, check_name, check_private
-from tacit.files import read_json, write_json
+from tacit.files import open_lock, read_json, wait_for_lock, write_json
 from tacit.privacy.randomness import pack
 from tacit.text import show
 
@@ -66,7 +66,7 @@ class Card:
 
     @property
     def body(self) -> bytes:
-        """What is signed."""
+        """The bytes of the card that its owner signs."""
         about = (self.federation, self.authority, self.name, self.generation)
         return pack("tacit card", *about, self.signing, self.sealing)
 
@@ -93,7 +93,7 @@ class Card:
         return _signed(self.signing, signature, statement)
 
     def record(self) -> dict[str, Any]:
-        """As plain values."""
+        """The card as it is shown to others."""
         values = {name: getattr(self, name) for name in _FIELDS}
         return {name: value.hex() if isinstance(value, bytes) else value for name, value in values.items()}
 
@@ -250,12 +250,9 @@ class Identity:
 @contextmanager
 def locked(kit: Kit) -> Iterator[None]:
     """Keep every other process away from the folder of the identity."""
-    import fcntl
-
     _make_folder(kit)
-    descriptor = os.open(kit.identity / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # let go when the file is closed
+    with os.fdopen(open_lock(kit.identity / "lock"), "r+b") as file:
+        wait_for_lock(file)
         yield
 
 

@@ -1,18 +1,15 @@
-"""Versions of named arrays in a folder, one after another: of each only what changed since the last is written.
-
-Versions of named arrays in a folder, one after another: of each only what changed since the last is written.
-
-A state may hold many vectors of one number per row, of which each step replaces one. Large arrays are cut into columns
-where they lie so in memory, and a part is known by its SHA-256: one that a file of an earlier version holds is not
-written again. Every version is one file, written whole and on the disk when `put` returns. A file stays while a version
-that is kept needs a part of it. The files are their owner's alone.
-
-What a site has answered so far, on its own disk: an answer is made once, kept, and sent again as it was.
+"""What a site has answered so far, on its own disk: an answer is made once, kept, and sent again as it was.
 
 A record holds the number of a step, a fingerprint of what was asked, the plain answer and the state after it. It is
-written whole, and on the disk (`shelf.py`), before the answer leaves. Whoever asks the same thing again gets the same
-answer again; whoever asks another thing under the same number is refused, for a second answer would be a second
-release. The last two records are kept: a neighbour that died may need the answer before the last.
+written whole, and on the disk, before the answer leaves. Whoever asks the same thing again gets the same answer again;
+whoever asks another thing under the same number is refused, for a second answer would be a second release. The last two
+records are kept: a neighbour that died may need the answer before the last.
+
+Below the journal lie `VersionedArrays`: versions of named arrays in a folder, one after another, of each only what
+changed since the last. A state may hold many vectors of one number per row, of which each step replaces one. Large
+arrays are cut into columns where they lie so in memory, and a part is known by its SHA-256: one that a file of an
+earlier version holds is not written again. Every version is one file, written whole and on the disk when `put` returns.
+A file stays while a version that is kept needs a part of it.
 
 The files hold the keys of the noise, and state from which data could be found: they are their owner's alone.
 """
@@ -46,7 +43,7 @@ MOST_HELD = 1 << 26  # bytes of an array of which a copy is kept in memory
 _NAME = re.compile(r"step-(\d{9})\.npz")
 
 
-class Shelf:
+class VersionedArrays:
     """The last versions in a folder of their own.
 
     Parameters
@@ -163,7 +160,7 @@ class Shelf:
         return RunError(f"cannot read {show_path(self._path(number))}: {one_line(error)}")
 
     def forget(self) -> None:
-        """Delete everything."""
+        """Delete all versions in the folder."""
         for number in self._files():
             self._path(number).unlink(missing_ok=True)
         self._where = {}
@@ -209,7 +206,7 @@ KEPT = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class JournalRecord:
     """One step: what was asked (as a fingerprint), what was answered, and the state after it, by who holds it."""
 
     number: int
@@ -222,20 +219,20 @@ class Journal:
     """The journal of one job in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.shelf = Shelf(folder, KEPT)
+        self.versions = VersionedArrays(folder, KEPT)
         numbers = self.numbers()
         self.last = self.read(numbers[-1]) if numbers else None
 
     def numbers(self) -> list[int]:
         """Numbers of the steps that are kept, in order."""
-        return self.shelf.numbers()
+        return self.versions.numbers()
 
     @property
     def at(self) -> int:
         """Number of the last step; -1 where there is none."""
         return -1 if self.last is None else self.last.number
 
-    def find(self, number: int, asked: str) -> Record | None:
+    def find(self, number: int, asked: str) -> JournalRecord | None:
         """The record of a step that was made before; None where it is the next one.
 
         Raises
@@ -251,15 +248,15 @@ class Journal:
             raise RefusalError(Reason.SECOND)
         return self.last
 
-    def write(self, record: Record) -> None:
+    def write(self, record: JournalRecord) -> None:
         """Keep a record; it is on the disk when this returns, and nothing of it has left before."""
         arrays = {f"answer/{name}": array for name, array in record.answer.items()}
         for who, state in record.states.items():
             arrays |= {f"state/{who}/{name}": array for name, array in state.items()}
-        self.shelf.put(record.number, arrays, {"asked": record.asked, "holders": sorted(record.states)})
+        self.versions.put(record.number, arrays, {"asked": record.asked, "holders": sorted(record.states)})
         self.last = record
 
-    def read(self, number: int) -> Record:
+    def read(self, number: int) -> JournalRecord:
         """The record of a step that is kept.
 
         Raises
@@ -267,16 +264,16 @@ class Journal:
         RunError
             Where it is missing or damaged.
         """
-        arrays, about = self.shelf.get(number)
+        arrays, about = self.versions.get(number)
         answer = {k.removeprefix("answer/"): array for k, array in arrays.items() if k.startswith("answer/")}
         states: dict[str, Arrays] = {who: {} for who in about["holders"]}
         for key, array in arrays.items():
             if key.startswith("state/"):
                 who, name = key.removeprefix("state/").split("/", 1)
                 states[who][name] = array
-        return Record(number, str(about["asked"]), answer, states)
+        return JournalRecord(number, str(about["asked"]), answer, states)
 
     def forget(self) -> None:
         """Delete the journal of a job that is over."""
-        self.shelf.forget()
+        self.versions.forget()
         self.last = None

@@ -1,7 +1,5 @@
 """A kit: the directory with which one organisation takes part in a federation, and the home of what is its own.
 
-A kit: the directory with which one organisation takes part in a federation, and the home of what is its own.
-
 A kit is made elsewhere. It holds a description, a page and TLS keys, and nothing else is taken from it. What the
 organisation itself decides, makes or keeps (settings, identity, budget, runs, logs) lies in its home, outside the kit.
 """
@@ -45,7 +43,7 @@ _OWN = ("site.toml", "ledger.json", "ledger.json.lock", "releases.jsonl", "jobs"
 
 
 @dataclass(frozen=True)
-class Certificate:
+class TlsCertificate:
     """What a certificate says about its owner.
 
     Attributes
@@ -60,7 +58,7 @@ class Certificate:
     until: datetime.datetime
 
     @classmethod
-    def read(cls, path: Path) -> Certificate:
+    def read(cls, path: Path) -> TlsCertificate:
         """Read a certificate in PEM form."""
         try:
             found = x509.load_pem_x509_certificate(path.read_bytes())
@@ -151,7 +149,7 @@ class Kit:
     @classmethod
     def of(cls, path: Path, *, federation: str, name: str, **rest: Any) -> Kit:
         """The kit in a directory that has its keys already; its home follows from its authority."""
-        authority = Certificate.read(path / "flare" / "startup" / "rootCA.pem").fingerprint.replace(":", "").lower()
+        authority = TlsCertificate.read(path / "flare" / "startup" / "rootCA.pem").fingerprint.replace(":", "").lower()
         home = tacit_home() / f"{federation}-{authority[:8]}" / name
         return cls(path, home, federation=federation, name=name, **rest)
 
@@ -203,12 +201,12 @@ class Kit:
 
     @property
     def logs(self) -> Path:
-        """What the site's processes wrote."""
+        """The folder of what the site's processes log."""
         return self.home / "logs"
 
     @property
     def jobs(self) -> Path:
-        """A directory for each job."""
+        """Holds a folder for each run in which the site takes part."""
         return self.home / "jobs"
 
     @property
@@ -227,14 +225,14 @@ class Kit:
         return self.home / "identity"
 
     @property
-    def certificate(self) -> Certificate:
-        """The site's own certificate."""
-        return Certificate.read(self.startup / ("server.crt" if self.role == SERVER else "client.crt"))
+    def certificate(self) -> TlsCertificate:
+        """The certificate with which the site's process shows who it is."""
+        return TlsCertificate.read(self.startup / ("server.crt" if self.role == SERVER else "client.crt"))
 
     @property
-    def authority(self) -> Certificate:
+    def authority(self) -> TlsCertificate:
         """The certificate of the federation, which signs all others."""
-        return Certificate.read(self.startup / "rootCA.pem")
+        return TlsCertificate.read(self.startup / "rootCA.pem")
 
     def make_home(self) -> Path:
         """Make the home, which the owner alone can read; refuse one that others can get into.

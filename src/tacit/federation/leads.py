@@ -15,17 +15,17 @@ own progress, which is nothing in a private run; the objective of the joint mode
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from tacit.alignment import align
 from tacit.blocks import make_block
-from tacit.errors import FaultError, RunError
-from tacit.federation.journal import Shelf
+from tacit.errors import RunError
+from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
 from tacit.federation.node_handler import NodeHandler
 from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
@@ -51,7 +51,6 @@ from tacit.federation.protocol import (
     Played,
     Prepare,
     Prepared,
-    Reason,
     Refused,
     Reply,
     Resend,
@@ -59,23 +58,23 @@ from tacit.federation.protocol import (
     Shape,
     Shaped,
     Step,
+    party_error,
 )
 from tacit.federation.score_handler import SHARE, ScoreHandler, read_request
-from tacit.federation.site import QUESTIONS, Site, plan_print, read_text, required
-from tacit.files import read_json, write_json, write_text
+from tacit.federation.site import QUESTIONS, MakeHandler, Own, Site, plan_print, read_text
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import digest
-from tacit.run.checkpoint import checkpoint_arrays, from_arrays, read_checkpoint, write_checkpoint
+from tacit.run.checkpoint import checkpoint_arrays, from_arrays
 from tacit.run.coordinator import Coordinator
-from tacit.run.drive import LoopState, Observer, agree, check_private, run_loop, spent_of, traffic
-from tacit.run.folder import CHECKPOINT, FORMAT, JOB, JOINT, MODEL, RESULT, TRACE
+from tacit.run.drive import QUIET, LoopState, Observer, drive, fitting_threads
+from tacit.run.folder import RunFolder, SavedJoint, SavedResult
 from tacit.run.masking import unmask
-from tacit.run.model import PartyModel
 from tacit.run.predict import load_model, predictions_of, write_csv
-from tacit.run.star import QUIET, fitting_threads
-from tacit.run.trace_file import growing_trace, write_trace
-from tacit.types import Arrays, Message, TraceRow, Vector
+from tacit.run.result import Model, PartyModel, traffic
+from tacit.run.star import Star
+from tacit.solvers.base import Progress
+from tacit.types import Arrays, Message, Shard, TraceRow, Vector
 from tacit.version import __version__
 
 # --- What the site that holds the labels does to lead a feature split: it asks the others, and runs the coordinator
@@ -115,33 +114,23 @@ def ask_all(site: Site, names: Sequence[str], request: Step, kind: type[Reply] =
 
 def _check(replies: Mapping[str, Step]) -> None:
     """Raise where a party refused, or else where one was interrupted."""
-    for failure, error in ((Refused, PartyRefusedError), (Interrupted, PartyInterruptedError)):
+    for failure in (Refused, Interrupted):
         for name, reply in replies.items():
             if isinstance(reply, failure):
-                raise error(name, reply.reason)
+                raise party_error(name, reply)
 
 
-class PartyRefusedError(RunError):
-    """A party does not do what it was asked: whose refusal, and its constant reason."""
+def open_all(site: Site, names: Sequence[str], request: Open, make: MakeHandler[Own]) -> Own:
+    """Open a run at this site, which leads it, and at the others; the handler of this site's own part.
 
-    def __init__(self, party: str, reason: Reason) -> None:
-        super().__init__(f"party {party!r}: {reason.line}")
-        self.party, self.reason = party, reason
-
-
-class PartyInterruptedError(FaultError):
-    """A party could not do what it was asked, and nobody refused."""
-
-    def __init__(self, party: str, reason: Reason) -> None:
-        super().__init__(f"party {party!r}: {reason.line}")
-        self.party, self.reason = party, reason
-
-
-def outcome_line(error: Exception) -> str:
-    """What the server, and with it whoever handed the job in, is told of a run that was refused: a constant line."""
-    if isinstance(error, (PartyRefusedError, PartyInterruptedError)):
-        return str(error)
-    return "the leading party stopped the run; tacit status there says why"
+    Raises
+    ------
+    PartyRefusedError, PartyInterruptedError
+        Where one does not open it.
+    """
+    own = site.lead(request, make)
+    ask_all(site, [name for name in names if name != site.name], request, Opened)
+    return own
 
 
 def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepared]) -> None:
@@ -166,7 +155,7 @@ class Sites:
     def exchange(self, message: Message) -> list[Message]:
         """Ask every party; their answers in the parties' order."""
         if self.private and message.kind not in UNASKED:  # what the labels say with noise is a release too: once
-            self.site.gate.released(self.run, QUESTIONS + message.round, digest(message))
+            self.site.authorizer.released(self.run, QUESTIONS + message.round, digest(message))
         replies = ask_all(self.site, self.names, Answer(message=Packet.of(message)), Answered)
         answers = [replies[name].message.message(name) for name in self.names]
         for answer in answers:
@@ -183,27 +172,22 @@ class StarLead:
 
     def __init__(self, site: Site, run: str, job_text: str) -> None:
         self.site, self.run, self.text = site, run, job_text
-        self.state = LoopState()
+        self.folder = RunFolder(site.folder / run)
 
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
         site, names = self.site, read_text(self.text).names
-        ask_all(site, names, Open(run=self.run, job=self.text, version=__version__), Opened)
-        result = site.folder / self.run / RESULT
-        if result.is_file():
+        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), PartyHandler.open)
+        if self.folder.finished:
             ask_all(site, names, Forget())
-            return int(read_json(result)["rounds"])
-        handler = site.handler
-        if not isinstance(handler, PartyHandler):
-            raise RunError("the job is not open here")
+            return int(self.folder.read_result()["rounds"])
         self.handler, self.task = handler, handler.task
         self._align(names, ask_all(site, names, Prepare(), Prepared))
         plan = self._plan(names, ask_all(site, names, Shape(), Shaped))
-        coordinator = self._coordinator(plan)
-        self._train(plan, coordinator, observe)
-        self._end(plan, names)
+        session = self._session(plan)
+        self._end(session, self._train(session, observe), names)
         ask_all(site, names, Forget())
-        return self.state.rounds
+        return session.state.rounds
 
     def _align(self, names: Sequence[str], prepared: Mapping[str, Prepared]) -> None:
         """Find the common rows by private matching, where the job names ids and all have not done so before."""
@@ -227,85 +211,110 @@ class StarLead:
         self.standing = {name: replies[name].at for name in plan.asked_parties}
         return plan
 
-    def _coordinator(self, plan: Plan) -> Coordinator:
-        own = required(self.handler.own)
-        labels = required(own.labels)
+    def _session(self, plan: Plan) -> SitesStar:
+        """The coordinator with its state on this site's disk, in step with the parties at theirs."""
+        own = self.handler.own
+        labels = own.held_labels
         block = None if self.task.name in plan.asked_parties else make_block(own.shard.features)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            self.coordinator = Coordinator(plan, labels.values, block)
-        self.shelf = Shelf(self.task.folder / LEAD, 1)
-        if self.shelf.numbers():
-            states, self.state = from_arrays(self.shelf.get(self.shelf.numbers()[-1])[0])
-            self.coordinator.restore(states["coordinator"])
+            coordinator = Coordinator(plan, labels.values, block)
+        session = SitesStar(plan, coordinator, Sites(self.site, self.run, plan), own.shard)
+        self.versions = VersionedArrays(self.task.folder / LEAD, 1)
+        if self.versions.numbers():
+            session.restore(*from_arrays(self.versions.get(self.versions.numbers()[-1])[0]))
         else:
-            write_text(self.task.folder / JOB, self.text)
-            self._keep()
+            self.folder.write_job(self.text)
+            self._keep(session)
         for name, at in self.standing.items():
-            if at not in (self.state.exchange, self.state.exchange + 1):
+            if at not in (session.state.exchange, session.state.exchange + 1):
                 raise RunError(
-                    f"party {name!r} stands at exchange {at}, the coordinator at {self.state.exchange}: "
+                    f"party {name!r} stands at exchange {at}, the coordinator at {session.state.exchange}: "
                     "one of them lost what it had written; run the job again from the beginning"
                 )
-        return self.coordinator
+        return session
 
-    def _keep(self) -> None:
+    def _keep(self, session: SitesStar) -> None:
         """Have the coordinator's state on the disk before the next exchange begins."""
-        self.shelf.put(self.state.exchange, checkpoint_arrays(self), {})  # type: ignore[arg-type]
+        self.versions.put(session.state.exchange, checkpoint_arrays(session), {})
+
+    def _train(self, session: SitesStar, observe: Observer | None) -> Model:
+        session.agree()
+        with self.folder.growing_trace(session.state.trace) as add:
+            return drive(session, both(add, observe), exchanged=self._keep)
+
+    def _end(self, session: SitesStar, model: Model, names: Sequence[str]) -> None:
+        """Every site writes its own part, made from its own fit; the lead, last, what belongs to no single one."""
+        plan, asked = session.plan, session.plan.asked_parties
+        ask_all(self.site, asked, End(scale=session.part_scale))
+        if self.task.name not in asked:
+            self.handler.keep_part(session.own_part())
+        classes = self.handler.own.held_labels.classes
+        self.folder.write_joint(SavedJoint(plan.problem.loss, classes, names, model))
+        finish_lead(self.folder, session.state)
+        self.versions.forget()
+
+
+class SitesStar(Star):
+    """The session of a feature split at the site that leads it: the coordinator's state is all that it has."""
+
+    def __init__(self, plan: Plan, coordinator: Coordinator, engine: Sites, own: Shard) -> None:
+        super().__init__(plan, coordinator, engine, LoopState())
+        self.own = own
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """With the threads that fit the lead's own columns."""
+        with fitting_threads([self.own]), np.errstate(**QUIET):
+            yield
+
+    @property
+    def part_scale(self) -> float:
+        """The one number of the parties' parts that the coordinator sets."""
+        return float(getattr(self.coordinator.side, "part_scale", 1.0))
+
+    def own_part(self) -> PartyModel:
+        """The part of the lead itself, where the coordinator has its columns."""
+        return PartyModel(self.own.name, self.own.columns, **self.coordinator.side.parts()[self.own.name])
+
+    def result(self) -> Model:
+        """What belongs to no single party: the parts of the model are with their owners."""
+        private = self.plan.private
+        readers = None if private is None else private.predictions_for
+        return Model((), float(self.coordinator.side.intercept), predictions_for=readers)
 
     def snapshot(self) -> dict[str, Arrays]:
         """The coordinator's state, for its checkpoint."""
         return {"coordinator": self.coordinator.state()}
 
-    def _train(self, plan: Plan, coordinator: Coordinator, observe: Observer | None) -> None:
-        engine, folder, state = Sites(self.site, self.run, plan), self.task.folder, self.state
-        if plan.secure:
-            agree(coordinator, engine, state.exchange)
-        own = required(self.handler.own)
-        with (
-            fitting_threads([own.shard]),
-            np.errstate(**QUIET),
-            growing_trace(folder / TRACE, state.trace) as add,
-        ):
+    def restore(self, states: dict[str, Arrays], state: LoopState) -> None:
+        """Go on from the coordinator's state."""
+        self.coordinator.restore(states["coordinator"])
+        self.state = state
 
-            def after(row: Any) -> None:
-                add(row)
-                if observe:
-                    observe(row)
 
-            run_loop(plan, coordinator, engine, state, after, exchanged=lambda _: self._keep())
+def both(add: Observer, observe: Observer | None) -> Observer:
+    """Write a round down, and then show it to whoever looks on."""
 
-    def _end(self, plan: Plan, names: Sequence[str]) -> None:
-        """Every site writes its own part, made from its own fit; the lead, last, what belongs to no single one."""
-        state, folder, own = self.state, self.task.folder, required(self.handler.own)
-        asked = plan.asked_parties
-        ask_all(self.site, asked, End(scale=float(getattr(self.coordinator.side, "part_scale", 1.0))))
-        if self.task.name not in asked:
-            part = self.coordinator.side.parts()[self.task.name]
-            self.handler.keep_part(PartyModel(self.task.name, own.shard.columns, **part))
-        private = plan.private
-        joint = {
-            "format": FORMAT,
-            "loss": self.task.job.model.loss,
-            "task": plan.problem.loss.task,
-            "classes": list(required(own.labels).classes),
-            "parties": list(names),
-            "constant": float(self.coordinator.side.intercept),
-            "predictions_for": None if private is None else private.predictions_for,
-        }
-        write_json(folder / MODEL / f"{JOINT}.json", joint)
-        write_trace(folder / TRACE, state.trace)
-        write_json(
-            folder / RESULT,
-            {
-                "format": FORMAT,
-                "converged": state.converged,
-                "note": state.note,
-                "rounds": state.rounds,
-                "seconds": state.seconds,
-                "traffic": traffic(state.trace),
-            },
+    def after(row: TraceRow) -> None:
+        add(row)
+        if observe:
+            observe(row)
+
+    return after
+
+
+def finish_lead(folder: RunFolder, state: LoopState) -> None:
+    """Write how a run went that this site led, which ends it here."""
+    folder.write_trace(state.trace)
+    folder.write_result(
+        SavedResult(
+            rounds=state.rounds,
+            converged=state.converged,
+            note=state.note,
+            seconds=state.seconds,
+            traffic=traffic(state.trace),
         )
-        self.shelf.forget()
+    )
 
 
 # --- What the first node of a sample split does to lead it: it keeps the rounds in step
@@ -316,35 +325,26 @@ class GraphLead:
 
     def __init__(self, site: Site, run: str, job_text: str) -> None:
         self.site, self.run, self.text = site, run, job_text
-        self.state = LoopState()
+        self.folder = RunFolder(site.folder / run)
 
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
-        site, names, folder = self.site, read_text(self.text).names, self.site.folder / self.run
-        ask_all(site, names, Open(run=self.run, job=self.text, version=__version__), Opened)
-        if (folder / RESULT).is_file():
+        site, names = self.site, read_text(self.text).names
+        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), NodeHandler.open)
+        if self.folder.finished:
             ask_all(site, names, Forget())
-            return int(read_json(folder / RESULT)["rounds"])
-        handler = site.handler
-        if not isinstance(handler, NodeHandler):
-            raise RunError("the job is not open here")
+            return int(self.folder.read_result()["rounds"])
         self.handler, self.task = handler, handler.task
-        plan = self._plan(names, ask_all(site, names, Prepare(), Prepared))
-        self._go_on(names)
-        self._agree(plan, names)
-        with growing_trace(folder / TRACE, self.state.trace) as add:
-            ask_all(site, names, Resend(round=self.state.rounds))
-            self._rounds(plan, names, [add, *([observe] if observe else [])])
-            ask_all(site, names, Finish(round=self.state.rounds + 1))
+        session = SitesGraph(site, names, self._plan(names, ask_all(site, names, Prepare(), Prepared)), handler)
+        self._go_on(session)
+        session.agree()
+        with self.folder.growing_trace(session.state.trace) as add:
+            drive(session, both(add, observe), checkpoint=self.folder.keep)
         ask_all(site, names, End())
-        state = self.state
-        write_trace(folder / TRACE, state.trace)
-        told = {"converged": state.converged, "note": state.note, "rounds": state.rounds}
-        record = {"format": FORMAT, **told, "seconds": state.seconds, "traffic": traffic(state.trace)}
-        write_json(folder / RESULT, record)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        finish_lead(self.folder, session.state)
+        self.folder.checkpoint.unlink(missing_ok=True)
         ask_all(site, names, Forget())
-        return state.rounds
+        return session.state.rounds
 
     def _plan(self, names: Sequence[str], prepared: Mapping[str, Prepared]) -> Plan:
         """The plan of the sizes that the nodes told; every node makes it again for itself."""
@@ -359,64 +359,82 @@ class GraphLead:
         self.standing = {name: replies[name].at for name in names}
         return plan
 
-    def _go_on(self, names: Sequence[str]) -> None:
-        checkpoint = self.task.folder / CHECKPOINT
-        if checkpoint.exists():
-            self.state = read_checkpoint(checkpoint)[1]
+    def _go_on(self, session: SitesGraph) -> None:
+        """Bring the lead to its last round, in step with the nodes at their sites."""
+        saved = self.folder.read_checkpoint()
+        if saved is not None:
+            session.restore(*saved)
         else:
-            write_text(self.task.folder / JOB, self.text)
-            write_checkpoint(checkpoint, self)  # type: ignore[arg-type]
+            self.folder.write_job(self.text)
+            self.folder.keep(session)
         for name, at in self.standing.items():
-            if at not in (self.state.rounds, self.state.rounds + 1):
+            if at not in (session.state.rounds, session.state.rounds + 1):
                 raise RunError(
-                    f"party {name!r} stands at round {at}, the lead at {self.state.rounds}: one of them lost what it "
-                    "had written; run the job again from the beginning"
+                    f"party {name!r} stands at round {at}, the lead at {session.state.rounds}: one of them lost what "
+                    "it had written; run the job again from the beginning"
                 )
+
+
+class SitesGraph:
+    """The session of a sample split at its first node, which keeps the rounds in step and sees no message of others."""
+
+    knows_objective = False  # nobody does
+
+    def __init__(self, site: Site, names: Sequence[str], plan: Plan, own: NodeHandler) -> None:
+        self.site, self.names, self.plan, self.own = site, names, plan, own
+        self.state = LoopState()
+
+    def agree(self) -> None:
+        """Pass the keys of masks on, where the run has them."""
+        plan = self.plan
+        if not plan.secure:
+            return
+        middle = plan.graph.names[plan.graph.centre]
+        replies = ask_all(self.site, self.names, Keys(), Key)
+        keys = [key.array() for name in plan.graph.names if name != middle and (key := replies[name].key) is not None]
+        if len(keys) < len(self.names) - 1:
+            raise RunError("a party sent no key for its masks")
+        ask_all(self.site, self.names, Agree(keys=Numbers.of(np.stack(keys))))
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """What was on its way is sent once more."""
+        ask_all(self.site, self.names, Resend(round=self.state.rounds))
+        yield
+
+    def exchange(self) -> Progress:
+        """One round at every node, and what they tell of their own progress."""
+        told = list(ask_all(self.site, self.names, Play(round=self.state.exchange + 1), Played).values())
+        self.state.exchange += 1
+        self.state.up += sum(one.sent for one in told)
+        done = [one.done for one in told]
+        if any(done) != all(done):
+            raise RunError(
+                f"round {self.state.exchange}: {done.count(True)} of {len(done)} nodes would stop, others not"
+            )
+        residuals = [one.residual for one in told if one.residual is not None]
+        return Progress(
+            objective=math.nan,
+            primal=math.nan,
+            dual=max(residuals) if len(residuals) == len(told) else math.nan,
+            rho=self.own.node.progress.rho,
+            done=all(done),
+        )
+
+    def close(self) -> None:
+        """Every node takes in the last messages."""
+        ask_all(self.site, self.names, Finish(round=self.state.exchange + 1))
+
+    def result(self) -> None:
+        """Nothing: each node has its model."""
 
     def snapshot(self) -> dict[str, Arrays]:
         """The lead has no arrays of its own."""
         return {}
 
-    def _agree(self, plan: Plan, names: Sequence[str]) -> None:
-        """Pass the keys of masks on, where the run has them."""
-        if not plan.secure:
-            return
-        middle = plan.graph.names[plan.graph.centre]
-        replies = ask_all(self.site, names, Keys(), Key)
-        keys = [key.array() for name in plan.graph.names if name != middle and (key := replies[name].key) is not None]
-        if len(keys) < len(names) - 1:
-            raise RunError("a party sent no key for its masks")
-        ask_all(self.site, names, Agree(keys=Numbers.of(np.stack(keys))))
-
-    def _rounds(self, plan: Plan, names: Sequence[str], observers: Sequence[Observer]) -> None:
-        state, spent = self.state, spent_of(plan)
-        clock = time.perf_counter() - state.seconds
-        while not state.converged and not state.note and state.rounds < plan.most_rounds:
-            told = list(ask_all(self.site, names, Play(round=state.rounds + 1), Played).values())
-            state.exchange = state.rounds = state.rounds + 1
-            done = [one.done for one in told]
-            if any(done) != all(done):
-                raise RunError(f"round {state.rounds}: {done.count(True)} of {len(done)} nodes would stop, others not")
-            state.converged = all(done)
-            state.seconds = time.perf_counter() - clock
-            residuals = [one.residual for one in told if one.residual is not None]
-            row = TraceRow(
-                round=state.rounds,
-                objective=math.nan,
-                gap=math.inf,
-                primal=math.nan,
-                dual=max(residuals) if len(residuals) == len(told) else math.nan,
-                rho=required(self.handler.node).progress.rho,
-                stationarity=math.nan,
-                seconds=state.seconds,
-                bytes_down=0,
-                bytes_up=sum(one.sent for one in told),
-                epsilon=spent,
-            )
-            state.trace.append(row if plan.private is None else check_private(row))
-            for observe in observers:
-                observe(row)
-            write_checkpoint(self.task.folder / CHECKPOINT, self)  # type: ignore[arg-type]
+    def restore(self, states: dict[str, Arrays], state: LoopState) -> None:
+        """Go on after the last round that the lead wrote down."""
+        self.state = state
 
 
 # --- What the site that gets the predictions does: it asks the others for their scores, and adds them up
@@ -434,10 +452,7 @@ class ScoreLead:
     def go(self, observe: Observer | None = None) -> int:
         """Predict the common rows into predictions.csv of the run, in one round."""
         site, names = self.site, self.request.parties
-        ask_all(site, names, Open(run=self.run, job=self.text, version=__version__), Opened)
-        handler = site.handler
-        if not isinstance(handler, ScoreHandler):
-            raise RunError("the prediction is not open here")
+        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), ScoreHandler.open)
         prepared = ask_all(site, names, Prepare(), Prepared)
         model = load_model(site.folder / self.request.run, own=[site.name])
         align_sites(site, names, prepared)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tacit.federation.handlers import lead_name, make_handler, make_lead
 from tacit.federation.protocol import Step, decode_reply, decode_request, encode
-from tacit.federation.site import Ask, Gate, OpenGate, Site
+from tacit.federation.site import AllowAll, Ask, Authorizer, Site
 from tacit.run.masking import KeySigner
 
 
@@ -27,12 +27,12 @@ class Carried:
 
     @property
     def asked(self) -> Step:
-        """The request."""
+        """The request that was carried, decoded."""
         return decode_request(self.request)
 
     @property
     def answered(self) -> Step:
-        """The reply."""
+        """The reply that came back, decoded."""
         return decode_reply(self.reply, self.asked)
 
 
@@ -45,7 +45,7 @@ class Loopback:
         Each site's own file.
     folder : Path
         Below it every site has a folder of its own.
-    gates : mapping of str to Gate
+    authorizers : mapping of str to Authorizer
         The say of each site; sites that are not named take part in everything.
     signers : mapping of str to KeySigner
         Who vouches for the keys of masks, where sites have keys of their own.
@@ -62,10 +62,10 @@ class Loopback:
         self,
         files: Mapping[str, Path],
         folder: Path,
-        gates: Mapping[str, Gate] | None = None,
+        authorizers: Mapping[str, Authorizer] | None = None,
         signers: Mapping[str, KeySigner] | None = None,
     ) -> None:
-        self.files, self.folder, self.gates, self.signers = files, folder, gates or {}, signers or {}
+        self.files, self.folder, self.authorizers, self.signers = files, folder, authorizers or {}, signers or {}
         self.disturb: Callable[[str, str, Any], None] = lambda *_: None
         self.after: Callable[[str, str, Any, Any], None] = lambda *_: None
         self.carried: list[Carried] = []
@@ -75,8 +75,8 @@ class Loopback:
     def restart(self, *names: str) -> None:
         """Kill sites and start them anew: what was only in memory is gone."""
         for name in names or self.files:
-            gate = self.gates.get(name, OpenGate())
-            own = (name, self.files[name], self.folder / name, gate, self._asking(name), make_handler)
+            authorizer = self.authorizers.get(name, AllowAll())
+            own = (name, self.files[name], self.folder / name, authorizer, self._asking(name), make_handler)
             self.sites[name] = Site(*own, signer=self.signers.get(name))
 
     def _asking(self, caller: str) -> Ask:

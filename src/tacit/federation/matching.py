@@ -12,7 +12,7 @@ from tacit.alignment import Aligner, Alignment
 from tacit.alignment.alignment import fingerprint, ids_as_text
 from tacit.errors import RunError
 from tacit.federation.protocol import Match, Matched, Numbers, Reason, RefusalError
-from tacit.federation.site import MatchingLimits, own_data
+from tacit.federation.site import MatchingLimits, private_errors
 from tacit.files import read_json, write_json
 from tacit.privacy.releases import arrays_digest
 from tacit.text import plural
@@ -137,7 +137,7 @@ class Matching:
         """Draw a new key, where one more may be used."""
         if self._tries() >= self.limits.tries:
             raise RefusalError(Reason.TRIES)
-        with own_data():
+        with private_errors():
             self.aligner, self.counted = Aligner(self.name, self.ids, self.parties, column=self.column), False
 
     def _tries(self) -> int:

@@ -1,7 +1,5 @@
 """The keys of the other members, as people at this organisation have confirmed them.
 
-The keys of the other members, as people at this organisation have confirmed them.
-
 A card that comes for the first time is only kept. Somebody compares its fingerprint with its owner by telephone and
 confirms it (`tacit federation members KIT --confirm NAME`). From then on another card of that name is refused, except
 the next generation that the confirmed keys vouch for. A revoked card never comes back.
@@ -42,7 +40,7 @@ _FIELDS = ("card", "seen", "pinned", "note")
 
 
 @dataclass(frozen=True)
-class Member:
+class KnownMember:
     """What is known of one member.
 
     Attributes
@@ -63,15 +61,15 @@ class Member:
     note: str = ""
 
     def record(self) -> dict[str, Any]:
-        """As plain values."""
+        """The member as its entry in members.json."""
         cards = {
             name: None if card is None else card.record() for name, card in (("card", self.card), ("seen", self.seen))
         }
         return {**cards, "pinned": self.pinned, "note": self.note}
 
     @classmethod
-    def read(cls, value: object) -> Member:
-        """From plain values."""
+    def read(cls, value: object) -> KnownMember:
+        """The member of an entry in members.json, checked."""
         record = as_record(value, "a member")
         check_names(record, "a member", _FIELDS)
         card, seen = (None if record[name] is None else Card.read(record[name]) for name in ("card", "seen"))
@@ -80,7 +78,7 @@ class Member:
 
 @dataclass(frozen=True)
 class _Book:
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, KnownMember] = field(default_factory=dict)
     revoked: tuple[str, ...] = ()
 
 
@@ -102,9 +100,9 @@ class Members:
         known = dict.fromkeys((*self.kit.parties, *self._read().members))
         return [name for name in known if name != self.kit.name]
 
-    def get(self, name: str) -> Member:
-        """What is known of a member."""
-        return self._read().members.get(name, Member())
+    def get(self, name: str) -> KnownMember:
+        """What this organisation knows of a member; of one that it never heard of, nothing."""
+        return self._read().members.get(name, KnownMember())
 
     def card(self, name: str) -> Card | None:
         """The card with which a member may talk now: confirmed and not revoked."""
@@ -113,7 +111,7 @@ class Members:
     def state(self, name: str) -> str:
         """One of `STATES`."""
         found = self._read()
-        member = found.members.get(name, Member())
+        member = found.members.get(name, KnownMember())
         if member.card is not None:
             return CONFIRMED
         if member.seen is not None:
@@ -123,7 +121,7 @@ class Members:
     def unchecked(self, names: Sequence[str]) -> list[str]:
         """Those of these members whose keys nobody here has compared."""
         book = self._read()
-        known = {name: book.members.get(name, Member()) for name in names if name != self.kit.name}
+        known = {name: book.members.get(name, KnownMember()) for name in names if name != self.kit.name}
         return [name for name, member in known.items() if member.card is None and not member.pinned]
 
     def unconfirmed(self) -> list[Card]:
@@ -147,33 +145,33 @@ class Members:
         if any((one.federation, one.authority, one.name) != own for one in chain) or name == self.kit.name:
             raise InputError(f"{show(name)} showed the card of somebody else")
         known = self._read()
-        if known.members.get(name, Member()).card == card:  # as nearly always: nothing to write
+        if known.members.get(name, KnownMember()).card == card:  # as nearly always: nothing to write
             return True
         with locked(self.kit):
             return self._meet(name, chain)
 
     def _meet(self, name: str, chain: Sequence[Card]) -> bool:
         book, card = self._read(), chain[-1]
-        member = book.members.get(name, Member())
+        member = book.members.get(name, KnownMember())
         confirm = f"tacit federation members {self.kit.path}"
         if any(one.fingerprint in book.revoked for one in chain):
             raise InputError(f"the key of {show(name)} was revoked here: see {confirm}")
         trusted = member.card.fingerprint if member.card is not None else member.pinned
         if not trusted:
             if member.seen != card:
-                self._write(book, name, Member(seen=card, note=f"seen {_today()}"))
+                self._write(book, name, KnownMember(seen=card, note=f"seen {_today()}"))
             return False
         if trusted not in [one.fingerprint for one in chain]:  # the chain is signed from card to card
             if member.seen != card:
                 note = f"on {_today()} a key came that was never confirmed: {card.fingerprint}"
-                self._write(book, name, Member(member.card, card, member.pinned, note))
+                self._write(book, name, KnownMember(member.card, card, member.pinned, note))
             raise InputError(
                 f"{show(name)} shows another key than the confirmed one: call them; if it is theirs, "
                 f"{confirm} --revoke {name}, then --confirm {name}"
             )
         rotated = "" if trusted == card.fingerprint else f", rotated to generation {card.generation}"
         note = member.note if member.card == card else f"confirmed{rotated} {_today()}"
-        self._write(book, name, Member(card, note=note))
+        self._write(book, name, KnownMember(card, note=note))
         return True
 
     def confirm(self, name: str, fingerprint: str) -> str:
@@ -187,7 +185,7 @@ class Members:
         wanted, own = as_fingerprint(fingerprint), Identity.of(self.kit).card.fingerprint
         with locked(self.kit):
             book = self._read()
-            member = book.members.get(name, Member())
+            member = book.members.get(name, KnownMember())
             if name == self.kit.name or wanted == own:
                 raise InputError("this is your own name or your own fingerprint: confirm those of the others")
             if wanted in book.revoked:
@@ -197,21 +195,23 @@ class Members:
             if member.card is not None:
                 return "confirmed before"
             if member.seen is not None and member.seen.fingerprint == wanted:
-                self._write(book, name, Member(member.seen, note=f"confirmed {_today()}"))
+                self._write(book, name, KnownMember(member.seen, note=f"confirmed {_today()}"))
                 return "confirmed"
             if member.seen is not None and member.seen.fingerprint not in book.revoked:
                 raise InputError(
                     f"the key that came from {show(name)} has another fingerprint, {member.seen.fingerprint}: somebody "
                     "may stand between you; do not go on"
                 )
-            self._write(book, name, Member(pinned=wanted, note=f"fingerprint noted {_today()}, before the key came"))
+            self._write(
+                book, name, KnownMember(pinned=wanted, note=f"fingerprint noted {_today()}, before the key came")
+            )
             return "fingerprint noted: its key has not come yet"
 
     def revoke(self, name: str) -> list[str]:
         """Let no key of this member's in again that is known now; the fingerprints."""
         with locked(self.kit):
             book = self._read()
-            member = book.members.get(name, Member())
+            member = book.members.get(name, KnownMember())
             prints = [card.fingerprint for card in (member.card,) if card is not None]
             prints += [member.pinned] if member.pinned else []
             if not prints and member.seen is not None:
@@ -220,7 +220,7 @@ class Members:
                 raise InputError(f"no key of {show(name)} is known here: nothing to revoke")
             seen = member.seen if member.seen is not None else member.card
             grown = _Book(book.members, tuple(dict.fromkeys((*book.revoked, *prints))))
-            self._write(grown, name, Member(seen=seen, note=f"revoked {_today()}: {', '.join(prints)}"))
+            self._write(grown, name, KnownMember(seen=seen, note=f"revoked {_today()}: {', '.join(prints)}"))
         return prints
 
     def wait_for(self, name: str, waiting: bool) -> None:
@@ -253,9 +253,9 @@ class Members:
         check_names(record, FILE, ("members", "revoked"))
         members = as_record(record["members"], "members")
         revoked = tuple(as_text(one, "revoked") for one in as_list(record["revoked"], "revoked"))
-        return _Book({name: Member.read(value) for name, value in members.items()}, revoked)
+        return _Book({name: KnownMember.read(value) for name, value in members.items()}, revoked)
 
-    def _write(self, book: _Book, name: str, member: Member) -> None:
+    def _write(self, book: _Book, name: str, member: KnownMember) -> None:
         members = {**book.members, name: member}
         record = {"members": {key: value.record() for key, value in members.items()}, "revoked": list(book.revoked)}
         write_json(self.path, record, secret=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,16 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from tacit.federation.journal import Journal, Record
+from tacit.federation.journal import Journal, JournalRecord
 from tacit.federation.own_data import OwnRows, UnchangedData, open_node
-from tacit.federation.parts import (
-    mark_over,
-    write_about,
-    write_certificate,
-    write_masks,
-    write_part,
-    write_whole,
-)
+from tacit.federation.parts import mark_over, write_certificate, write_masks, write_part, write_whole
 from tacit.federation.protocol import (
     Agree,
     Begin,
@@ -33,6 +25,7 @@ from tacit.federation.protocol import (
     Key,
     Keys,
     Numbers,
+    Open,
     Packet,
     Play,
     Played,
@@ -45,15 +38,15 @@ from tacit.federation.protocol import (
     Resend,
     Step,
 )
-from tacit.federation.site import Ask, Task, own_data, received, required
-from tacit.files import write_json
+from tacit.federation.site import Ask, Site, StepResult, Task, private_errors, received
+from tacit.files import text_digest
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest, digest
-from tacit.run.folder import FORMAT, RESULT
-from tacit.run.model import PartyModel
+from tacit.run.drive import QUIET, fitting_threads
+from tacit.run.folder import RunFolder, SavedResult
 from tacit.run.node import TO_ALL, TO_ONE, Node, Outbox
-from tacit.run.star import QUIET, fitting_threads
+from tacit.run.result import PartyModel
 from tacit.text import show
 from tacit.types import Arrays, Message
 
@@ -63,16 +56,22 @@ DONE, RESIDUAL = "done", "residual"  # what the journal keeps of a round's progr
 class NodeHandler:
     """One node of a sample split, from its file to its model."""
 
+    own = StepResult[OwnRows]()
+    plan = StepResult[Plan]()
+    node = StepResult[Node]()
+
     def __init__(self, task: Task, ask: Ask) -> None:
         self.task, self.ask = task, ask
-        self.own: OwnRows | None = None
-        self.plan: Plan | None = None
-        self.node: Node | None = None
         self.finished = False
         self.inboxes: dict[int, dict[str, Message]] = {}  # by round, then by neighbour
         self.outboxes: dict[int, Outbox] = {}  # what was sent under the masks in force, by round
         self.recorded: set[int] = set()  # rounds whose release is in the book
         self.lock = threading.Lock()
+
+    @classmethod
+    def open(cls, site: Site, request: Open, caller: str) -> NodeHandler:
+        """The part of a site in a job that somebody opens there; it asks its neighbours as its site does."""
+        return cls(Task.of(site, request, caller), site.ask)
 
     @cached_property
     def journal(self) -> Journal:
@@ -110,11 +109,11 @@ class NodeHandler:
     def prepare(self) -> Prepared:
         """Ask for the first consent, and read the site's file."""
         task = self.task
-        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(), task.job.to_toml())
-        with own_data():
+        task.authorizer.allow_preparing(task.run, task.name, task.others, self.describe(), task.job.to_toml())
+        with private_errors():
             self.own = open_node(task.job, task.name, task.data)
         shard = self.own.shard
-        names = hashlib.sha256("\n".join(shard.columns).encode()).hexdigest()
+        names = text_digest("\n".join(shard.columns))
         rows, columns = shard.features.shape
         return Prepared(rows=rows, columns=columns, names=names)
 
@@ -130,8 +129,8 @@ class NodeHandler:
 
     def begin(self, request: Begin) -> Begun:
         """Make the plan, ask for the second consent, and go on from the journal where there is one."""
-        own, task = required(self.own), self.task
-        labels, names = required(own.labels), task.job.names
+        own, task = self.own, self.task
+        labels, names = own.held_labels, task.job.names
         told = request.rows[names.index(task.name)] if len(request.rows) == len(names) else -1
         if ((told,), tuple(request.columns)) != (own.shard.features.shape[:1], own.shard.features.shape[1:]):
             raise RefusalError(Reason.SIZES)
@@ -139,12 +138,13 @@ class NodeHandler:
         task.check_plan(plan, request.plan)
         task.check_record(self.journal.at)
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None)
-        task.gate.allow(task.run, task.job, plan, task.name, {"data": data.digest})
+        task.authorizer.allow(task.run, task.job, plan, task.name, {"data": data.digest})
         data.keep()
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             node = Node(own.shard, labels.values, None, plan, task.mask_context(plan), task.signer)
         if self.journal.last is None:
-            self.journal.write(Record(0, "", {}, {"node": node.state()}))  # the keys of the noise, before all else
+            # The keys of the noise, before all else.
+            self.journal.write(JournalRecord(0, "", {}, {"node": node.state()}))
         else:
             node.restore(self.journal.last.states["node"], 0)  # nothing goes on its way before masks are agreed on
         with self.lock:
@@ -155,7 +155,7 @@ class NodeHandler:
 
     def keys(self) -> Key:
         """A new public key, where the run has masks and this node hides its part."""
-        masks = required(self.node).masks
+        masks = self.node.masks
         with self.lock:  # what was sent under old masks is sent again under new ones
             self.inboxes.clear()
             self.outboxes.clear()
@@ -166,7 +166,7 @@ class NodeHandler:
 
     def agree(self, request: Agree) -> Done:
         """Agree on masks with the others."""
-        masks = required(self.node).masks
+        masks = self.node.masks
         if masks is not None and not masks.is_middle:
             masks.agree(request.keys.array())
             write_masks(self.task.folder, masks.fingerprint, masks.unchecked)
@@ -191,35 +191,35 @@ class NodeHandler:
             for old in [number for number in self.inboxes if number < round_ - 1]:
                 del self.inboxes[old]
                 self.outboxes.pop(old, None)
-        residual = None if required(self.plan).private is not None else float(record.answer[RESIDUAL][0])
+        residual = None if self.plan.private is not None else float(record.answer[RESIDUAL][0])
         return Played(done=bool(record.answer[DONE][0]), sent=sent, residual=residual)
 
-    def _play(self, round_: int, inbox: Mapping[str, Message]) -> Record:
-        node = required(self.node)
+    def _play(self, round_: int, inbox: Mapping[str, Message]) -> JournalRecord:
+        node = self.node
         try:
-            with fitting_threads([required(self.own).shard]), np.errstate(**QUIET):
+            with fitting_threads([self.own.shard]), np.errstate(**QUIET):
                 self.outboxes[round_] = node.answer(round_, inbox)
         except Exception:
-            self.node = None  # a step that failed leaves nothing of itself: the next one begins from the journal
+            del self.node  # a step that failed leaves nothing of itself: the next one begins from the journal
             raise
         progress = node.progress
         if progress.note:  # no method of this split has one
             raise RefusalError(Reason.STOPPED, progress.note)
         told = {DONE: np.array([float(progress.done)]), RESIDUAL: np.array([float(progress.dual)])}
-        record = Record(round_, f"round {round_}", told, {"node": node.state()})
+        record = JournalRecord(round_, f"round {round_}", told, {"node": node.state()})
         self.journal.write(record)
         return record
 
-    def _outbox(self, record: Record) -> Outbox:
+    def _outbox(self, record: JournalRecord) -> Outbox:
         """What a record's round sends, under the masks in force, which are used once: the same where it was sent."""
         if record.number not in self.outboxes:
-            self.outboxes[record.number] = required(self.node).outbox_of(record.states["node"], record.number)
+            self.outboxes[record.number] = self.node.outbox_of(record.states["node"], record.number)
         return self.outboxes[record.number]
 
-    def _send(self, record: Record) -> int:
+    def _send(self, record: JournalRecord) -> int:
         """Hand each neighbour its message, all at once, recorded before; bytes that were sent."""
         if record.number not in self.recorded:
-            self.task.gate.released(self.task.run, record.number, sent_digest(record.states["node"]))
+            self.task.authorizer.released(self.task.run, record.number, sent_digest(record.states["node"]))
             self.recorded.add(record.number)
         outbox = self._outbox(record)
         with ThreadPoolExecutor(max(1, len(outbox))) as pool:
@@ -233,7 +233,7 @@ class NodeHandler:
 
     def put(self, request: Put, caller: str) -> Done:
         """Take in a neighbour's message; the same one again changes nothing, a different one is refused."""
-        node = required(self.node)
+        node = self.node
         if caller not in node.neighbours:
             raise RefusalError(Reason.NOT_NEIGHBOUR)
         message = received(request.message, caller)
@@ -253,21 +253,21 @@ class NodeHandler:
         """Take in the messages of the last round, once."""
         if not self.finished:
             with np.errstate(**QUIET):
-                required(self.node).finish(request.round, self._inbox(request.round - 1))
+                self.node.finish(request.round, self._inbox(request.round - 1))
             self.finished = True
         return Done()
 
     def end(self) -> Done:
         """Write the node's model to its own disk."""
-        node, own, plan = required(self.node), required(self.own), required(self.plan)
+        node, own, plan = self.node, self.own, self.plan
         folder = self.task.folder
         model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
         write_part(folder, model, None, own.encoding)
-        write_whole(folder, plan, model, required(own.labels).classes, own.encoding)
-        write_about(folder, self.task.lead, self.task.job.names)
+        write_whole(folder, plan, model, own.held_labels.classes, own.encoding)
+        RunFolder(folder).write_about(self.task.lead, self.task.job.names)
         write_certificate(folder, plan.certificate(), node.name, own.encoding, shared=True)
         if self.task.name != self.task.lead:  # who writes it last, when all have ended
-            write_json(folder / RESULT, {"format": FORMAT, "rounds": self.journal.at})
+            RunFolder(folder).write_result(SavedResult(rounds=self.journal.at))
         return Done()
 
     def forget(self) -> Done:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,16 +14,15 @@ from tacit.columns.constants import Encoding
 from tacit.columns.table import Table
 from tacit.data.align import Rows, text_ids
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
-from tacit.data.labels import file_labels
+from tacit.data.labels import Labels, encode_labels, file_labels
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
 from tacit.data.nodes import load_nodes
 from tacit.errors import InputError
 from tacit.federation.protocol import Reason, RefusalError
-from tacit.files import read_json, write_json
+from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
-from tacit.problem.losses import get_loss
-from tacit.run.folder import fingerprint
-from tacit.run.labels import Labels, encode_labels
+from tacit.problem.registry import get_loss
+from tacit.run.fingerprint import fingerprint
 from tacit.text import show
 from tacit.types import Shard
 
@@ -108,6 +106,19 @@ class OwnRows:
     labels: Labels | None = None
     encoding: Encoding | None = None
 
+    @property
+    def held_labels(self) -> Labels:
+        """The labels of a site that holds them: of every node, and of the lead of a feature split.
+
+        Raises
+        ------
+        RefusalError
+            At any other site.
+        """
+        if self.labels is None:
+            raise RefusalError(Reason.TURN)
+        return self.labels
+
 
 def own_spec(job: Job, name: str, data: Path) -> PartySpec:
     """The job's words about this site, with the site's own file."""
@@ -181,7 +192,7 @@ class UnchangedData:
         labels = Labels(np.zeros(0)) if own.labels is None else own.labels
         self.path, self.record = folder / self.FILE, {**fingerprint([own.shard], labels), "rows": rows}
         plain = json.dumps(self.record, sort_keys=True)
-        self.digest = hashlib.sha256(plain.encode()).hexdigest()
+        self.digest = text_digest(plain)
         known = read_json(self.path) if self.path.exists() else None
         if (known is None and begun) or (known is not None and known != json.loads(plain)):
             raise RefusalError(Reason.CHANGED, "the data file is not the one that this run began with: start a new run")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.data.cluster import ClusterAddress
 from tacit.errors import InputError
-from tacit.federation.gate import SiteGate
+from tacit.federation.consent import KitAuthorizer
 from tacit.federation.handlers import make_handler
 from tacit.federation.kit import Kit
 from tacit.federation.members import MaskSigner
@@ -23,9 +23,9 @@ def own_site(kit: Kit, ask: Ask) -> Site:
     if not isinstance(data, str):
         raise InputError(f"{show(kit.name)} has no data file: start it with tacit join KIT --data FILE")
     new = settings.get("predict")
-    gate, rows = SiteGate(kit), None if new is None else Path(new)
+    authorizer, rows = KitAuthorizer(kit), None if new is None else Path(new)
     own = (rows, own_cluster(settings), MaskSigner(kit))
-    return Site(kit.name, Path(data), kit.jobs, gate, ask, make_handler, *own)
+    return Site(kit.name, Path(data), kit.jobs, authorizer, ask, make_handler, *own)
 
 
 def own_cluster(settings: Mapping[str, Any]) -> ClusterAddress | None:

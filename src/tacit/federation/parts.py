@@ -7,50 +7,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tacit.blocks.rows import RowClip
 from tacit.columns.constants import Encoding
-from tacit.columns.encoder import to_record
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import OVER
-from tacit.files import read_json, write_json, write_text
+from tacit.files import read_json, write_json
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
-from tacit.problem.losses import Modified
-from tacit.run.drive import versions
-from tacit.run.encoded import with_encoding
-from tacit.run.folder import ABOUT, CERTIFICATE, CERTIFICATE_TEXT, FORMAT, JOINT, MODEL, party_record, whole_record
-from tacit.run.model import PartyModel
+from tacit.run.folder import RunFolder, SavedJoint, SavedPart
+from tacit.run.graph import consensus_model
+from tacit.run.prepare import with_encoding
+from tacit.run.result import PartyModel, versions
 
 MASKS = "masks.json"
 
 
 def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encoding | None) -> None:
     """Write one party's part of the model as a run in one process does."""
-    (folder / MODEL).mkdir(exist_ok=True)
-    schema = None if encoding is None else to_record(encoding.encoder)
-    write_json(folder / MODEL / f"{model.name}.json", {**party_record(model, id_), "schema": schema})
+    RunFolder(folder).write_part(SavedPart(model, id_, None if encoding is None else encoding.encoder))
 
 
 def write_whole(folder: Path, plan: Plan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None) -> None:
     """Write a node's model of whole rows, with which it predicts at home."""
-    job = plan.problem.loss
-    loss = job.inner if isinstance(job, Modified) else job  # a model of randomized labels serves the true ones
-    clip = None if plan.private is None else RowClip(plan.private.settings.row_norm)
-    record = {
-        "format": FORMAT,
-        "loss": loss.name,
-        "task": loss.task,
-        "classes": list(classes),
-        "parties": list(plan.graph.names),
-        **whole_record(model.columns, model.coef, -model.offset, clip),
-        "schema": None if encoding is None else to_record(encoding.encoder),
-    }
-    write_json(folder / MODEL / f"{JOINT}.json", record)
-
-
-def write_about(folder: Path, lead: str, parties: Sequence[str]) -> None:
-    """Keep who led a run and who took part: who may ask for predictions by its model."""
-    write_json(folder / ABOUT, {"lead": lead, "parties": list(parties)})
+    whole = consensus_model(plan, (model,), model.coef, -model.offset)
+    encoder = None if encoding is None else encoding.encoder
+    RunFolder(folder).write_joint(SavedJoint(plan.problem.loss, classes, plan.graph.names, whole, encoder))
 
 
 def check_about(folder: Path, lead: str, parties: Sequence[str]) -> None:
@@ -60,7 +40,7 @@ def check_about(folder: Path, lead: str, parties: Sequence[str]) -> None:
     ------
     RefusalError
     """
-    about = read_json(folder / ABOUT) if (folder / ABOUT).is_file() else {}
+    about = RunFolder(folder).read_about() or {}
     if about.get("lead") != lead or sorted(about.get("parties", [])) != sorted(parties):
         raise RefusalError(Reason.NOT_TRAINED)
 
@@ -70,9 +50,7 @@ def write_certificate(
 ) -> None:
     """What may be said about the privacy of the run, with the software that ran it and this site's own encoding."""
     own = {} if encoding is None else {name: encoding}
-    certificate = with_encoding(replace(planned, versions=versions()), own, shared=shared)
-    write_text(folder / CERTIFICATE, certificate.to_json() + "\n")
-    write_text(folder / CERTIFICATE_TEXT, str(certificate) + "\n")
+    RunFolder(folder).write_certificate(with_encoding(replace(planned, versions=versions()), own, shared=shared))
 
 
 def mark_over(folder: Path) -> None:
@@ -83,7 +61,7 @@ def mark_over(folder: Path) -> None:
     RefusalError
         Where its part of the model is not on the disk.
     """
-    if not (folder / ABOUT).is_file():
+    if not RunFolder(folder).is_part:
         raise RefusalError(Reason.TURN)
     write_json(folder / OVER, {"over": True})
 

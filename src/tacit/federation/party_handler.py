@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tacit.federation.journal import Journal, Record
+from tacit.federation.journal import Journal, JournalRecord
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
-from tacit.federation.parts import mark_over, write_about, write_certificate, write_masks, write_part
+from tacit.federation.parts import mark_over, write_certificate, write_masks, write_part
 from tacit.federation.protocol import (
     Answer,
     Answered,
@@ -20,6 +20,8 @@ from tacit.federation.protocol import (
     End,
     Forget,
     Match,
+    Matched,
+    Open,
     Packet,
     Prepare,
     Prepared,
@@ -29,7 +31,7 @@ from tacit.federation.protocol import (
     Shaped,
     Step,
 )
-from tacit.federation.site import Task, own_data, received, required
+from tacit.federation.site import Site, StepResult, Task, private_errors, received
 from tacit.files import read_json, write_json
 from tacit.job.file import check_as_they_are
 from tacit.plan import Plan
@@ -37,9 +39,10 @@ from tacit.plan.from_job import plan_job
 from tacit.plan.memory import check_on_cluster
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.coordinator import NAME as COORDINATOR
-from tacit.run.model import PartyModel
+from tacit.run.drive import QUIET, fitting_threads
+from tacit.run.folder import RunFolder
 from tacit.run.party import Party
-from tacit.run.star import QUIET, fitting_threads
+from tacit.run.result import PartyModel
 from tacit.text import show
 from tacit.types import Arrays, Message
 
@@ -55,16 +58,22 @@ def make_star_plan(task: Task, rows: int, columns: tuple[int, ...]) -> Plan:
 class PartyHandler:
     """One party of a feature split, from its file to its part of the model."""
 
+    file = StepResult[OwnFile]()
+    own = StepResult[OwnRows]()
+    plan = StepResult[Plan]()
+    party = StepResult[Party]()  # of no use where the coordinator itself has this site's columns
+
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.file: OwnFile | None = None
-        self.matching: Matching | None = None
-        self.own: OwnRows | None = None
+        self.matching: Matching | None = None  # None where rows are matched by position
         self.rows: Any = None  # the common rows that were taken, in their order; None for all
-        self.plan: Plan | None = None
-        self.party: Party | None = None  # None where the coordinator itself has this site's columns
         self.shared: Any = None
         self.sent: Message | None = None
+
+    @classmethod
+    def open(cls, site: Site, request: Open, caller: str) -> PartyHandler:
+        """The part of a site in a job that somebody opens there."""
+        return cls(Task.of(site, request, caller))
 
     @cached_property
     def journal(self) -> Journal:
@@ -78,7 +87,7 @@ class PartyHandler:
             case Prepare():
                 return self.prepare()
             case Match():
-                return required(self.matching).answer(request)
+                return self.match(request)
             case Shape():
                 return self.shape()
             case Begin():
@@ -97,37 +106,43 @@ class PartyHandler:
         """Ask for the first consent, and read the site's file."""
         task = self.task
         id_ = next(spec.id for spec in task.job.parties if spec.name == task.name)
-        task.gate.allow_preparing(task.run, task.name, task.others, self.describe(id_), task.job.to_toml())
+        task.authorizer.allow_preparing(task.run, task.name, task.others, self.describe(id_), task.job.to_toml())
         if task.dask is not None:
             check_as_they_are(task.job, "a site with dask")
-        with own_data():
+        with private_errors():
             file = self.file = open_file(task.job, task.name, task.data, task.dask)
             file.check()
             if file.spec.id is not None:
-                names, limits = task.job.names, task.gate.limits
+                names, limits = task.job.names, task.authorizer.limits
                 self.matching = Matching(task.folder, task.name, names, file.ids, file.spec.id, limits)
         return Prepared(matched="" if self.matching is None else self.matching.run)
 
     def describe(self, id_: str | None) -> list[str]:
         """What the organisation is shown before anything about its data is told."""
-        task, limits = self.task, self.task.gate.limits
+        task, limits = self.task, self.task.authorizer.limits
         lines = [f"job          {show(task.job.name)}: preparation", f"with         {', '.join(task.others)}"]
         sizes = "the number of your columns after encoding"
         if id_ is None:
             return [*lines, f"you tell     {task.lead}, and the others by the plan: the number of your rows, {sizes}"]
         return [*lines, *describe_matching(limits, f"ids of column {show(id_)}", task.lead, f"; {sizes}")]
 
+    def match(self, request: Match) -> Matched:
+        """One question of the private matching of ids, where the job names them."""
+        if self.matching is None:
+            raise RefusalError(Reason.TURN)
+        return self.matching.answer(request)
+
     def shape(self) -> Shaped:
         """Pick the common rows and encode the columns."""
         self.rows = None if self.matching is None else self.matching.rows
-        with own_data():
-            self.own = required(self.file).take(self.rows)
+        with private_errors():
+            self.own = self.file.take(self.rows)
         features = self.own.shard.features
         return Shaped(rows=features.shape[0], columns=features.shape[1])
 
     def begin(self, request: Begin) -> Begun:
         """Make the plan, ask for the second consent, and go on from the journal where there is one."""
-        own, task = required(self.own), self.task
+        own, task = self.own, self.task
         columns = tuple(request.columns)
         told = (
             tuple(request.rows),
@@ -144,7 +159,7 @@ class PartyHandler:
         rows = "" if self.rows is None else arrays_digest({"rows": self.rows})
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None, rows=rows)
         bound = {"data": data.digest} | ({"rows": rows} if rows else {})
-        task.gate.allow(task.run, task.job, plan, task.name, bound)
+        task.authorizer.allow(task.run, task.job, plan, task.name, bound)
         data.keep()
         self.plan = plan
         if task.name in plan.asked_parties:
@@ -152,14 +167,15 @@ class PartyHandler:
         return Begun(at=max(self.journal.at, 0))
 
     def _make_party(self, plan: Plan) -> None:
-        own = required(self.own)
+        own = self.own
         self.shared = plan.algorithm.make_shared(plan.problem)
-        rows = required(self.matching).ids_print(self.rows) if plan.secure and self.rows is not None else ""
+        rows = self.matching.ids_print(self.rows) if self.matching is not None and plan.secure else ""
         context = self.task.mask_context(plan)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             party = self.party = Party(own.shard, plan, self.shared, context, self.task.signer, rows)
         if self.journal.last is None:
-            self.journal.write(Record(0, "", {}, self._states()))  # the keys of the noise, before anything is sent
+            # The keys of the noise, before anything is sent.
+            self.journal.write(JournalRecord(0, "", {}, self._states()))
             return
         states = self.journal.last.states
         if self.shared is not None:
@@ -167,14 +183,14 @@ class PartyHandler:
         party.restore(states["party"])
 
     def _states(self) -> dict[str, Arrays]:
-        states = {"party": required(self.party).state()}
+        states = {"party": self.party.state()}
         return states if self.shared is None else {**states, "shared": self.shared.state()}
 
     # --- training --------------------------------------------------------------------------------------
 
     def answer(self, request: Answer) -> Answered:
         """One exchange: an answer is made once, kept, and sent again as it was where it is asked for again."""
-        party, message = required(self.party), received(request.message, COORDINATOR)
+        party, message = self.party, received(request.message, COORDINATOR)
         if message.kind in UNASKED:
             reply = party.answer(message)
             write_masks(self.task.folder, party.fingerprint, party.unchecked)
@@ -185,24 +201,24 @@ class PartyHandler:
             record = self._answer(message, asked)
         if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
             # Recorded once, also where the site died between its journal and its book.
-            self.task.gate.released(self.task.run, message.round, arrays_digest(record.answer))
+            self.task.authorizer.released(self.task.run, message.round, arrays_digest(record.answer))
             self.sent = party.release(message, record.answer)
         return Answered(message=Packet.of(self.sent))
 
-    def _answer(self, message: Message, asked: str) -> Record:
+    def _answer(self, message: Message, asked: str) -> JournalRecord:
         try:
-            with fitting_threads([required(self.own).shard]), np.errstate(**QUIET):
-                answer: Arrays = dict(required(self.party).work(message))  # type: ignore[arg-type]
+            with fitting_threads([self.own.shard]), np.errstate(**QUIET):
+                answer: Arrays = dict(self.party.work(message))  # type: ignore[arg-type]
         except Exception:
-            self.party = None  # a step that failed leaves nothing of itself: the next one begins from the journal
+            del self.party  # a step that failed leaves nothing of itself: the next one begins from the journal
             raise
-        record = Record(message.round, asked, answer, self._states())
+        record = JournalRecord(message.round, asked, answer, self._states())
         self.journal.write(record)
         return record
 
     def end(self, request: End) -> Done:
         """Write this site's part of the model, computed from its own fit, to its own disk."""
-        model, path = required(self.party).model(request.scale), self.task.folder / SCALE
+        model, path = self.party.model(request.scale), self.task.folder / SCALE
         if path.exists() and read_json(path) != {"scale": request.scale}:
             raise RefusalError(Reason.SECOND)  # one scale for a run: another one would ask the rows another question
         write_json(path, {"scale": request.scale})
@@ -211,10 +227,10 @@ class PartyHandler:
 
     def keep_part(self, model: PartyModel) -> None:
         """Write a part of the model, who took part, and the certificate."""
-        folder, encoding = self.task.folder, required(self.own).encoding
-        write_part(folder, model, required(self.file).spec.id, encoding)
-        write_about(folder, self.task.lead, self.task.job.names)
-        write_certificate(folder, required(self.plan).certificate(), self.task.name, encoding, shared=False)
+        folder, encoding = self.task.folder, self.own.encoding
+        write_part(folder, model, self.file.spec.id, encoding)
+        RunFolder(folder).write_about(self.task.lead, self.task.job.names)
+        write_certificate(folder, self.plan.certificate(), self.task.name, encoding, shared=False)
 
     def forget(self) -> Done:
         """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""

@@ -1,22 +1,12 @@
-"""A process that ends when the one that started it is gone, however that ended.
-
-A process that ends when the one that started it is gone, however that ended.
-
-python -m tacit.federation.processes MODULE ARGUMENTS
-
-runs a module so. A supervisor that is killed cannot end its children itself: without this they would go on unseen.
-"""
+"""The process of a site: started from its kit, watched, started again when it dies, and ended without a trace."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
-import fcntl
 import json
 import os
 import re
-import runpy
 import secrets
 import shutil
 import signal
@@ -31,52 +21,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError, RunError
-from tacit.federation.flare_policy import start_arguments, write_settings
+from tacit.federation.flare_settings import start_arguments, write_settings
 from tacit.federation.kit import ENVIRONMENT, HOME, SERVER, Kit
 from tacit.federation.project import require_flare
-from tacit.files import write_json
+from tacit.files import open_lock, try_lock, write_json
 from tacit.text import show
 
 if TYPE_CHECKING:
     import psutil
-
-
-# --- A process that ends when the one that started it is gone, however that ended
-
-
-LOOK_FOR_PARENT_EVERY = 0.5
-PR_SET_PDEATHSIG = 1
-
-
-def end_with_parent() -> None:
-    """From now on end this process as soon as its parent is gone."""
-    parent = os.getppid()
-
-    def look() -> None:
-        while os.getppid() == parent:
-            time.sleep(LOOK_FOR_PARENT_EVERY)
-        os._exit(1)
-
-    threading.Thread(target=look, name="end with parent", daemon=True).start()
-
-
-def main() -> None:
-    """Run the module that the arguments name, as `python -m` would."""
-    if sys.platform == "linux":  # at once, also where this process is stopped; the thread below works everywhere
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != int(os.environ["TACIT_SUPERVISOR"]):  # it was gone before
-        sys.exit(1)
-    end_with_parent()
-    sys.argv = sys.argv[1:]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-
-
-if __name__ == "__main__":
-    main()
-
-
-# --- The process of a site: started from its kit, watched, started again when it dies, and ended without a trace
-
 
 TOKEN = "TACIT_SITE_RUN"  # marks every process of one start, also those whose parent died
 SUPERVISOR = "TACIT_SUPERVISOR"  # the process whose end is the end of all others
@@ -171,7 +123,7 @@ class Supervisor:
 
     def _listens(self) -> bool:
         """Whether the site's own process listens where it should; a party need not listen."""
-        import psutil
+        import psutil  # of tacit[flare]
 
         if self.kit.role != SERVER or self._process is None:
             return True
@@ -208,7 +160,7 @@ class Supervisor:
             "PYTHONSAFEPATH": "1",  # a file in the kit is never taken for a module
             "PYTHONUNBUFFERED": "1",
         }
-        command = [sys.executable, "-m", "tacit.federation.processes", *start_arguments(self.kit)]
+        command = [sys.executable, "-m", "tacit.federation.child", *start_arguments(self.kit)]
         with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             self._from = log.tell()
             process = subprocess.Popen(
@@ -298,7 +250,7 @@ def clean(kit: Kit, busy: set[str]) -> list[str]:
 
 def _commands(token: str) -> Iterator[str]:
     """The words of the commands of a site's processes."""
-    import psutil
+    import psutil  # of tacit[flare]
 
     for process in _marked(token):
         with contextlib.suppress(psutil.Error, OSError):
@@ -307,7 +259,7 @@ def _commands(token: str) -> Iterator[str]:
 
 def end_processes(token: str) -> None:
     """End every process that carries the token: asked first, then killed."""
-    import psutil
+    import psutil  # of tacit[flare]
 
     for ask, patience in (("terminate", PATIENCE), ("kill", PATIENCE)):
         found = list(_marked(token))
@@ -321,7 +273,7 @@ def end_processes(token: str) -> None:
 
 def _marked(token: str) -> Iterator[psutil.Process]:
     """Processes of this user with the token in their environment."""
-    import psutil
+    import psutil  # of tacit[flare]
 
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -354,14 +306,12 @@ def _locked(kit: Kit) -> Iterator[None]:
     """Hold the kit's lock, which the system lets go when the process ends, however it ends."""
     try:
         kit.make_home()
-        descriptor = os.open(kit.home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_lock(kit.home / "lock")
     except OSError as error:
         raise RunError(f"cannot write into {show(str(kit.home))}: {error.strerror}") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    if not try_lock(descriptor):
         os.close(descriptor)
-        raise InputError(f"the kit {show(str(kit.path))} runs already: stop it first, or leave it alone") from error
+        raise InputError(f"the kit {show(str(kit.path))} runs already: stop it first, or leave it alone")
     try:
         yield
     finally:

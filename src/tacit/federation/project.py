@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import InputError, RunError
-from tacit.federation.flare_policy import ROLE
+from tacit.federation.flare_settings import ROLE
 from tacit.federation.kit import COORDINATOR, KEYS, PARTY, SERVER, Kit, check_host, check_name, write_page
 from tacit.files import write_json, write_text
 from tacit.job.values import literal
@@ -91,7 +91,7 @@ class Federation:
         return cls(**{**record, "parties": tuple(parties)})
 
     def write(self, path: Path) -> None:
-        """Write it as TOML."""
+        """Write the federation's file, from which kits can be made again."""
         write_text(path, "".join(f"{key} = {literal(getattr(self, key))}\n" for key in _KEYS))
 
 

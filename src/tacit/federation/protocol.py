@@ -143,6 +143,30 @@ class InterruptionError(FaultError):
         self.reason, self.detail = reason, detail
 
 
+class PartyRefusedError(RunError):
+    """A party does not do what it was asked: whose refusal, and its constant reason."""
+
+    def __init__(self, party: str, reason: Reason) -> None:
+        super().__init__(f"party {party!r}: {reason.line}")
+        self.party, self.reason = party, reason
+
+
+class PartyInterruptedError(FaultError):
+    """A party could not do what it was asked, and nobody refused."""
+
+    def __init__(self, party: str, reason: Reason) -> None:
+        super().__init__(f"party {party!r}: {reason.line}")
+        self.party, self.reason = party, reason
+
+
+def outcome_line(error: Exception) -> str:
+    """What the server, and with it whoever handed the job in, is told of a run that was refused: a constant line."""
+    match error:
+        case PartyRefusedError() | PartyInterruptedError():
+            return str(error)
+    return "the leading party stopped the run; tacit status there says why"
+
+
 def _origin(origin: Origin, **limits: Any) -> Meta:
     return Meta(extra={"origin": origin}, **limits)
 
@@ -411,6 +435,12 @@ class Interrupted(Step):
     """It could not be done now; the run goes on when the job is opened again."""
 
     reason: Annotated[Reason, _origin(Origin.TRANSCRIPT)]
+
+
+def party_error(party: str, reply: Refused | Interrupted) -> PartyRefusedError | PartyInterruptedError:
+    """What is raised where a party replied that it does not do what it was asked, or cannot now."""
+    kind = PartyRefusedError if isinstance(reply, Refused) else PartyInterruptedError
+    return kind(party, reply.reason)
 
 
 # --- bytes ---------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _whole(text: bytes) -> int:
-    """Where the last whole line ends."""
+    """The number of bytes up to the end of the last whole line."""
     return text.rfind(b"\n") + 1
 
 

@@ -36,6 +36,7 @@ from tacit.federation.protocol import (
     Match,
     Matched,
     Numbers,
+    Open,
     Packet,
     Prepare,
     Prepared,
@@ -46,13 +47,13 @@ from tacit.federation.protocol import (
     decode_reply,
     encode,
 )
-from tacit.federation.site import Gate, check_run, mask_cautions, own_data, required
-from tacit.files import write_atomically
+from tacit.federation.site import Authorizer, Site, StepResult, check_asked, check_run, mask_cautions, private_errors
+from tacit.files import text_digest, write_atomically
 from tacit.job.values import literal, read_toml
 from tacit.plan.describe import many
 from tacit.privacy.releases import arrays_digest
 from tacit.run import door
-from tacit.run.folder import MODEL
+from tacit.run.folder import RunFolder
 from tacit.run.masking import KeySigner, Masks
 from tacit.run.own_scores import OwnScores, read_own_scores
 from tacit.types import Vector, Words
@@ -65,7 +66,7 @@ SENT = "scores.sent"  # the answer of a run, to be given again as it was
 
 
 @dataclass(frozen=True)
-class Request:
+class PredictionRequest:
     """What is asked: the training whose model is used, and the parties of it, the one that leads first."""
 
     run: str
@@ -91,7 +92,7 @@ def is_request(text: object) -> bool:
     return isinstance(text, str) and text.lstrip().startswith("[predict]")
 
 
-def read_request(text: str) -> Request:
+def read_request(text: str) -> PredictionRequest:
     """The request of a text that came from elsewhere.
 
     Raises
@@ -107,7 +108,7 @@ def read_request(text: str) -> Request:
         raise InputError("parties of the request must be a list of two names or more")
     if len(set(parties)) < len(parties):
         raise InputError("a party is named twice in the request")
-    return Request(check_run(asked["run"]), tuple(parties))
+    return PredictionRequest(check_run(asked["run"]), tuple(parties))
 
 
 class ScoreHandler:
@@ -117,35 +118,47 @@ class ScoreHandler:
     ----------
     run : str
         Names this prediction at every site.
-    request : Request
+    request : PredictionRequest
     name : str
     data : Path
         The site's file of rows to score.
     jobs : Path
         Where the site keeps its runs, that of the training among them.
-    gate : Gate
+    authorizer : Authorizer
     signer : KeySigner or None
         Vouches for the keys of masks.
     """
 
+    own = StepResult[OwnScores]()
+    matching = StepResult[Matching]()
+
     def __init__(
         self,
         run: str,
-        request: Request,
+        request: PredictionRequest,
         name: str,
         data: Path,
         jobs: Path,
-        gate: Gate,
+        authorizer: Authorizer,
         signer: KeySigner | None = None,
     ) -> None:
-        if name not in request.parties:
-            raise InputError(f"the request has no party {name!r}: it is not for this organisation")
-        self.run, self.request, self.name, self.gate, self.signer = run, request, name, gate, signer
-        self.data, self.part = data, jobs / request.run / MODEL / f"{name}.json"
+        self.run, self.request, self.name, self.authorizer, self.signer = run, request, name, authorizer, signer
+        self.data, self.part = data, RunFolder(jobs / request.run).part(name)
         self.folder = jobs / run
-        self.own: OwnScores | None = None
-        self.matching: Matching | None = None
         self.allowed = ""  # the digest of the rows and of the part that the site has agreed to
+
+    @classmethod
+    def open(cls, site: Site, request: Open, caller: str) -> ScoreHandler:
+        """The part of a site in a prediction that somebody opens there.
+
+        Raises
+        ------
+        RefusalError
+            Where whoever asks does not lead it, or it is not for this site.
+        """
+        asked = read_request(request.job)
+        check_asked(site.name, caller, asked.lead, asked.parties)
+        return cls(request.run, asked, site.name, site.new, site.folder, site.authorizer, site.signer)
 
     def handle(self, request: Step, caller: str) -> Step:
         """Do one step, for the lead alone."""
@@ -175,7 +188,7 @@ class ScoreHandler:
     def masks(self) -> Masks | None:
         """The masks of this process: never saved, and made once."""
         masked = self.request.masked
-        context = sha256(self.request.to_toml().encode()).hexdigest()
+        context = text_digest(self.request.to_toml())
         if self.name not in masked:
             return None
         return Masks(self.name, masked, f"{RUN} {self.run} {context}", signer=self.signer)
@@ -183,14 +196,14 @@ class ScoreHandler:
     def prepare(self) -> Prepared:
         """Ask for the first consent, read the part of the model and score the own rows."""
         check_about(self.part.parent.parent, self.request.lead, self.request.parties)
-        limits = self.gate.limits
+        limits = self.authorizer.limits
         lines = [
             f"job          predictions by the model of run {self.request.run}: preparation",
             f"with         {', '.join(self.others)}",
             *describe_matching(limits, "your ids", self.request.lead),
         ]
-        self.gate.allow_preparing(self.run, self.name, self.others, lines, self.request.to_toml())
-        with own_data():
+        self.authorizer.allow_preparing(self.run, self.name, self.others, lines, self.request.to_toml())
+        with private_errors():
             self.own = read_own_scores(self.part, self.data, hold=True)
             ids = list(self.own.places)
             self.matching = Matching(self.folder, self.name, self.request.parties, ids, "id", limits)
@@ -201,7 +214,7 @@ class ScoreHandler:
         if self.answered:
             raise RefusalError(Reason.ANSWERED)
         self.allowed = ""  # a consent holds for one alignment
-        return required(self.matching).answer(request)
+        return self.matching.answer(request)
 
     @property
     def answered(self) -> bool:
@@ -210,12 +223,12 @@ class ScoreHandler:
 
     def begin(self) -> Begun:
         """Ask for consent to send these scores, now that the common rows and their order are known."""
-        rows = len(required(self.matching).rows)
+        rows = len(self.matching.rows)
         if self.answered:
             return Begun(rows=rows, at=ROUND)
         digest = self._digest()
-        bound = {"rows": required(self.matching).digest, "part": sha256(required(self.own).part).hexdigest()}
-        self.gate.allow_scores(self.run, self.name, self.describe(rows), {**bound, "scores": digest})
+        bound = {"rows": self.matching.digest, "part": sha256(self.own.part).hexdigest()}
+        self.authorizer.allow_scores(self.run, self.name, self.describe(rows), {**bound, "scores": digest})
         self.allowed = digest
         return Begun(rows=rows)
 
@@ -261,14 +274,13 @@ class ScoreHandler:
 
     def scores(self) -> Answered:
         """The scores of the common rows, as agreed to: made once, and on the disk before they leave."""
-        required(self.matching)
+        matching = self.matching
         if self.answered:
             return self._sent()
         if not self.allowed or self.allowed != self._digest():
             raise RefusalError(Reason.NOT_AGREED)
         arrays: dict[str, Vector | Words] = {SHARE: self.common_scores()}
         if self.masks is not None:
-            matching = required(self.matching)
             seen = matching.ids_print(matching.rows).encode()  # parties that score different rows give noise
             arrays = dict(self.masks.hide(ROUND, arrays, seen=seen))
         reply = Answered(message=Packet.of(door.leave(self.name, ROUND, arrays)))
@@ -283,9 +295,9 @@ class ScoreHandler:
 
     def common_scores(self) -> Vector:
         """The own scores of the common rows, in their common order."""
-        return np.ascontiguousarray(required(self.own).scores[required(self.matching).rows])
+        return np.ascontiguousarray(self.own.scores[self.matching.rows])
 
     def common_ids(self) -> Sequence[str]:
         """The own ids of the common rows, in their common order."""
-        ids = list(required(self.own).places)
-        return [ids[row] for row in required(self.matching).rows]
+        ids = list(self.own.places)
+        return [ids[row] for row in self.matching.rows]

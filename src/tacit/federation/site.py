@@ -7,7 +7,6 @@ told by the kind of a refusal: every such stop is the same constant.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -16,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, Self, TypeVar, overload
 
 from tacit.data.cluster import ClusterAddress
 from tacit.errors import FaultError, InputError, RunError
@@ -33,8 +32,9 @@ from tacit.federation.protocol import (
     RefusalError,
     Refused,
     Step,
+    party_error,
 )
-from tacit.files import read_json, write_json, write_text
+from tacit.files import open_lock, read_json, text_digest, try_lock, write_json, write_text
 from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import Plan
@@ -70,7 +70,7 @@ class MatchingLimits:
     tries: int = 5
 
 
-class Gate(Protocol):
+class Authorizer(Protocol):
     """A site's say in what is asked of it: its consent, in stages, and its budget."""
 
     limits: MatchingLimits
@@ -97,7 +97,7 @@ class Gate(Protocol):
         """The largest number under which this party has answered in a run, by the record; -1 where there is none."""
 
 
-class OpenGate:
+class AllowAll:
     """Takes part in everything: for tests, and for parties of one process."""
 
     limits = MatchingLimits(least_common=1)
@@ -139,7 +139,7 @@ class Task:
         Where the site keeps the run's journal and its part of the model.
     lead : str
         The site that leads.
-    gate : Gate
+    authorizer : Authorizer
     dask : ClusterAddress or None
         The site's own cluster, which reads and keeps its rows.
     signer : KeySigner or None
@@ -152,9 +152,23 @@ class Task:
     data: Path
     folder: Path
     lead: str
-    gate: Gate
+    authorizer: Authorizer
     dask: ClusterAddress | None = None
     signer: KeySigner | None = None
+
+    @classmethod
+    def of(cls, site: Site, request: Open, caller: str) -> Task:
+        """The run that another site, or this one, opens here.
+
+        Raises
+        ------
+        RefusalError
+            Where whoever asks does not lead the job, or it is not for this site.
+        """
+        job = read_text(request.job)
+        check_asked(site.name, caller, lead_of(job), job.names)
+        own = (site.authorizer, site.dask, site.signer)
+        return cls(request.run, job, site.name, site.data, site.folder / request.run, caller, *own)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -163,7 +177,7 @@ class Task:
 
     def mask_context(self, plan: Plan) -> str:
         """What masks of this run are bound to: parties that were told different jobs or plans get sums of noise."""
-        text = hashlib.sha256(self.job.to_toml().encode()).hexdigest()
+        text = text_digest(self.job.to_toml())
         return f"{self.run} {text} {plan_print(plan)}"
 
     def check_lead(self, caller: str) -> None:
@@ -173,7 +187,7 @@ class Task:
 
     def check_record(self, at: int) -> None:
         """Refuse to go on from a journal that ends before what has left: its noise would be drawn a second time."""
-        if self.gate.last_release(self.run) > at:
+        if self.authorizer.last_release(self.run) > at:
             raise RefusalError(Reason.LOST)
 
     def check_plan(self, plan: Plan, told: str) -> None:
@@ -183,14 +197,14 @@ class Task:
 
 
 class Handler(Protocol):
-    """A site's part in one run."""
+    """A site's part in one run: does the steps that the protocol lists for it, for whoever may ask."""
 
     def handle(self, request: Step, caller: str) -> Step:
         """Do one step for a site whose name is known."""
 
 
 @contextmanager
-def own_data() -> Iterator[None]:
+def private_errors() -> Iterator[None]:
     """What goes wrong inside is about the site's own data: why stays here."""
     try:
         yield
@@ -198,17 +212,39 @@ def own_data() -> Iterator[None]:
         raise RefusalError(Reason.STOPPED, one_line(error)) from error
 
 
-def required(value: Value | None) -> Value:
-    """A value that an earlier step has made.
+class StepResult(Generic[Value]):
+    """What one step of a handler leaves for later ones; to need it before that step was asked for is out of turn.
+
+    An attribute of a handler: its step sets it, and a step that fails deletes what it may have left half done.
 
     Raises
     ------
     RefusalError
-        Where that step was not asked for before.
+        `Reason.TURN`, where it is read and is not there.
     """
-    if value is None:
-        raise RefusalError(Reason.TURN)
-    return value
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, handler: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, handler: object, owner: type) -> Value: ...
+
+    def __get__(self, handler: object | None, owner: type) -> Self | Value:
+        if handler is None:
+            return self
+        value: Value | None = vars(handler).get(self.name)
+        if value is None:
+            raise RefusalError(Reason.TURN)
+        return value
+
+    def __set__(self, handler: object, value: Value) -> None:
+        vars(handler)[self.name] = value
+
+    def __delete__(self, handler: object) -> None:
+        vars(handler).pop(self.name, None)
 
 
 def received(packet: Packet, sender: str) -> Message:
@@ -225,6 +261,14 @@ def received(packet: Packet, sender: str) -> Message:
         raise RefusalError(Reason.MESSAGE, str(error)) from error
 
 
+def check_asked(site: str, caller: str, lead: str, names: Sequence[str]) -> None:
+    """Refuse whoever does not lead what a text asks for, and a text in which this site takes no part."""
+    if caller != lead:
+        raise RefusalError(Reason.NOT_LEAD)
+    if site not in names:
+        raise RefusalError(Reason.JOB)
+
+
 def mask_cautions(unchecked: Sequence[str], reader: str) -> list[str]:
     """What a party is shown where it cannot check the keys of masks of others: who could read it with false ones."""
     if not unchecked:
@@ -239,15 +283,16 @@ def mask_cautions(unchecked: Sequence[str], reader: str) -> list[str]:
 def plan_print(plan: Plan) -> str:
     """A fingerprint of everything a plan says."""
     record = {**plan.record(), "seed": plan.problem.seed, "certificate": plan.certificate().to_json()}
-    return hashlib.sha256(json.dumps(record, sort_keys=True, default=str).encode()).hexdigest()
+    return text_digest(json.dumps(record, sort_keys=True, default=str))
 
 
 def lead_of(job: Job) -> str:
     """The site that leads a job: the holder of the labels, or the first node."""
-    return job.holder if job.split == "features" else job.names[0]
+    return job.names[0] if job.rows_are_split else job.holder
 
 
-MakeHandler = Callable[["Site", Open, str], Handler]
+Own = TypeVar("Own", bound=Handler)
+MakeHandler = Callable[["Site", Open, str], Own]  # for a request to open a run, and who asks
 
 
 class Site:
@@ -260,7 +305,7 @@ class Site:
         Its own file.
     folder : Path
         Where it keeps runs.
-    gate : Gate
+    authorizer : Authorizer
     ask : callable
         Asks other sites: names, request -> their replies.
     make_handler : callable
@@ -278,14 +323,15 @@ class Site:
         name: str,
         data: Path,
         folder: Path,
-        gate: Gate,
+        authorizer: Authorizer,
         ask: Ask,
-        make_handler: MakeHandler,
+        make_handler: MakeHandler[Handler],
         new: Path | None = None,
         dask: ClusterAddress | None = None,
         signer: KeySigner | None = None,
     ) -> None:
-        self.name, self.data, self.folder, self.gate, self.ask, self.dask = name, data, folder, gate, ask, dask
+        self.name, self.data, self.folder = name, data, folder
+        self.authorizer, self.ask, self.dask = authorizer, ask, dask
         self.make_handler, self.new, self.signer = make_handler, data if new is None else new, signer
         self.open_run, self.opened_by, self.agreed = "", "", False
         self.owner: dict[str, str] = {}  # who leads the run that is open, and a fingerprint of its text
@@ -304,20 +350,42 @@ class Site:
                 return self.handler.handle(request, caller)
             with self.busy:
                 return self._step(request, caller)
-        except FaultError as error:
-            return self._interrupted(error.reason if isinstance(error, InterruptionError) else Reason.DISK, error)
-        except RefusalError as error:
-            if isinstance(request, Open):  # it was not taken: nothing about the run that is open
+        except Exception as error:
+            return self._failure(request, caller, error)
+
+    def lead(self, request: Open, make: MakeHandler[Own]) -> Own:
+        """Open a run that this site leads; the handler of its own part.
+
+        Raises
+        ------
+        PartyRefusedError, PartyInterruptedError
+            Where another site would be refused or interrupted, with the same reason.
+        """
+        try:
+            with self.busy:
+                self.authorizer.allow_job()
+                return self._open(request, self.name, make)
+        except Exception as error:
+            raise party_error(self.name, self._failure(request, self.name, error)) from error
+
+    def _failure(self, request: Step, caller: str, error: Exception) -> Refused | Interrupted:
+        """Why a step was not done, as whoever asked may know it; what is wrong stays here."""
+        match error:
+            case InterruptionError():
+                return self._interrupted(error.reason, error)
+            case FaultError():
+                return self._interrupted(Reason.DISK, error)
+            case RefusalError() if isinstance(request, Open):  # it was not taken: nothing about the run that is open
                 logging.getLogger(__name__).warning("%s opened nothing: %s", caller, one_line(error))
                 return Refused(reason=error.reason)
-            return self._refused(error.reason, error.detail)
-        except (InputError, RunError) as error:  # the line may quote data: it stays here
-            return self._refused(Reason.STOPPED, one_line(error))
-        except OSError as error:  # a disk that refuses what is not written by way of `runtime.files`
-            return self._interrupted(Reason.DISK, error)
-        except Exception as error:
-            logging.getLogger(__name__).exception("%s failed", type(request).__name__)
-            return self._refused(Reason.STOPPED, f"{type(error).__name__}: see the log")
+            case RefusalError():
+                return self._refused(error.reason, error.detail)
+            case InputError() | RunError():  # the line may quote data: it stays here
+                return self._refused(Reason.STOPPED, one_line(error))
+            case OSError():  # a disk that refuses what is not written by way of `tacit.files`
+                return self._interrupted(Reason.DISK, error)
+        logging.getLogger(__name__).exception("%s failed", type(request).__name__)
+        return self._refused(Reason.STOPPED, f"{type(error).__name__}: see the log")
 
     def note_problem(self, line: str) -> None:
         """Write down what is wrong for this organisation alone."""
@@ -336,9 +404,10 @@ class Site:
         return Interrupted(reason=reason)
 
     def _step(self, request: Step, caller: str) -> Step:
-        self.gate.allow_job()
+        self.authorizer.allow_job()
         if isinstance(request, Open):
-            return self._open(request, caller)
+            self._open(request, caller, self.make_handler)
+            return Opened()
         if self.handler is None:
             raise InterruptionError(Reason.NOT_OPEN)
         if (self.folder / self.open_run / OVER).exists() and not isinstance(request, Forget):
@@ -351,15 +420,15 @@ class Site:
             self.close()
         return reply
 
-    def _open(self, request: Open, caller: str) -> Opened:
+    def _open(self, request: Open, caller: str, make: MakeHandler[Own]) -> Own:
         """Read a job; in the middle of a run that the site has agreed to, nobody but its own lead opens anything."""
         if request.version != __version__:
             raise RefusalError(Reason.VERSION)
         if self.handler is not None and self.agreed and caller != self.opened_by:
             raise RefusalError(Reason.BUSY)
-        handler = self.make_handler(self, request, caller)  # of a job that is none nothing is kept
+        handler = make(self, request, caller)  # of a job that is none nothing is kept
         folder = self.folder / request.run
-        owner = {"lead": caller, "job": hashlib.sha256(request.job.encode()).hexdigest()}
+        owner = {"lead": caller, "job": text_digest(request.job)}
         if (folder / OWNER).exists() and read_json(folder / OWNER) != owner:
             raise RefusalError(Reason.OTHER_JOB)
         folder.mkdir(parents=True, exist_ok=True)
@@ -368,7 +437,7 @@ class Site:
         (folder / PROBLEM).unlink(missing_ok=True)  # it may have been fixed since
         self.open_run, self.opened_by, self.agreed, self.handler = request.run, caller, False, handler
         self.owner = owner
-        return Opened()
+        return handler
 
     def close(self) -> None:
         """End the run that is open: another member may open one."""
@@ -387,32 +456,23 @@ class RunLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        import fcntl
-
         self.folder = folder
-        self.file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        self.file = open_lock(folder / "lock")
+        if not try_lock(self.file, by_process=True):
             os.close(self.file)
-            raise InterruptionError(Reason.LOCKED) from error
+            raise InterruptionError(Reason.LOCKED)
 
 
 def is_worked_on(folder: Path) -> bool:
     """Whether another process works on a run: for people who look at it, not for a process that works on it itself."""
-    import fcntl
-
     try:
         file = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not try_lock(file, by_process=True)
     finally:
         os.close(file)
-    return False
 
 
 def read_text(text: str) -> Job:

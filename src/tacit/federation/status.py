@@ -9,20 +9,19 @@ from typing import Any
 
 from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, read_limits
-from tacit.federation.flare import read_outcome, read_progress
-from tacit.federation.gate import waits
+from tacit.federation.consent import waits
 from tacit.federation.identity import OWN, Identity
 from tacit.federation.journal import Journal
 from tacit.federation.kit import PARTY, Kit
 from tacit.federation.leads import PREDICTIONS
 from tacit.federation.members import Members
 from tacit.federation.processes import left_over, running
+from tacit.federation.progress import read_outcome, read_progress
 from tacit.federation.score_handler import SENT
 from tacit.federation.site import PROBLEM, is_worked_on
 from tacit.privacy.certificate import up
 from tacit.privacy.events import UNITS
-from tacit.run.folder import MODEL, RESULT, TRACE
-from tacit.run.trace_file import read_trace
+from tacit.run.folder import MODEL, RESULT, RunFolder
 
 WAITING, GOING, ENDED, FAILED, REFUSED = "waits for your yes", "going on", "ended", "failed", "refused"
 STOPPED = "stopped"  # no process of this organisation works on it
@@ -56,7 +55,7 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """A kit at one moment."""
+    """What a kit's organisation can see at one moment: its process, certificate, budget and runs."""
 
     kit: Kit
     running: bool
@@ -67,7 +66,7 @@ class Status:
     left: tuple[int, ...] = ()  # processes that go on though nobody looks after them
 
     def lines(self) -> list[str]:
-        """For people."""
+        """The status as lines for a terminal."""
         kit = self.kit
         verb = "join" if kit.role == PARTY else "serve"
         state = "running" if self.running else f"not running: tacit {verb} {kit.path}"
@@ -89,7 +88,7 @@ class Status:
         return lines
 
     def record(self) -> dict[str, Any]:
-        """As plain values."""
+        """The status as `tacit status --json` prints it."""
         runs = [
             {"run": one.run, "state": one.state, "step": one.step, "seconds": one.seconds, "bytes": one.bytes}
             for one in self.runs
@@ -111,7 +110,7 @@ class Status:
 
 
 def status_of(kit: Kit) -> Status:
-    """Look at a kit."""
+    """The status of a kit now."""
     kit.make_home()
     spent, releases = _spent(kit) if kit.role == PARTY else ((), 0)
     left = tuple(left_over(kit))
@@ -167,7 +166,7 @@ def _at_server(folder: Path) -> RunStatus:
 
 
 def _at_party(folder: Path) -> RunStatus:
-    rounds, seconds, sent = _trace(folder / TRACE)
+    rounds, seconds, sent = _trace(RunFolder(folder))
     if waits(folder):
         return RunStatus(folder.name, WAITING)
     if any((folder / name).exists() for name in (RESULT, MODEL, SENT, PREDICTIONS)):
@@ -179,10 +178,10 @@ def _at_party(folder: Path) -> RunStatus:
     return RunStatus(folder.name, state, numbers[-1] if numbers else 0, seconds, sent)
 
 
-def _trace(path: Path) -> tuple[int, float, int]:
+def _trace(folder: RunFolder) -> tuple[int, float, int]:
     """Rounds, seconds and bytes of a run that this site leads."""
     try:
-        trace = read_trace(path)
+        trace = folder.read_trace()
     except InputError:
         return 0, 0.0, 0
     if not trace:

@@ -2,29 +2,23 @@
 
 | file | holds |
 |---|---|
-| file.py | `Job`, its sections and keys, read and written |
-| privacy.py | the section [privacy] |
-| options.py | the section [privacy.options] |
-| graph.py | the section [graph] |
-| encode.py | the section [encode], and what a party says about its columns |
-| search.py | the section [search] |
-| values.py | the kinds of value |
-| parties.py | what the parties must be |
-| write.py | values as TOML |
+| file.py | `Job`, and what its file may hold by how the data are split; read and written |
+| sections.py | the sections [privacy], [privacy.options], [graph], [encode], [search] and [[party]] |
+| values.py | the kinds of value, and how they are written |
 """
 
 from __future__ import annotations
 
 from tacit.data.load import JobData, PartySpec, PredictionData, load_prediction_data
 from tacit.data.nodes import NodesData
-from tacit.job.file import Job, Model, load_job_data, load_job_nodes, read_job
+from tacit.job.file import Job, ModelSection, load_job_data, load_job_nodes, read_job
 from tacit.job.sections import GraphSpec, SearchSpec
 
 __all__ = [
     "GraphSpec",
     "Job",
     "JobData",
-    "Model",
+    "ModelSection",
     "NodesData",
     "PartySpec",
     "PredictionData",

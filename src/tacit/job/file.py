@@ -1,7 +1,5 @@
 """The job file: its sections and keys, read and written.
 
-The job file: its sections and keys, read and written.
-
 [job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
@@ -18,7 +16,8 @@ The job file: its sections and keys, read and written.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,12 +79,65 @@ from tacit.topologies import Graph
 
 ENGINES = ("in-process", "flare")
 
-SPLITS = ("features", "samples")
-OF_SAMPLES = {"rounds": 1000, "tol": 1e-12}  # where a job does not say: those of the estimators of the sample split
+
+@dataclass(frozen=True)
+class SplitRules:
+    """What a job may hold, by how its data are split.
+
+    Attributes
+    ----------
+    check_parties : callable
+        Refuses parties that do not fit each other.
+    needed, unused : mapping of str to str
+        Sections that the job must have, and that it must not have; each with what to do about it.
+    defaults : mapping
+        Of [job], where they are not those of `Job`: those of the estimators of this split.
+    publishes : bool
+        Whether `model.published` may ask for the exact form of a paper.
+    """
+
+    check_parties: Callable[[Sequence[PartySpec]], None]
+    needed: Mapping[str, str] = field(default_factory=dict)
+    unused: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    publishes: bool = False
+
+    def refuse_unused(self, document: Mapping[str, Any], split: str) -> None:
+        """Refuse sections that the split does not use."""
+        for section, fix in self.unused.items():
+            if _has_section(document, section):
+                raise InputError(f'[{section}] is not used with split = "{split}": {fix}')
+
+    def refuse_missing(self, document: Mapping[str, Any], split: str) -> None:
+        """Refuse a job without the sections that the split needs."""
+        for section, fix in self.needed.items():
+            if not _has_section(document, section):
+                raise InputError(f'split = "{split}" needs [{section}]: {fix}')
+
+
+SPLITS = {
+    "features": SplitRules(
+        check_parties,
+        unused=dict.fromkeys(("graph", OPTIONS), 'remove it, or write split = "samples"'),
+    ),
+    "samples": SplitRules(
+        check_nodes,
+        needed={"graph": 'add it, with kind = "ring" or edges = [["a", "b"], ...]'},
+        unused={"search": "remove it, and give model.alpha"},
+        defaults={"rounds": 1000, "tol": 1e-12},
+        publishes=True,
+    ),
+}
+
+
+def _has_section(document: Mapping[str, Any], section: str) -> bool:
+    """Whether a parsed file has a section, which may be inside another."""
+    outer, _, inner = section.partition(".")
+    return outer in document and (not inner or (isinstance(document[outer], dict) and inner in document[outer]))
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelSection:
     """The section [model]: the arguments of the estimators, under the same names."""
 
     loss: str = "logistic"
@@ -107,7 +159,7 @@ class Job:
         The job's name; the stem of the file's name where the file gives none.
     parties : tuple of PartySpec
         The parties, at least one; exactly one has the label, or each where the rows are split.
-    model : Model
+    model : ModelSection
         What is trained.
     split : str
         "features": the parties hold different columns of the same rows. "samples": they hold different rows with the
@@ -140,11 +192,13 @@ class Job:
         How alpha is chosen; None where the model has it.
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
+    file : str
+        Name of the file it was read from, for messages; empty where there is none.
     """
 
     name: str
     parties: tuple[PartySpec, ...]
-    model: Model = field(default_factory=Model)
+    model: ModelSection = field(default_factory=ModelSection)
     split: str = "features"
     engine: str = "in-process"
     rounds: int = 200
@@ -159,6 +213,7 @@ class Job:
     encode: EncodeRules = field(default_factory=EncodeRules)
     search: SearchSpec | None = None
     folder: Path = Path(".")
+    file: str = field(default="", compare=False)
 
     @property
     def holder(self) -> str:
@@ -173,7 +228,20 @@ class Job:
     @property
     def protected(self) -> frozenset[str]:
         """The parties whose rows are to be protected: no constant of their encoding may come from their rows."""
-        return protected_parties(self.privacy, self.split, self.parties)
+        return protected_parties(self.privacy, self.parties, rows_are_split=self.rows_are_split)
+
+    @property
+    def rows_are_split(self) -> bool:
+        """Whether the parties hold different rows with the same columns, and not columns of the same rows."""
+        return self.split == "samples"
+
+    @contextmanager
+    def named_refusals(self) -> Iterator[None]:
+        """Inside, refusals name the job's file."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError(f"{self.file}: {error}" if self.file else str(error)) from error
 
     def make_graph(self) -> Graph:
         """The graph between the parties, where the rows are split."""
@@ -364,22 +432,24 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
             allowed = listing(_SECTIONS)
             raise InputError(f"unknown section {show(name)}{nearest(name, _SECTIONS)}: allowed are {allowed}")
     top = _section(document.get("job", {}), "job")
-    split = top.get("split", SPLITS[0])
+    split = top.get("split", Job.split)
     if split not in SPLITS:
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features" or "samples"')
-    if split == "samples":
-        top = OF_SAMPLES | top
-    model = Model(**_section(document.get("model", {}), "model"))
-    if model.published and split == "features":
-        raise InputError('model.published is not used with split = "features": remove it')
+    rules = SPLITS[split]
+    top = {**rules.defaults, **top}
+    model = ModelSection(**_section(document.get("model", {}), "model"))
+    if model.published and not rules.publishes:
+        raise InputError(f'model.published is not used with split = "{split}": remove it')
+    rules.refuse_unused(document, split)
     search = None
     if "search" in document:
         search = SearchSpec(**_section(document["search"], "search"))
-        check_search(document, split)
+        check_search(document)
     check_engine(top.get("engine", ENGINES[0]))
     apart = top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
-    parties = _parties(document.get("party", []), check_nodes if split == "samples" else check_parties, apart)
-    privacy, options = _privacy(document, split, [party.name for party in parties])
+    parties = _parties(document.get("party", []), rules.check_parties, apart)
+    rules.refuse_missing(document, split)
+    privacy, options = _privacy(document, [party.name for party in parties])
     job = Job(
         **{"name": path.stem, **top},
         model=model,
@@ -388,8 +458,9 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         search=search,
         parties=parties,
         encode=EncodeRules(**_section(document.get("encode", {}), "encode")),
-        graph=_graph(document, split, [party.name for party in parties], top.get("seed") or 0),
+        graph=_graph(document, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
+        file=path.name,
     )
     check_memory(job)
     return job
@@ -401,28 +472,20 @@ def check_engine(engine: str) -> None:
         raise InputError(f"engine {show(engine)} is unknown{nearest(engine, ENGINES)}: choose {', '.join(ENGINES)}")
 
 
-def _graph(document: Mapping[str, Any], split: str, names: Sequence[str], seed: int) -> GraphSpec | None:
+def _graph(document: Mapping[str, Any], names: Sequence[str], seed: int) -> GraphSpec | None:
     """Read who talks to whom; None where the columns are split."""
-    if split == "features":
-        if "graph" in document:
-            raise InputError('[graph] is not used with split = "features": remove it, or write split = "samples"')
-        return None
     if "graph" not in document:
-        raise InputError('split = "samples" needs [graph]: add it, with kind = "ring" or edges = [["a", "b"], ...]')
+        return None
     return make_spec(_section(document["graph"], "graph"), names, seed)
 
 
-def _privacy(
-    document: Mapping[str, Any], split: str, names: Sequence[str]
-) -> tuple[Privacy | None, PaperOptions | None]:
+def _privacy(document: Mapping[str, Any], names: Sequence[str]) -> tuple[Privacy | None, PaperOptions | None]:
     """Read what the run must guarantee, and the numbers of its method; None for what is not there."""
     if "privacy" not in document:
         return None, None
     given = document["privacy"]
     if not isinstance(given, dict) or "options" not in given:
         return make_privacy(_section(given, "privacy"), names), None
-    if split == "features":
-        raise InputError(f'[{OPTIONS}] is not used with split = "features": remove it, or write split = "samples"')
     asked = {key: value for key, value in given.items() if key != "options"}
     options = make_options(_section(given["options"], OPTIONS), names)
     return make_privacy(_section(asked, "privacy"), names), options
@@ -501,7 +564,7 @@ def check_all_rows(job: Job, key: str) -> None:
     InputError
         For a sample split, [search], holdout, and statements about columns.
     """
-    if job.split == "samples":
+    if job.rows_are_split:
         raise InputError(f'{key} is not used with split = "samples": leave {key} out')
     if job.search is not None:
         raise InputError(f"{key} does not go with [search]: give model.alpha instead, or leave {key} out")

@@ -43,7 +43,7 @@ from tacit.privacy.request import (
 from tacit.problem.alphas import MOST_ALPHAS, RULES, alpha_grid
 from tacit.text import listing, nearest, show
 from tacit.topologies import Graph, make_graph
-from tacit.topologies.make import GRAPHS
+from tacit.topologies.graph import GRAPHS
 
 if TYPE_CHECKING:
     from tacit.data.load import PartySpec
@@ -237,11 +237,11 @@ def check_columns(spec: PartySpec) -> None:
         raise InputError(f"party {show(spec.name)} has positive = {show(spec.positive)} and no label: remove it")
 
 
-def protected_parties(privacy: Privacy | None, split: str, parties: Sequence[PartySpec]) -> frozenset[str]:
+def protected_parties(privacy: Privacy | None, parties: Sequence[PartySpec], *, rows_are_split: bool) -> frozenset[str]:
     """The parties whose rows are to be protected, so that no constant of an encoding may be taken from them."""
     if privacy is None or privacy.epsilon is None:  # labels alone: no constant depends on a label
         return frozenset()
-    if split == "features" and privacy.spares_holder:
+    if not rows_are_split and privacy.spares_holder:
         return frozenset(party.name for party in parties if party.label is None)
     return frozenset(party.name for party in parties)
 
@@ -449,10 +449,8 @@ SEARCH_KEYS: dict[str, Kind] = {
 }
 
 
-def check_search(document: Mapping[str, Any], split: str) -> None:
+def check_search(document: Mapping[str, Any]) -> None:
     """Refuse a section [search] that does not fit the rest of the file."""
-    if split != "features":
-        raise InputError('[search] is not used with split = "samples": remove it, and give model.alpha')
     if "privacy" in document:
         raise InputError(
             "[search] does not fit [privacy]: every fit it tries is a release of its own, and so is the choice; remove "

@@ -11,8 +11,9 @@ import numpy as np
 from tacit.errors import InputError
 from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.privacy.request import Privacy
-from tacit.problem.losses import Loss, get_loss
-from tacit.problem.regularizers import Regularizer, get_regularizer
+from tacit.problem.losses import Loss
+from tacit.problem.registry import get_loss, get_regularizer
+from tacit.problem.regularizers import Regularizer
 
 
 @dataclass(frozen=True)

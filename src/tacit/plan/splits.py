@@ -35,6 +35,7 @@ WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
 WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
 WIDE_BLOCK = 2000  # columns of one party from which a factorisation in every round takes too long
 LEAST_MASKED = 3  # parties, of which one is the coordinator's: with two, the sum gives the other's vector away
+GRAPH_SOLVERS = ("auto", "none")  # methods of a sample split: one solver, which mechanisms do without
 MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged" for smooth losses too
 
 
@@ -441,16 +442,15 @@ class Samples(Split):
     def method(self, request: TrainingRequest, problem: Problem, layout: SampleSplit) -> str:
         """The mechanism whose sides run; without privacy consensus ADMM does, whatever it is called."""
         method, given = request.method, bool(layout.label_epsilons)
-        if method not in ("auto", "none", *names_for(self.name)):
-            raise InputError(f"method={method!r} is unknown: choose one of auto, none")
-        reason = ADMM.refusal(problem.loss, problem.regularizer) if request.privacy is None else ""
+        if method not in GRAPH_SOLVERS and method not in names_for(self.name):
+            raise InputError(f"method={method!r} is unknown: choose one of {', '.join(GRAPH_SOLVERS)}")
+        if request.privacy is not None:
+            named = mechanism_of(request.privacy, self.name, given_labels=given).name
+            return named if method == "auto" else method
+        reason = ADMM.refusal(problem.loss, problem.regularizer)
         if reason:
             raise InputError(reason)
-        return (
-            mechanism_of(request.privacy or Privacy(), self.name, given_labels=given).name
-            if method == "auto"
-            else method
-        )
+        return "none" if method == "auto" else method
 
     def mechanism(self, request: TrainingRequest, layout: SampleSplit) -> Mechanism[Any]:
         """What the request names, or what answers it."""

@@ -1,14 +1,10 @@
-"""Models to compare a joint one with: the same problem, solved by one party on what it has or on everything.
+"""How good a trained model is: against each party alone and against all data in one place.
 
-Models to compare a joint one with: the same problem, solved by one party on what it has or on everything.
+Which models are trained to compare with, and how, follows from sizes alone: the same job gives the same page on any
+machine. Where the joint model's alpha was chosen by a search, theirs is chosen by the same search, over the same alphas,
+folds and rule. Each is compared with the joint model, row by row, on the loss that was trained: the mean difference, and
+its standard error (`verdict.py` says what follows).
 
-Where the joint model's alpha was chosen by a search, theirs is chosen by the same search, over the same alphas, folds
-and rule. Which models are trained, and how, depends on sizes alone: the same job gives the same page on any machine.
-
-How good a trained model is: against each party alone and against all data in one place.
-
-Which models are trained to compare with follows from sizes alone (`apart.py`). Each is compared with the joint model,
-row by row, on the loss that was trained: the mean difference, and its standard error (`verdict.py` says what follows).
 It is computed once, at the end of training, where all files are at hand, and saved as evaluation.json. In a private run
 it follows from labels and from scores of single rows, which no certificate covers. So only rows that were held out are
 looked at, nothing is trained without noise on rows of a protected party, and the file is for the label holder (for each
@@ -29,13 +25,13 @@ from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.problem.losses import LOSSES, Loss, Modified
+from tacit.problem.losses import Loss, Modified
+from tacit.problem.registry import LOSSES
 from tacit.report.measures import calibration, difference, measure, roc, row_losses, spread
-from tacit.run.folder import Begun
-from tacit.run.graph import GraphResult
-from tacit.run.model import PartyModel, joint_scores
+from tacit.run.folder import PreparedRun
+from tacit.run.result import Model, Result
 from tacit.run.search import search_job
-from tacit.run.star import Run, RunResult
+from tacit.run.star import Run
 from tacit.types import Matrix, Shard, Vector
 
 # --- Models to compare a joint one with: the same problem, solved by one party on what it has or on everything
@@ -54,10 +50,9 @@ MOST_SEARCHED = (
 
 @dataclass(frozen=True)
 class Apart:
-    """A model of one party's data, or of all data in one place: its part, its constant, and its alpha."""
+    """A model of one party's data, or of all data in one place, and its alpha."""
 
-    part: PartyModel
-    constant: float
+    model: Model
     alpha: float
 
 
@@ -70,7 +65,7 @@ def too_large(shards: Sequence[Shard], rows: int) -> str:
     return ""
 
 
-def is_searched(begun: Begun) -> bool:
+def is_searched(begun: PreparedRun) -> bool:
     """Whether the alpha of other models is searched anew, as that of the joint model was."""
     spec = begun.job.search
     if spec is None:
@@ -79,7 +74,7 @@ def is_searched(begun: Begun) -> bool:
     return _values(begun.shards) * alphas * spec.folds <= MOST_SEARCHED
 
 
-def train_apart(begun: Begun, shards: Sequence[Shard], labels: Vector) -> Apart:
+def train_apart(begun: PreparedRun, shards: Sequence[Shard], labels: Vector) -> Apart:
     """The same problem as one party would solve it by itself."""
     model, shard = begun.job.model, join_columns(shards)
     plan = make_plan(
@@ -104,7 +99,7 @@ def train_apart(begun: Begun, shards: Sequence[Shard], labels: Vector) -> Apart:
     result = Run(plan, [shard], labels).go()
     if result.note and not result.converged:
         raise RunError(result.note)
-    return Apart(result.parties[0], float(result.constant), plan.problem.alpha)
+    return Apart(result.model, plan.problem.alpha)
 
 
 def _with_alpha(plan: Plan, alpha: float) -> Plan:
@@ -181,14 +176,14 @@ class _Rows:
     aside: bool
 
 
-def evaluate(result: RunResult | GraphResult, begun: Begun, watch: Watch | None = None) -> dict[str, Any]:
+def evaluate(result: Result, begun: PreparedRun, watch: Watch | None = None) -> dict[str, Any]:
     """Evaluate a trained model, as plain values for evaluation.json.
 
     Parameters
     ----------
-    result : RunResult or GraphResult
+    result : Result
         What was trained.
-    begun : Begun
+    begun : PreparedRun
         The job with its data: rows trained on and rows held out.
     watch : callable or None
         Called before each model that is trained to compare with: its name, and the part of them that is done.
@@ -219,19 +214,19 @@ def evaluate(result: RunResult | GraphResult, begun: Begun, watch: Watch | None 
     if refused:
         record["rows"]["evaluated"] = 0
         return record | {"notes": [refused]}
-    if isinstance(result, GraphResult):
+    if result.model.mean is not None:
         _evaluate_nodes(record, result, begun, rows, watch)
     else:
         _evaluate_parties(record, result, begun, rows, watch)
     return record | {"seconds": time.perf_counter() - began}
 
 
-def _rows(begun: Begun) -> _Rows:
+def _rows(begun: PreparedRun) -> _Rows:
     held: HeldOut | None = begun.held
     return _Rows(begun.shards, begun.labels.values, False) if held is None else _Rows(held.shards, held.labels, True)
 
 
-def _refusal(result: RunResult | GraphResult, begun: Begun, rows: _Rows) -> str:
+def _refusal(result: Result, begun: PreparedRun, rows: _Rows) -> str:
     """Why a run is not evaluated; empty where it may be."""
     if result.plan.problem.lean:
         return ON_DISK
@@ -253,11 +248,13 @@ def _plain_loss(loss: Loss) -> str:
 
 
 def _evaluate_parties(
-    record: dict[str, Any], result: RunResult, begun: Begun, rows: _Rows, watch: Watch | None
+    record: dict[str, Any], result: Result, begun: PreparedRun, rows: _Rows, watch: Watch | None
 ) -> None:
     """Joint, each alone, pooled; and what each party adds to the score."""
-    parts = {shard.name: part.score(shard.features) for part, shard in zip(result.parties, rows.shards, strict=True)}
-    scores = np.sum(list(parts.values()), axis=0) + result.constant
+    parts = {
+        shard.name: part.score(shard.features) for part, shard in zip(result.model.parts, rows.shards, strict=True)
+    }
+    scores = np.sum(list(parts.values()), axis=0) + result.model.constant
     joint = _figures(JOINT, "", scores, rows.labels, record["loss"], _columns(begun.shards))
     record["models"].append(joint | {"alpha": record["alpha"]})
     record["shares"] = {name: spread(own) for name, own in parts.items()}
@@ -276,7 +273,7 @@ def _evaluate_parties(
 
 def _compare(
     record: dict[str, Any],
-    begun: Begun,
+    begun: PreparedRun,
     rows: _Rows,
     wanted: Sequence[tuple[str, list[int]]],
     joint: Vector,
@@ -295,28 +292,27 @@ def _compare(
         if watch is not None:
             watch(_title(name), done / len(wanted))
         try:
-            model = train_apart(begun, [begun.shards[k] for k in numbers], begun.labels.values)
+            apart = train_apart(begun, [begun.shards[k] for k in numbers], begun.labels.values)
         except TacitError as error:
             record["notes"].append(f"{_title(name)} could not be trained to compare with: {error}")
             continue
         kind = ALONE if name else POOLED
         shard = join_columns([rows.shards[k] for k in numbers])
-        scores = joint_scores([model.part], model.constant, [shard])
+        scores = apart.model.scores([shard])
         figures = _figures(kind, name, scores, rows.labels, record["loss"], len(shard.columns))
         against = difference(expected, row_losses(scores, rows.labels, record["loss"]))
-        record["models"].append(figures | {"alpha": model.alpha, "joint_against_it": against})
+        record["models"].append(figures | {"alpha": apart.alpha, "joint_against_it": against})
 
 
 # --- other rows --------------------------------------------------------------------------------------
 
 
 def _evaluate_nodes(
-    record: dict[str, Any], result: GraphResult, begun: Begun, rows: _Rows, watch: Watch | None
+    record: dict[str, Any], result: Result, begun: PreparedRun, rows: _Rows, watch: Watch | None
 ) -> None:
     """The joint model on all rows, and on those of each node beside the model of the node's own rows."""
-    whole = PartyModel(JOINT, result.nodes[0].columns, result.coef, 0.0, result.clip)  # clipped as in predictions
-    scores = [joint_scores([whole], result.intercept, [shard]) for shard in rows.shards]
-    columns, loss = len(whole.columns), record["loss"]
+    scores = [result.model.scores([shard]) for shard in rows.shards]  # clipped as in predictions
+    columns, loss = len(result.model.parts[0].columns), record["loss"]
     joint = np.concatenate(scores)
     record["models"].append(_figures(JOINT, "", joint, rows.labels, loss, columns) | {"alpha": record["alpha"]})
     labels = _by_node(rows.labels, rows.shards)
@@ -343,7 +339,7 @@ def _evaluate_nodes(
 
 def _nodes_alone(
     record: dict[str, Any],
-    begun: Begun,
+    begun: PreparedRun,
     rows: _Rows,
     labels: list[Vector],
     joint: list[Vector],
@@ -362,20 +358,20 @@ def _nodes_alone(
         if len(np.unique(own[k])) < classes or not len(labels[k]):
             continue  # with labels of one class there is nothing to train, and the page shows a dash
         try:
-            model = train_apart(begun, [begun.shards[k]], own[k])
+            apart = train_apart(begun, [begun.shards[k]], own[k])
         except TacitError as error:
             record["notes"].append(f"{node['name']} alone could not be trained to compare with: {error}")
             continue
-        scores = joint_scores([model.part], model.constant, [shard])
+        scores = apart.model.scores([shard])
         node[ALONE] = measure(scores, labels[k], record["loss"])
         losses = [row_losses(one, labels[k], record["loss"]) for one in (joint[k], scores)]
         node["joint_against_it"] = difference(*losses)
 
 
-def _pool_rows(record: dict[str, Any], begun: Begun, rows: _Rows, joint: Vector, watch: Watch | None) -> None:
+def _pool_rows(record: dict[str, Any], begun: PreparedRun, rows: _Rows, joint: Vector, watch: Watch | None) -> None:
     """The model of all rows in one place."""
     both = [stack_rows(begun.shards), stack_rows(rows.shards)]
-    pooled = Begun(begun.job, begun.plan, both[:1], begun.labels)
+    pooled = PreparedRun(begun.job, begun.plan, both[:1], begun.labels)
     _compare(record, pooled, _Rows(both[1:], rows.labels, rows.aside), [("", [0])], joint, watch)
 
 

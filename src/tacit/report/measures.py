@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tacit.problem.losses import LOSSES, get_loss
+from tacit.problem.registry import LOSSES, get_loss
 from tacit.types import Vector
 
 MOST_POINTS = 120  # of a curve: more cannot be told apart in a picture

@@ -14,9 +14,9 @@ from tacit.report import run_words as words
 from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.pictures import fill
-from tacit.report.saved_run import SavedRun, read_run
 from tacit.report.verdict import WORSE, told
 from tacit.run.folder import EVALUATION, REPORT
+from tacit.run.saved import SavedRun, load
 from tacit.text import one_line
 from tacit.version import __version__
 
@@ -44,7 +44,7 @@ def write_report(run: str | Path, out: Path | None = None) -> Path:
         Where there is no finished run, a file is damaged, matplotlib is missing, or the page cannot be written.
     """
     pictures.check_matplotlib()
-    known = read_run(run)
+    known = load(run)
     path = known.path / REPORT if out is None else out
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")

@@ -11,8 +11,8 @@ import numpy as np
 from tacit.report.evaluation import ALONE, JOINT
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.run_pictures import SAME, TOGETHER
-from tacit.report.saved_run import SavedRun
 from tacit.report.verdict import WORSE, verdict
+from tacit.run.saved import SavedRun
 from tacit.text import duration, plural, size
 
 DASH = "–"

@@ -40,8 +40,11 @@ def verdict(record: Mapping[str, Any]) -> Verdict:
     parties = record.get("parties", [])
     if len(parties) < 2:
         return Verdict(NOTHING, "")
-    if record["split"] == "samples":
-        return _of_nodes(record)
+    return {"features": _of_parties, "samples": _of_nodes}[record["split"]](record)
+
+
+def _of_parties(record: Mapping[str, Any]) -> Verdict:
+    """The joint model against the label holder alone."""
     holder = record["holder"]
     if not record["held_out"] or not record["models"]:
         return _not_compared(record, f"{holder} alone")

@@ -13,9 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.files import open_arrays, write_atomically
-from tacit.run.drive import LoopState
-from tacit.run.graph import GraphRun
-from tacit.run.star import Run
+from tacit.run.drive import LoopState, Session
 from tacit.types import Arrays, Trace, TraceRow, Vector
 
 CHECKPOINT_SECONDS = 2.0  # at most so often ...
@@ -40,7 +38,7 @@ class Checkpoints:
         self.path, self.every = path, every
         self.wait, self.last = every, time.perf_counter()
 
-    def __call__(self, run: Run | GraphRun) -> None:
+    def __call__(self, run: Session[object]) -> None:
         """Save where it is time to."""
         began = time.perf_counter()
         if began - self.last < self.wait:
@@ -51,7 +49,7 @@ class Checkpoints:
             self.wait = max(self.every, (self.last - began) / CHECKPOINT_SHARE)
 
 
-def write_checkpoint(path: Path, run: Run | GraphRun) -> None:
+def write_checkpoint(path: Path, run: Session[object]) -> None:
     """Save everything needed to go on: the state of every side and the loop's, arrays and JSON only.
 
     In a private run that includes the keys of its noise, with which the noise could be taken off: the file is secret.
@@ -60,7 +58,7 @@ def write_checkpoint(path: Path, run: Run | GraphRun) -> None:
     write_atomically(path, lambda file: np.savez(file, **arrays), secret=True)  # type: ignore[arg-type]
 
 
-def checkpoint_arrays(run: Run | GraphRun) -> Arrays:
+def checkpoint_arrays(run: Session[object]) -> Arrays:
     """Everything needed to go on, as arrays with names."""
     loop = asdict(dataclasses.replace(run.state, trace=Trace()))
     del loop["trace"]

@@ -1,4 +1,4 @@
-"""The software that computed a run.
+"""The one loop of a run, and the session that it drives: exchange, trace, stop.
 
 What the trace of a private run may hold: public numbers, and functions of what was released; nothing else.
 
@@ -18,44 +18,22 @@ first round of any run.
 from __future__ import annotations
 
 import math
-import platform
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cache
-from importlib import metadata
-from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
+from scipy import sparse
+from threadpoolctl import ThreadpoolController
+
+from tacit.data.cluster import ClusterRows
+from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.errors import RunError
 from tacit.plan import Plan
-from tacit.run.coordinator import Coordinator
 from tacit.solvers.base import Progress
-from tacit.types import Message, Trace, TraceRow
-
-# --- The software that computed a run
-
-
-PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "dp-accounting", "cryptography")
-
-
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that compute runs."""
-    return dict(_found())
-
-
-@cache
-def _found() -> MappingProxyType[str, str]:
-    from tacit.version import __version__
-
-    found = {"tacit": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return MappingProxyType(found)
-
+from tacit.types import Arrays, Shard, Trace, TraceRow
 
 # --- What the trace of a private run may hold: public numbers, and functions of what was released; nothing else
 
@@ -72,23 +50,7 @@ def check_private(row: TraceRow) -> TraceRow:
     return row
 
 
-# --- Engines: how messages travel between the coordinator and the parties
-
-
-class Engine(Protocol):
-    """Carries one message to every party and their answers back."""
-
-    def exchange(self, message: Message) -> list[Message]:
-        """Send to every party; return the answers in the parties' order, without those of parties that are gone."""
-
-    def close(self) -> None:
-        """Release whatever the engine holds."""
-
-
-# --- The loop of a run: broadcast, answers, combine, trace, stop. Written once for every algorithm and engine
-
-
-Observer = Callable[[TraceRow], None]
+# --- A session: one run, star or graph, in this process or between sites
 
 
 @dataclass
@@ -105,72 +67,96 @@ class LoopState:
     trace: Trace = field(default_factory=Trace)
 
 
-Checkpoint = Callable[[LoopState], None]
+Ending_co = TypeVar("Ending_co", covariant=True)
 
 
-def run_loop(
-    plan: Plan,
-    coordinator: Coordinator,
-    engine: Engine,
-    state: LoopState,
+class Session(Protocol[Ending_co]):
+    """One run as the loop sees it; it ends in a `Result`, or in nothing where the parts of the model stay elsewhere.
+
+    Attributes
+    ----------
+    plan : Plan
+    state : LoopState
+        How far it has come. `exchange` counts exchanges and bytes in it; `drive` does the rest.
+    knows_objective : bool
+        Whether this process knows the objective: where nodes of a graph run at their sites, nobody does.
+    """
+
+    knows_objective: bool
+
+    @property
+    def plan(self) -> Plan:
+        """What is run."""
+
+    @property
+    def state(self) -> LoopState:
+        """How far it has come."""
+
+    def running(self) -> AbstractContextManager[Any]:
+        """What holds while the run goes on: its masks are agreed on, and linear algebra has its threads."""
+
+    def exchange(self) -> Progress | None:
+        """One exchange with everybody; None where no round ended with it."""
+
+    def close(self) -> None:
+        """The closing exchange, after which every party has its part of the model."""
+
+    def result(self) -> Ending_co:
+        """What came out, after the end."""
+
+    def snapshot(self) -> dict[str, Arrays]:
+        """Everything needed to go on later, by who holds it."""
+
+    def restore(self, states: dict[str, Arrays], state: LoopState) -> None:
+        """Go on from a snapshot."""
+
+
+# --- The loop of a run: exchange, trace, stop. Written once for every session
+
+
+QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # what overflows is refused by name
+Observer = Callable[[TraceRow], None]
+Checkpoint = Callable[[Any], None]  # takes the session
+Ending = TypeVar("Ending")
+
+
+def drive(
+    session: Session[Ending],
     observe: Observer | None = None,
     checkpoint: Checkpoint | None = None,
     exchanged: Checkpoint | None = None,
-) -> LoopState:
-    """Go on from `state` until the stopping rule holds, the rounds are used up, or the method gives up.
+) -> Ending:
+    """Go on from the session's state until the stopping rule holds, the rounds are used up, or the method gives up.
 
-    `checkpoint` is called after every round; `exchanged` after every exchange, of which a round may have several, where
-    parties in other processes have moved on with each.
+    `observe` sees the row of the trace after every round, and `checkpoint` the session. `exchanged` sees the session
+    after every exchange, of which a round may have several, where parties in other processes have moved on with each.
     """
-    clock = time.perf_counter() - state.seconds
-    spent, most = spent_of(plan), plan.most_rounds
-    while not state.converged and not state.note and state.rounds < most:
-        state.exchange += 1
-        message = coordinator.broadcast(state.exchange)
-        answers = engine.exchange(message)
-        state.down += message.nbytes * len(answers)
-        state.up += sum(answer.nbytes for answer in answers)
-        progress = coordinator.combine(state.exchange, answers)
-        del answers  # their room is needed before the next ones come
+    state, spent = session.state, spent_of(session.plan)
+    with session.running():
+        clock = time.perf_counter() - state.seconds
+        while not state.converged and not state.note and state.rounds < session.plan.most_rounds:
+            progress = session.exchange()
+            state.seconds = time.perf_counter() - clock
+            if progress is not None:
+                row = _record(session, progress, spent)
+                if observe:
+                    observe(row)
+                if checkpoint:
+                    checkpoint(session)
+            if exchanged:
+                exchanged(session)
+        session.close()
         state.seconds = time.perf_counter() - clock
-        if progress is not None:
-            state.rounds += 1
-            _record(plan, state, progress, spent)
-            if observe:
-                observe(state.trace[-1])
-            if checkpoint:
-                checkpoint(state)
-        if exchanged:
-            exchanged(state)
-    engine.exchange(coordinator.closing(state.exchange + 1))
-    state.seconds = time.perf_counter() - clock
-    return state
+    return session.result()
 
 
-def begin(coordinator: Coordinator, engine: Engine, intercept: float) -> None:
-    """Start from the coefficients that the parties hold (a warm start): one exchange."""
-    coordinator.take_start(engine.exchange(coordinator.ask_start()), intercept)
-
-
-def agree(coordinator: Coordinator, engine: Engine, round_: int) -> None:
-    """Let the parties agree on masks, which the coordinator cannot know: two exchanges."""
-    keys = engine.exchange(coordinator.ask_keys(round_))
-    engine.exchange(coordinator.pass_keys(round_, keys))
-
-
-def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
-    """Bytes of payload over the whole run."""
-    return {
-        "bytes_down": sum(row.bytes_down for row in trace),
-        "bytes_up": sum(row.bytes_up for row in trace),
-        "rounds": len(trace),
-    }
-
-
-def _record(plan: Plan, state: LoopState, progress: Progress, spent: float) -> None:
+def _record(session: Session[Any], progress: Progress, spent: float) -> TraceRow:
+    """Count a round, write its row of the trace, and see whether the run is over."""
+    state, planned = session.state, session.plan.private
+    state.rounds += 1
     state.converged, state.note = progress.done, progress.note
-    private = plan.algorithm.noisy  # not where labels alone were randomized beforehand
-    if not private and not math.isfinite(progress.objective):
+    private = planned is not None and planned.algorithm is not None  # not where labels alone were randomized beforehand
+    if not private and session.knows_objective and not math.isfinite(progress.objective):
         raise RunError(
             f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
             "(say, standard deviation 1) or raise alpha"
@@ -190,9 +176,33 @@ def _record(plan: Plan, state: LoopState, progress: Progress, spent: float) -> N
     )
     state.trace.append(check_private(row) if private else row)
     state.down = state.up = 0
+    return row
 
 
 def spent_of(plan: Plan) -> float:
     """Epsilon of the planned run: its noise is calibrated to the whole, so that no part of it is claimed for less."""
     certificate = plan.certificate()
     return math.inf if certificate.target is None else certificate.epsilon(certificate.target.delta)
+
+
+# --- How many threads linear algebra gets: one where the products are too small to share out
+
+
+LARGE = 20_000_000  # entries of one dense block from which threads pay for products with vectors
+WIDE, WIDE_LARGE = 200, 4_000_000  # columns and entries from which they pay for its Gram matrix
+
+
+def fitting_threads(shards: Sequence[Shard]) -> AbstractContextManager[Any]:
+    """Context in which a run on these shards should be made and run."""
+    held = [shard.features for shard in shards if not sparse.issparse(shard.features)]
+    elsewhere = (RowsOnDisk, ClusterRows)  # these come in pieces, or are not here
+    shapes = [features.shape for features in held if not isinstance(features, elsewhere)]
+    if any(n * d >= LARGE or (d >= WIDE and n * d >= WIDE_LARGE) for n, d in shapes):
+        return nullcontext()
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()

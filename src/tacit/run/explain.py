@@ -12,8 +12,8 @@ from scipy import sparse
 
 from tacit.columns.words import Cell
 from tacit.mechanisms.gram.settings import BEND_AT
-from tacit.run.model import PartyModel
 from tacit.run.predict import SavedModel
+from tacit.run.result import PartyModel
 from tacit.types import Matrix, Shard, Vector
 
 

@@ -1,6 +1,4 @@
-"""The files of a saved model: one for each party, and one for what belongs to no single party.
-
-The directory of a run: what is being trained, checkpoints to go on from, and the result.
+"""The folder of a run: the only writer and the only reader of its files.
 
 | file | holds |
 |---|---|
@@ -16,153 +14,64 @@ The directory of a run: what is being trained, checkpoints to go on from, and th
 | evaluation.json | how good the model is; in a private run for the label holder alone |
 | report.html | the page of `tacit report`, with the same figures |
 | result.json | how the run went; written last but for the page, so a directory with it holds a finished run |
+| about.json | in the part of a run between sites that one organisation has: who led it, and who took part |
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-import numpy.typing as npt
-from scipy import sparse
+from typing import Any
 
 from tacit.blocks.rows import RowClip
 from tacit.columns.constants import Encoding
 from tacit.columns.encoder import Encoder, to_record
-from tacit.data.cluster import ClusterGoneError, ClusterRows
+from tacit.data.align import RowMatching
+from tacit.data.cluster import ClusterGoneError
 from tacit.data.holdout import HeldOut
-from tacit.data.rows_on_disk import RowsOnDisk
+from tacit.data.labels import Labels
 from tacit.errors import InputError
-from tacit.files import TEMPORARY, damaged, plain_number, read_json, show_path, write_json, write_text
+from tacit.files import (
+    TEMPORARY,
+    damaged,
+    lock_held,
+    plain_number,
+    read_json,
+    show_path,
+    try_lock,
+    write_json,
+    write_text,
+)
 from tacit.job import Job, read_job
-from tacit.job.sections import ENCODE_KEYS, GRAPH_KEYS, OPTION_KEYS, PRIVACY_KEYS, SEARCH_KEYS
-from tacit.job.sections import SECTION as OPTIONS
 from tacit.plan import Plan
+from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, Modified
-from tacit.run.checkpoint import read_checkpoint
-from tacit.run.drive import versions
-from tacit.run.graph import GraphResult, GraphRun
-from tacit.run.labels import Labels
-from tacit.run.model import PartyModel, joint_scores
-from tacit.run.star import Run, RunResult
-from tacit.run.trace_file import growing_trace, write_trace
+from tacit.run.checkpoint import read_checkpoint, write_checkpoint
+from tacit.run.drive import LoopState, Session
+from tacit.run.fingerprint import data_difference, fingerprint, first_difference, job_values, section
+from tacit.run.result import Model, PartyModel, Result, versions
+from tacit.run.trace_file import growing_trace, read_trace, write_trace
 from tacit.text import one_line, show
-from tacit.types import Shard, TraceRow, Vector
-
-# --- The files of a saved model: one for each party, and one for what belongs to no single party
-
+from tacit.types import Arrays, Shard, Trace, TraceRow
 
 FORMAT = 1
 MODEL, JOINT, SAMPLES = "model", "joint", "samples"
-ABOUT = "about.json"  # in the part of a run that one organisation has
-
-
-def write_model(
-    run: Path,
-    result: RunResult | GraphResult,
-    ids: Mapping[str, str | None],
-    classes: Sequence[Any],
-    encoders: Mapping[str, Encoder] | None = None,
-) -> None:
-    """Write the model of a run into its directory; `encoders` say how each party's columns were encoded."""
-    folder = run / MODEL
-    folder.mkdir(exist_ok=True)
-    on_graph = isinstance(result, GraphResult)
-    parties = result.nodes if isinstance(result, GraphResult) else result.parties
-    schemas = {name: to_record(encoder) for name, encoder in (encoders or {}).items()}
-    for party in parties:
-        record = party_record(party, None if on_graph else ids[party.name])
-        write_json(folder / f"{party.name}.json", {**record, "schema": schemas.get(party.name)})
-    loss: Loss = result.plan.problem.loss
-    loss = loss.inner if isinstance(loss, Modified) else loss  # a model of randomized labels serves the true ones
-    joint = {
-        "format": FORMAT,
-        "loss": loss.name,
-        "task": loss.task,
-        "classes": list(classes),
-        "parties": [party.name for party in parties],
-        **(_consensus(result) if isinstance(result, GraphResult) else _sum(result)),
-        **({"schema": schemas.get(parties[0].name), "ids": _named(ids)} if on_graph else {}),
-    }
-    write_json(folder / f"{JOINT}.json", joint)
-
-
-def _named(ids: Mapping[str, str | None]) -> list[str]:
-    """The id columns that the parties of a job name, each once."""
-    return list(dict.fromkeys(name for name in ids.values() if name is not None))
-
-
-def party_record(party: PartyModel, id_: str | None) -> dict[str, Any]:
-    """One party's part as plain values."""
-    return {
-        "format": FORMAT,
-        "party": party.name,
-        "id": id_,
-        "columns": list(party.columns),
-        "coef": party.coef.tolist(),
-        "offset": party.offset,
-        "bend": party.bend,
-        "clip": clip_record(party.clip),
-    }
-
-
-def clip_record(clip: RowClip | None) -> dict[str, Any] | None:
-    """A clip as plain values."""
-    if clip is None:
-        return None
-    if clip.centre is None:
-        return {"norm": clip.norm, "centre": None, "radius": None}
-    return {"norm": clip.norm, "centre": clip.centre.tolist(), "radius": clip.radius}
-
-
-def _sum(result: RunResult) -> dict[str, Any]:
-    """What is added to the parties' scores, and who may see predictions."""
-    private = result.plan.private
-    return {
-        "constant": float(result.constant),
-        "predictions_for": None if private is None else private.predictions_for,
-    }
-
-
-def _consensus(result: GraphResult) -> dict[str, Any]:
-    """The model that all nodes share: the mean of theirs."""
-    return whole_record(result.nodes[0].columns, result.coef, result.intercept, result.clip)
-
-
-def whole_record(columns: Sequence[str], coef: Vector, constant: float, clip: RowClip | None) -> dict[str, Any]:
-    """A model of whole rows as plain values."""
-    return {
-        "split": SAMPLES,
-        "columns": list(columns),
-        "coef": coef.tolist(),
-        "constant": float(constant),
-        "clip": clip_record(clip),
-    }
-
-
-# --- The directory of a run: what is being trained, checkpoints to go on from, and the result
-
-
 JOB, PLAN, CHECKPOINT, TRACE, RESULT = "job.toml", "plan.json", "checkpoint.npz", "trace.jsonl", "result.json"
-LOCK, PRINT, SEARCH = "run.lock", "data.json", "search.json"
+LOCK, PRINT, SEARCH, ABOUT = "run.lock", "data.json", "search.json", "about.json"
 SEARCHED = {"alpha", "alphas", "folds", "rule", "seconds", "traffic"}  # what search.json holds at least
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 EVALUATION, REPORT = "evaluation.json", "report.html"
-TRIES, PAUSE = 5, 0.05  # to take the lock: who watches a run may hold it for an instant
+TRIES = 5  # to take the lock: who watches a run may hold it for an instant
+
+# --- What the files hold: one record each, whoever writes it
 
 
 @dataclass(frozen=True)
-class Begun:
+class PreparedRun:
     """Everything that must be the same when a run goes on: the job, plan and encoded data; and rows held out."""
 
     job: Job
@@ -171,9 +80,10 @@ class Begun:
     labels: Labels
     held: HeldOut | None = None
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
+    matching: RowMatching | None = None
 
     def record(self) -> dict[str, Any]:
-        """As plain values, for plan.json."""
+        """What plan.json holds."""
         return {
             "format": FORMAT,
             "plan": {**self.plan.record(), "seed": self.plan.problem.seed},
@@ -181,22 +91,152 @@ class Begun:
         }
 
 
-def fingerprint(shards: Sequence[Shard], labels: Labels) -> dict[str, Any]:
-    """Shape and sha256 of every party's columns and of the labels: two data sets differ where these differ."""
-    parties = {
-        shard.name: {
-            "shape": list(shard.features.shape),
-            "columns": _sha256([np.frombuffer(json.dumps(shard.columns).encode(), np.uint8)]),
-            "sha256": _digest(shard.features),
+@dataclass(frozen=True)
+class SavedPart:
+    """One party's part of a model: its id column, and how its columns were encoded, where they were."""
+
+    part: PartyModel
+    id: str | None = None
+    encoder: Encoder | None = None
+
+    def record(self) -> dict[str, Any]:
+        """What model/PARTY.json holds."""
+        return {
+            "format": FORMAT,
+            "party": self.part.name,
+            "id": self.id,
+            "columns": list(self.part.columns),
+            "coef": self.part.coef.tolist(),
+            "offset": self.part.offset,
+            "bend": self.part.bend,
+            "clip": _clip_record(self.part.clip),
+            "schema": None if self.encoder is None else to_record(self.encoder),
         }
-        for shard in shards
-    }
-    known = [labels.values] if labels.epsilons is None else [labels.values, labels.epsilons]
-    return {"parties": parties, "labels": _sha256(known), "classes": list(labels.classes)}
 
 
-class RunDirectory:
-    """A directory that holds one run."""
+@dataclass(frozen=True)
+class SavedJoint:
+    """What belongs to no single party.
+
+    Attributes
+    ----------
+    loss : Loss
+    classes : sequence
+        The two labels, the positive one last; empty where the labels are numbers.
+    parties : sequence of str
+    model : Model
+        Its constant, and who may see predictions; or the mean, where rows are split.
+    encoder : Encoder or None
+        How whole rows are encoded, where rows are split.
+    ids : sequence of str or None
+        The id columns by which new rows may be named, where rows are split; None where a node knows its own alone.
+    """
+
+    loss: Loss
+    classes: Sequence[Any]
+    parties: Sequence[str]
+    model: Model
+    encoder: Encoder | None = None
+    ids: Sequence[str] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """What model/joint.json holds."""
+        loss = self.loss.inner if isinstance(self.loss, Modified) else self.loss  # it serves the true labels
+        return {
+            "format": FORMAT,
+            "loss": loss.name,
+            "task": loss.task,
+            "classes": list(self.classes),
+            "parties": list(self.parties),
+            **(self._sum() if self.model.mean is None else self._whole(self.model.mean)),
+        }
+
+    def _sum(self) -> dict[str, Any]:
+        """What is added to the parties' scores, and who may see predictions."""
+        return {"constant": float(self.model.constant), "predictions_for": self.model.predictions_for}
+
+    def _whole(self, mean: PartyModel) -> dict[str, Any]:
+        """The model that all nodes share."""
+        return {
+            "split": SAMPLES,
+            "columns": list(mean.columns),
+            "coef": mean.coef.tolist(),
+            "constant": float(self.model.constant),
+            "clip": _clip_record(mean.clip),
+            "schema": None if self.encoder is None else to_record(self.encoder),
+            **({} if self.ids is None else {"ids": list(self.ids)}),
+        }
+
+
+def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:
+    """How rows are clipped, as plain values."""
+    if clip is None:
+        return None
+    if clip.centre is None:
+        return {"norm": clip.norm, "centre": None, "radius": None}
+    return {"norm": clip.norm, "centre": clip.centre.tolist(), "radius": clip.radius}
+
+
+@dataclass(frozen=True)
+class SavedResult:
+    """How a run went; what this process does not know is None, and is not written."""
+
+    rounds: int
+    converged: bool | None = None
+    note: str | None = None
+    seconds: float | None = None
+    objective: float | None = None
+    gap: float | None = None
+    traffic: Mapping[str, int] | None = None
+    outlook: Sequence[str] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """What result.json holds."""
+        values = {
+            "format": FORMAT,
+            "converged": self.converged,
+            "note": self.note,
+            "rounds": self.rounds,
+            "seconds": self.seconds,
+            "objective": None if self.objective is None else plain_number(self.objective),
+            "gap": None if self.gap is None else plain_number(self.gap),
+            "traffic": None if self.traffic is None else dict(self.traffic),
+            "outlook": None if self.outlook is None else list(self.outlook),
+        }
+        return {key: value for key, value in values.items() if value is not None}
+
+
+def saved_result(result: Result, prepared: PreparedRun) -> SavedResult:
+    """How a run in this process went."""
+    gaps = [row.gap for row in result.trace if math.isfinite(row.gap)]
+    return SavedResult(
+        rounds=len(result.trace),
+        converged=result.converged,
+        note=result.note,
+        seconds=result.seconds,
+        objective=model_objective(result, prepared),
+        gap=gaps[-1] if gaps else math.inf,
+        traffic=result.traffic,
+        outlook=result.outlook,
+    )
+
+
+def model_objective(result: Result, prepared: PreparedRun) -> float:
+    """Objective of the model itself: a method may end on coefficients of an earlier round than the last."""
+    if result.plan.private is not None:
+        return math.nan  # it is a function of every row, and nobody may know it
+    model, problem, labels = result.model, result.plan.problem, prepared.labels.values
+    if model.mean is not None:
+        return result.trace[-1].objective
+    penalty = sum(problem.regularizer.value(part.coef) for part in model.parts)
+    return problem.loss.total(model.scores(prepared.shards), labels) / len(labels) + problem.alpha * penalty
+
+
+# --- The folder: what is being trained, checkpoints to go on from, and the result
+
+
+class RunFolder:
+    """The folder of one run, or of the part of it that one organisation has."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -205,25 +245,49 @@ class RunDirectory:
 
     @contextmanager
     def locked(self, *, resume: bool) -> Iterator[None]:
-        """Hold the directory, which is made where needed, for one training process; nobody else may train into it.
+        """Hold the folder, which is made where needed, for one training process; nobody else may train into it.
 
         Raises
         ------
         InputError
-            Where the directory does not fit `resume`, cannot be written, or another process trains into it.
+            Where the folder does not fit `resume`, cannot be written, or another process trains into it.
         """
         self._check_state(resume)
+        with self.held():
+            self._check_state(resume)
+            yield
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder, which is made where needed, for one process; what a killed one left half-written goes."""
+        where = show_path(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = open(self.path / LOCK, "ab")  # noqa: SIM115
-        except OSError as error:
-            raise InputError(
-                f"cannot write into {show_path(self.path)} ({one_line(error)}): choose another --out"
-            ) from error
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot write into {where} ({one_line(error)}): choose another --out") from error
         with lock:
-            take(lock, self.path)
-            self._check_state(resume)
+            if not try_lock(lock, tries=TRIES):
+                raise InputError(f"another process is training into {where}: wait for it, or choose another --out")
+            for name in os.listdir(self.path):  # now nobody else is writing
+                if name.startswith(TEMPORARY):
+                    (self.path / name).unlink(missing_ok=True)
             yield
+
+    @property
+    def begun(self) -> bool:
+        """Whether a run was ever begun here."""
+        return any((self.path / name).exists() for name in (LOCK, PLAN, RESULT))
+
+    @property
+    def planned(self) -> bool:
+        """Whether the plan is made: the data were read."""
+        return (self.path / PLAN).exists()
+
+    @property
+    def training(self) -> bool:
+        """Whether a process holds the folder, as one that trains does."""
+        return lock_held(self.path / LOCK)
 
     @property
     def finished(self) -> bool:
@@ -231,13 +295,28 @@ class RunDirectory:
         return (self.path / RESULT).is_file()
 
     @property
+    def is_part(self) -> bool:
+        """Whether it is one organisation's part of a run between sites, which ended here."""
+        return (self.path / ABOUT).is_file()
+
+    @property
+    def trace(self) -> Path:
+        """Where the rounds are."""
+        return self.path / TRACE
+
+    @property
     def checkpoint(self) -> Path:
         """Where the run's state is saved."""
         return self.path / CHECKPOINT
 
-    def read_result(self) -> dict[str, Any]:
-        """How a finished run went."""
-        return read_json(self.path / RESULT)
+    @property
+    def joint(self) -> Path:
+        """The file of what belongs to no single party."""
+        return self.path / MODEL / f"{JOINT}.json"
+
+    def part(self, party: str) -> Path:
+        """The file of a party's part of the model."""
+        return self.path / MODEL / f"{party}.json"
 
     def _check_state(self, resume: bool) -> None:
         where = show_path(self.path)
@@ -263,35 +342,32 @@ class RunDirectory:
 
     # --- beginning and going on ------------------------------------------------------------------------
 
-    def begin(self, begun: Begun) -> None:
-        """Write down what is going to be trained, or check that it is what this directory began with."""
-        for spec in begun.job.parties:
+    def begin(self, prepared: PreparedRun) -> None:
+        """Write down what is going to be trained, or check that it is what this folder began with."""
+        for spec in prepared.job.parties:
             if spec.name.casefold() == JOINT:
                 raise InputError(f"a party cannot be named {show(spec.name)}, which names a file of the run: rename it")
         if (self.path / PLAN).exists() or (self.path / CHECKPOINT).exists():
-            self._check_same(begun)
+            self._check_same(prepared)
             return
-        write_text(self.path / JOB, begun.job.to_toml(self.path))
-        write_json(self.path / PLAN, begun.record())
-        write_json(self.path / PRINT, fingerprint(begun.shards, begun.labels), secret=True)
+        self.write_job(prepared.job.to_toml(self.path))
+        write_json(self.path / PLAN, prepared.record())
+        write_json(self.path / PRINT, fingerprint(prepared.shards, prepared.labels), secret=True)
 
-    def _check_same(self, begun: Begun) -> None:
+    def _check_same(self, prepared: PreparedRun) -> None:
         """Refuse to go on with another job, other data or another plan."""
-        saved = read_json(self.path / PLAN)
+        saved = self.read_plan()
         if saved.get("format") != FORMAT:
             raise damaged(self.path / PLAN, f"its format is {show(saved.get('format'))}, not {FORMAT}")
-        self.check_job(begun.job)
-        wanted = begun.record()
-        found = _first_difference(_section(saved, "plan"), wanted["plan"])
-        self._refuse(found or _data_difference(read_json(self.path / PRINT), fingerprint(begun.shards, begun.labels)))
+        self.check_job(prepared.job)
+        wanted = prepared.record()
+        found = first_difference(section(saved, "plan"), wanted["plan"])
+        now = fingerprint(prepared.shards, prepared.labels)
+        self._refuse(found or data_difference(read_json(self.path / PRINT), now))
 
     def check_job(self, job: Job) -> None:
         """Refuse to go on with another job than the run began with."""
-        try:
-            saved = read_job(self.path / JOB)
-        except InputError as error:
-            raise damaged(self.path / JOB, str(error)) from error
-        self._refuse(_first_difference(_job_values(saved), _job_values(job)))
+        self._refuse(first_difference(job_values(self.read_job()), job_values(job)))
 
     def _refuse(self, difference: str) -> None:
         if difference:
@@ -322,156 +398,125 @@ class RunDirectory:
             for name in (SEARCH, PLAN, JOB, PRINT, TRACE):
                 (self.path / name).unlink(missing_ok=True)
 
-    def restore(self, run: Run | GraphRun) -> bool:
-        """Bring `run` to the last checkpoint; False where there is none."""
-        path = self.path / CHECKPOINT
-        if not path.exists():
-            return False
+    def write_job(self, text: str) -> None:
+        """Keep the job as it was handed over."""
+        write_text(self.path / JOB, text)
+
+    def read_job(self) -> Job:
+        """The job as run."""
         try:
-            states, state = read_checkpoint(path)
-            run.restore(states, state)
+            return read_job(self.path / JOB)
+        except InputError as error:
+            raise damaged(self.path / JOB, str(error)) from error
+
+    def read_plan(self) -> dict[str, Any]:
+        """What plan.json holds: the plan, and the versions of the packages."""
+        return read_json(self.path / PLAN)
+
+    def keep(self, session: Session[object]) -> None:
+        """Save everything needed to go on."""
+        write_checkpoint(self.checkpoint, session)
+
+    def read_checkpoint(self) -> tuple[dict[str, Arrays], LoopState] | None:
+        """The last state that was saved; None where there is none."""
+        return read_checkpoint(self.checkpoint) if self.checkpoint.exists() else None
+
+    def restore(self, session: Session[object]) -> bool:
+        """Bring a session to the last checkpoint; False where there is none."""
+        try:
+            saved = self.read_checkpoint()
+            if saved is not None:
+                session.restore(*saved)
         except ClusterGoneError:  # which says nothing about the file
             raise
         except Exception as error:  # zip, numpy and the sides of the algorithm raise all sorts on a damaged file
-            raise damaged(path, f"it is damaged ({one_line(error)})") from error
-        return True
+            raise damaged(self.checkpoint, f"it is damaged ({one_line(error)})") from error
+        return saved is not None
 
     # --- the end ---------------------------------------------------------------------------------------
 
     def growing_trace(self, before: Sequence[TraceRow]) -> AbstractContextManager[Callable[[TraceRow], None]]:
         """Begin the trace with the rounds `before`, and yield what adds a round to it."""
-        return growing_trace(self.path / TRACE, before)
+        return growing_trace(self.trace, before)
 
     def write_trace(self, trace: Sequence[TraceRow]) -> None:
         """Write one line of JSON per round."""
-        write_trace(self.path / TRACE, trace)
+        write_trace(self.trace, trace)
 
-    def finish(self, result: RunResult | GraphResult, begun: Begun) -> None:
+    def read_trace(self) -> Trace:
+        """The rounds that are there."""
+        return read_trace(self.trace)
+
+    def finish(self, result: Result, prepared: PreparedRun) -> None:
         """Write the model, the trace, the certificate and, last, the result."""
-        ids = {spec.name: spec.id for spec in begun.job.parties}
-        encoders = {name: encoding.encoder for name, encoding in begun.encodings.items()}
-        write_model(self.path, result, ids, begun.labels.classes, encoders)
+        self._write_model(result, prepared)
         self.write_trace(result.trace)
-        write_text(self.path / CERTIFICATE, result.certificate.to_json() + "\n")
-        write_text(self.path / CERTIFICATE_TEXT, str(result.certificate) + "\n")
-        write_json(self.path / RESULT, result_record(result, begun))
+        self.write_certificate(result.certificate)
+        self.write_result(saved_result(result, prepared))
         self.forget()
+
+    def _write_model(self, result: Result, prepared: PreparedRun) -> None:
+        """Write every party's part, and what belongs to none."""
+        model, ids = result.model, {spec.name: spec.id for spec in prepared.job.parties}
+        encoders = {name: encoding.encoder for name, encoding in prepared.encodings.items()}
+        names = [part.name for part in model.parts]
+        for part in model.parts:
+            self.write_part(SavedPart(part, ids[part.name] if model.mean is None else None, encoders.get(part.name)))
+        named = list(dict.fromkeys(name for name in ids.values() if name is not None))  # each once
+        loss, classes = result.plan.problem.loss, prepared.labels.classes
+        self.write_joint(SavedJoint(loss, classes, names, model, encoders.get(names[0]), named))
+
+    def write_part(self, saved: SavedPart) -> None:
+        """Write one party's part of the model."""
+        (self.path / MODEL).mkdir(exist_ok=True)
+        write_json(self.part(saved.part.name), saved.record())
+
+    def write_joint(self, saved: SavedJoint) -> None:
+        """Write what belongs to no single party."""
+        write_json(self.joint, saved.record())
+
+    def read_joint(self) -> dict[str, Any]:
+        """What model/joint.json holds."""
+        return read_json(self.joint)
+
+    def write_certificate(self, certificate: Certificate) -> None:
+        """Write what may be said about the privacy of the run, for programs and for people."""
+        write_text(self.path / CERTIFICATE, certificate.to_json() + "\n")
+        write_text(self.path / CERTIFICATE_TEXT, str(certificate) + "\n")
+
+    def read_certificate(self) -> Certificate:
+        """What may be said about the privacy of the run."""
+        try:
+            return Certificate.from_json((self.path / CERTIFICATE).read_bytes())
+        except (OSError, InputError) as error:
+            raise damaged(self.path / CERTIFICATE, str(error)) from error
+
+    def write_result(self, saved: SavedResult) -> None:
+        """Write how the run went: from now on it counts as finished."""
+        write_json(self.path / RESULT, saved.record())
+
+    def read_result(self) -> dict[str, Any]:
+        """How a finished run went."""
+        return read_json(self.path / RESULT)
 
     def write_evaluation(self, record: dict[str, Any]) -> None:
         """Write how good the model is; for the owner alone where that tells what no certificate covers."""
         write_json(self.path / EVALUATION, record, secret=bool(record["private"]))
 
+    def read_evaluation(self) -> dict[str, Any] | None:
+        """How good the model is; None where that was not looked at."""
+        path = self.path / EVALUATION
+        return read_json(path) if path.exists() else None
+
+    def write_about(self, lead: str, parties: Sequence[str]) -> None:
+        """Keep who led a run between sites and who took part: who may ask for predictions by its model."""
+        write_json(self.path / ABOUT, {"lead": lead, "parties": list(parties)})
+
+    def read_about(self) -> dict[str, Any] | None:
+        """Who led a run between sites and who took part; None where it is none, or has not ended here."""
+        return read_json(self.path / ABOUT) if self.is_part else None
+
     def forget(self) -> None:
         """Delete the state of a run that is finished: it holds what only an unfinished one needs."""
         for name in (CHECKPOINT, PRINT):
             (self.path / name).unlink(missing_ok=True)
-
-
-def take(lock: IO[bytes], folder: Path) -> None:
-    """Lock a folder by its open lock file; the lock ends with the process that holds it, however that ends."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    for left in reversed(range(TRIES)):
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except OSError as error:
-            if left:
-                time.sleep(PAUSE)
-                continue
-            raise InputError(
-                f"another process is training into {show_path(folder)}: wait for it, or choose another --out"
-            ) from error
-    for name in os.listdir(folder):  # now nobody else is writing
-        if name.startswith(TEMPORARY):
-            (folder / name).unlink(missing_ok=True)
-
-
-def result_record(result: RunResult | GraphResult, begun: Begun) -> dict[str, Any]:
-    """How a run went, as plain values."""
-    gaps = [row.gap for row in result.trace if math.isfinite(row.gap)]
-    return {
-        "format": FORMAT,
-        "converged": result.converged,
-        "note": result.note,
-        "rounds": len(result.trace),
-        "seconds": result.seconds,
-        "objective": plain_number(model_objective(result, begun)),
-        "gap": plain_number(gaps[-1] if gaps else math.inf),
-        "traffic": result.traffic,
-        "outlook": list(result.outlook),
-    }
-
-
-def model_objective(result: RunResult | GraphResult, begun: Begun) -> float:
-    """Objective of the model itself: a method may end on coefficients of an earlier round than the last."""
-    if isinstance(result, GraphResult):
-        return result.trace[-1].objective  # that of the consensus model; NaN in a private run
-    problem, labels = result.plan.problem, begun.labels.values
-    if result.plan.private is not None:
-        return math.nan  # it is a function of every row, and nobody may know it
-    scores = joint_scores(result.parties, float(result.constant), begun.shards)
-    penalty = sum(problem.regularizer.value(party.coef) for party in result.parties)
-    return problem.loss.total(scores, labels) / len(labels) + problem.alpha * penalty
-
-
-# --- comparing ---------------------------------------------------------------------------------------
-
-
-def _job_values(job: Job) -> dict[str, Any]:
-    """Every value of a job that shapes the result; paths may change, for the data's own fingerprint is compared."""
-    values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
-    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "memory", "holdout")
-    values |= {f"job.{key}": getattr(job, key) for key in keys}
-    values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
-    values |= {f"encode.{key}": getattr(job.encode, key) for key in ENCODE_KEYS}
-    values |= {f"search.{key}": job.search and getattr(job.search, key) for key in SEARCH_KEYS}
-    values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
-    values |= {f"{OPTIONS}.{key}": job.options and getattr(job.options, key) for key in OPTION_KEYS}
-    values["the number of parties"] = len(job.parties)
-    for number, spec in enumerate(job.parties, start=1):
-        of_party = ("name", "id", "label", "positive", "features", "columns")
-        values |= {f"party {number}.{key}": getattr(spec, key) for key in of_party}
-    return values
-
-
-def _first_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
-    for key, value in new.items():
-        if old.get(key) != value:
-            return f"{key} is {show(value)}, it began with {show(old.get(key))}"
-    return ""
-
-
-def _data_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
-    parties = _section(old, "parties")
-    for name, print_ in new["parties"].items():
-        if parties.get(name) != print_:
-            return f"the data of party {show(name)} are not those it began with"
-    same_classes = json.dumps(old.get("classes")) == json.dumps(new["classes"])  # as text: true is not 1
-    same = old.get("labels") == new["labels"] and same_classes
-    return "" if same else "the labels are not those it began with"
-
-
-def _section(record: dict[str, Any], key: str) -> dict[str, Any]:
-    value = record.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _digest(matrix: Any) -> str:
-    return matrix.sha256 if isinstance(matrix, (RowsOnDisk, ClusterRows)) else _sha256(_arrays_of(matrix))
-
-
-def _arrays_of(matrix: Any) -> list[npt.NDArray[Any]]:
-    if sparse.issparse(matrix):
-        return [matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)]
-    return [matrix]
-
-
-def _sha256(arrays: Sequence[npt.NDArray[Any]]) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

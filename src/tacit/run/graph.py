@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
 from tacit.blocks.rows import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
-from tacit.privacy.certificate import Certificate
-from tacit.run.drive import LoopState, Observer, check_private, spent_of, versions
-from tacit.run.model import PartyModel
+from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitting_threads
 from tacit.run.node import Node, agree_on_masks
-from tacit.run.star import QUIET, fitting_threads
+from tacit.run.result import Model, PartyModel, Result, with_versions
+from tacit.solvers.base import Progress
 from tacit.topologies import Graph
-from tacit.types import Arrays, Message, Shard, Trace, TraceRow, Vector
+from tacit.types import Arrays, Message, Shard, Vector
 
 # --- All nodes of a graph in this process: messages travel along edges, and nowhere else
 
@@ -68,62 +66,16 @@ class Neighbours:
 # --- A plan on a graph with all its nodes in this process: begin, go on, pause, finish
 
 
-@dataclass(frozen=True)
-class GraphResult:
-    """A finished run: each node's model, their mean, the trace and the certificate.
-
-    Attributes
-    ----------
-    plan : Plan
-    nodes : tuple of PartyModel
-        In the order of the graph; a node's score of a row is row . coef - offset.
-    coef, intercept
-        The consensus model: the mean of the nodes' models.
-    trace : Trace
-        What who watches the whole simulation may compute. In a deployment no node knows it, and no decision of a node
-        depends on it: `objective` is that of the mean model, `primal` the largest distance of a node from the mean,
-        relative to its norm, `dual` the largest residual at a node. That of a private run holds what
-        `tacit.run.drive` allows: of these `primal` alone, which then compares released models.
-    certificate : Certificate
-    converged : bool
-    note : str
-    seconds : float
-    bytes_by_edge : dict of pair of str to int
-        Payload in both directions.
-    outlook : tuple of str
-    """
-
-    plan: Plan
-    nodes: tuple[PartyModel, ...]
-    coef: Vector
-    intercept: float
-    trace: Trace
-    certificate: Certificate
-    converged: bool
-    note: str
-    seconds: float
-    bytes_by_edge: dict[tuple[str, str], int]
-    outlook: tuple[str, ...] = ()
-
-    @property
-    def clip(self) -> RowClip | None:
-        """How rows are scaled down before they are scored: as in training, which private methods do."""
-        private = self.plan.private
-        return None if private is None else RowClip(private.settings.row_norm)
-
-    @property
-    def traffic(self) -> dict[str, int]:
-        """Bytes over the whole run: all of them, those of the busiest edge, and rounds."""
-        sent = list(self.bytes_by_edge.values())
-        return {"bytes": sum(sent), "bytes_busiest_edge": max(sent, default=0), "rounds": len(self.trace)}
-
-
 class GraphRun:
-    """One run; `labels` and `weights` are given for each shard, in the order of the graph.
+    """The session of a plan with all its nodes in this process.
+
+    `labels` and `weights` are given for each shard, in the order of the graph.
 
     A round: each node takes in what its neighbours sent in the round before, and sends. Nobody else takes part: every
     node finds out for itself, in the same round, that the run is over.
     """
+
+    knows_objective = True
 
     def __init__(
         self,
@@ -139,58 +91,50 @@ class GraphRun:
         agree_on_masks(self.nodes)
         self.engine = Neighbours(plan.graph, self.nodes)
         self.state = LoopState()
-        self.spent = spent_of(plan)
 
-    def go(self, observe: Observer | None = None, checkpoint: Callable[[GraphRun], None] | None = None) -> GraphResult:
+    def go(self, observe: Observer | None = None, checkpoint: Checkpoint | None = None) -> Result:
         """Run to the end."""
-        state, plan = self.state, self.plan
-        clock = time.perf_counter() - state.seconds
-        with fitting_threads(self.shards), np.errstate(**QUIET):
-            while not state.converged and not state.note and state.rounds < plan.most_rounds:
-                state.exchange = state.rounds = state.rounds + 1
-                carried = self.engine.exchange(state.rounds)
-                state.seconds = time.perf_counter() - clock
-                self._record(carried)
-                if observe:
-                    observe(state.trace[-1])
-                if checkpoint:
-                    checkpoint(self)
-            self.engine.finish(state.rounds + 1)
-        state.seconds = time.perf_counter() - clock
-        return self._result()
+        return drive(self, observe, checkpoint)
 
-    def _record(self, carried: int) -> None:
-        """Write the row of the trace, and see whether all nodes agree that the run is over."""
-        state, told = self.state, [node.progress for node in self.nodes]
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """With the threads that fit."""
+        with fitting_threads(self.shards), np.errstate(**QUIET):
+            yield
+
+    def exchange(self) -> Progress:
+        """One round: every node takes in what its neighbours sent before, and sends."""
+        self.state.exchange += 1
+        self.state.up += self.engine.exchange(self.state.exchange)
+        return self._progress()
+
+    def close(self) -> None:
+        """Hand over the last messages."""
+        self.engine.finish(self.state.exchange + 1)
+
+    def _progress(self) -> Progress:
+        """What who watches all nodes sees after a round; refuses where some would stop and some not."""
+        told = [node.progress for node in self.nodes]
         done = [one.done for one in told]
         if any(done) != all(done):
             raise RunError(
-                f"round {state.rounds}: some nodes would stop and some not: {done.count(True)} of {len(done)}"
+                f"round {self.state.exchange}: some nodes would stop and some not: {done.count(True)} of {len(done)}"
             )
-        state.converged, state.note = all(done), next((one.note for one in told if one.note), "")
-        coef, intercept = self.consensus()
-        objective = math.nan
-        if self.plan.private is None:
-            objective = math.fsum(node.objective(coef, intercept) for node in self.nodes)
-            if not math.isfinite(objective):
-                raise RunError(
-                    f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "
-                    "(say, standard deviation 1) or raise alpha"
-                )
-        row = TraceRow(
-            round=state.rounds,
-            objective=objective,
-            gap=math.inf,
+        return Progress(
+            objective=self._objective(),
             primal=self.disagreement() if self.plan.models_are_released else math.nan,
             dual=max(one.dual for one in told),
             rho=told[0].rho,
-            stationarity=math.nan,
-            seconds=state.seconds,
-            bytes_down=0,
-            bytes_up=carried,
-            epsilon=self.spent,
+            done=all(done),
+            note=next((one.note for one in told if one.note), ""),
         )
-        state.trace.append(row if self.plan.private is None else check_private(row))
+
+    def _objective(self) -> float:
+        """Objective of the mean model; in a private run nobody may know it."""
+        if self.plan.private is not None:
+            return math.nan
+        mean = self.consensus()
+        return math.fsum(node.objective(*mean) for node in self.nodes)
 
     def consensus(self) -> tuple[Vector, float]:
         """Mean of the nodes' models."""
@@ -203,22 +147,31 @@ class GraphRun:
         mean = models.mean(axis=0)
         return float(np.linalg.norm(models - mean, axis=1).max() / max(float(np.linalg.norm(mean)), 1e-300))
 
-    def _result(self) -> GraphResult:
-        coef, intercept = self.consensus()
+    def result(self) -> Result:
+        """Each node's model, their mean, the trace and the certificate."""
         state, private = self.state, self.plan.private
-        return GraphResult(
+        return Result(
             plan=self.plan,
-            nodes=tuple(PartyModel(n.name, n.columns, n.coef, -n.intercept) for n in self.nodes),
-            coef=coef,
-            intercept=intercept,
+            model=self._model(),
             trace=state.trace,
-            certificate=_with_versions(self.plan.certificate()),
+            certificate=with_versions(self.plan.certificate()),
             converged=state.converged,
             note=state.note,
             seconds=state.seconds,
-            bytes_by_edge=dict(self.engine.bytes_by_edge),
+            traffic=self._traffic(),
             outlook=() if private is None else private.outlook,
         )
+
+    def _model(self) -> Model:
+        """The nodes' models and their mean; a node's score of a row is row . coef - offset."""
+        parts = tuple(PartyModel(n.name, n.columns, n.coef, -n.intercept) for n in self.nodes)
+        coef, intercept = self.consensus()
+        return consensus_model(self.plan, parts, coef, intercept)
+
+    def _traffic(self) -> dict[str, int]:
+        """Bytes over the whole run: all of them, those of the busiest edge, and rounds."""
+        sent = list(self.engine.bytes_by_edge.values())
+        return {"bytes": sum(sent), "bytes_busiest_edge": max(sent, default=0), "rounds": self.state.rounds}
 
     def snapshot(self) -> dict[str, Arrays]:
         """Everything needed to go on later, by who holds it."""
@@ -237,6 +190,7 @@ class GraphRun:
         self.state = state
 
 
-def _with_versions(planned: Certificate) -> Certificate:
-    """What was planned and was run, with the software that ran it."""
-    return planned if planned.versions else replace(planned, versions=versions())
+def consensus_model(plan: Plan, parts: tuple[PartyModel, ...], coef: Vector, intercept: float) -> Model:
+    """A model of whole rows; private methods scale rows down before they are scored, as in training."""
+    clip = None if plan.private is None else RowClip(plan.private.settings.row_norm)
+    return Model(parts, intercept, mean=PartyModel("", parts[0].columns, coef, 0.0, clip))

@@ -11,7 +11,7 @@ import numpy as np
 from tacit.data.load import PartySpec, load_prediction_data
 from tacit.errors import InputError
 from tacit.privacy.aggregation import SHARE
-from tacit.run.folder import MODEL
+from tacit.run.folder import RunFolder
 from tacit.run.predict import load_part
 from tacit.text import show
 from tacit.types import Vector
@@ -60,7 +60,7 @@ def part_file(model: str, party: str | None) -> Path:
         return path
     if party is None:
         raise InputError(f"{show(model)} is the directory of a run: say whose part this is with --party NAME")
-    return path / MODEL / f"{party}.json"
+    return RunFolder(path).part(party)
 
 
 def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnScores:

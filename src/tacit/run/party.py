@@ -14,7 +14,7 @@ from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
 from tacit.run import door
 from tacit.run.masking import HEARD, MASKED_KINDS, RUN, KeySigner, Masks, heard
-from tacit.run.model import PartyModel
+from tacit.run.result import PartyModel
 from tacit.solvers.base import PartySide
 from tacit.types import Arrays, Message, Shard, Vector, Words
 

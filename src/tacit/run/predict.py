@@ -16,12 +16,12 @@ from scipy.special import expit
 
 from tacit.blocks.rows import RowClip
 from tacit.columns.encoder import Encoder, from_record
-from tacit.data.load import PartySpec, PredictionData, load_prediction_data
+from tacit.data.load import PartySpec, PredictionData, Source, load_prediction_data
 from tacit.errors import InputError
 from tacit.files import damaged, read_json, show_path, write_atomically
-from tacit.problem.losses import LOSSES
-from tacit.run.folder import ABOUT, CERTIFICATE, FORMAT, JOINT, MODEL, PLAN, RESULT, SAMPLES
-from tacit.run.model import PartyModel, joint_scores
+from tacit.problem.registry import LOSSES
+from tacit.run.folder import CERTIFICATE, FORMAT, MODEL, PLAN, RESULT, SAMPLES, RunFolder
+from tacit.run.result import PartyModel, joint_scores
 from tacit.text import show
 from tacit.types import Shard, Vector
 
@@ -130,8 +130,8 @@ class Predictions:
     probability: Vector | None
 
 
-def load_rows(model: SavedModel, paths: Sequence[str | Path]) -> PredictionData:
-    """Read files of rows to predict: one for each party of the model, or one where the rows were split."""
+def load_rows(model: SavedModel, paths: Sequence[Source]) -> PredictionData:
+    """Read rows to predict from files or data frames: one for each party, or one where the rows were split."""
     return load_prediction_data(model.specs, paths, model.encoders, model.row_ids)
 
 
@@ -169,14 +169,14 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
     """
     run = Path(path)
     _check_finished(run)
-    file = run / MODEL / f"{JOINT}.json"
+    file = RunFolder(run).joint
     record = _read(file)
     loss, task = _text(file, record, "loss"), _text(file, record, "task")
     if loss not in LOSSES or LOSSES[loss].task != task:
         raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
     names = _texts(file, record, "parties")
     whole = _is_whole(file, record)
-    if own is None and not whole and (run / ABOUT).exists():
+    if own is None and not whole and RunFolder(run).is_part:
         raise InputError(
             f"{show_path(run)} is one organisation's part of a joint run: use tacit predict {run.name} --kit KIT"
         )

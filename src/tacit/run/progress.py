@@ -16,7 +16,7 @@ from tacit.types import TraceRow
 
 @contextmanager
 def progress(plan: Plan, *, visible: bool) -> Iterator[Observer | None]:
-    """Yield what `run_loop` should call after each round, or None where nobody would see it."""
+    """Yield what `drive` should call after each round, or None where nobody would see it."""
     if not visible:
         yield None
         return

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from tacit.data.holdout import Splits, deal_folds
+from tacit.data.labels import Labels
 from tacit.errors import InputError, RunError
 from tacit.job import SearchSpec
 from tacit.plan import Plan
 from tacit.problem.alphas import alpha_grid, check_has_alpha, check_rule, choose, edge_remark, mean_losses
-from tacit.run.labels import Labels
-from tacit.run.model import joint_scores
-from tacit.run.star import Run, RunResult
+from tacit.run.result import Result
+from tacit.run.star import Run
 from tacit.types import Shard, Vector
 
 Watch = Callable[[int, int], None]
@@ -201,7 +201,7 @@ class _Fold:
         self.more_rounds = 0 if self.follows else 1
         self.more_bytes = 0 if self.follows else 8 * len(shards) * len(left_out)
 
-    def fit(self, alpha: float) -> RunResult:
+    def fit(self, alpha: float) -> Result:
         """Fit to the rows of the fold: from where the last alpha ended, or anew where the method cannot follow.
 
         A start from the last coefficients alone saves such a method no rounds, as measured: its multipliers are lost.
@@ -213,7 +213,7 @@ class _Fold:
             self.run = Run(plan, self.shards, self.labels)
         return self.run.go()
 
-    def loss(self, result: RunResult) -> float:
+    def loss(self, result: Result) -> float:
         """Mean loss of the rows left out; NaN where they weigh nothing, infinite where the method gave up."""
         if result.note and not result.converged:
             return float("inf")
@@ -221,7 +221,7 @@ class _Fold:
         if self.follows:
             scores = self.run.coordinator.side.scores
         else:
-            scores = joint_scores(result.parties, result.constant, self.shards)
+            scores = result.model.scores(self.shards)
         with np.errstate(over="ignore"):
             losses = result.plan.problem.loss.value(scores[self.left_out], self.labels[self.left_out])
         return float(self.test_weights @ losses) / self.size if self.size else float("nan")

@@ -8,53 +8,38 @@ On a busy machine, waking threads for products of microseconds costs ten times t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from tacit.blocks import make_block
-from tacit.data.cluster import ClusterRows
-from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.errors import InputError, RunError
 from tacit.mechanisms.base import UNMEASURED
 from tacit.plan import Plan
-from tacit.privacy.certificate import Certificate
 from tacit.run.coordinator import Coordinator
-from tacit.run.drive import LoopState, Observer, agree, begin, run_loop, traffic, versions
-from tacit.run.model import PartyModel
+from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitting_threads
 from tacit.run.party import Party
+from tacit.run.result import Model, PartyModel, Result, traffic, with_versions
+from tacit.solvers.base import Progress
 from tacit.solvers.memory.window import WindowView
-from tacit.types import Arrays, Message, Shard, Trace, Vector
+from tacit.types import Arrays, Message, Shard, Vector
 
-# --- How many threads linear algebra gets: one where the products are too small to share out
-
-
-LARGE = 20_000_000  # entries of one dense block from which threads pay for products with vectors
-WIDE, WIDE_LARGE = 200, 4_000_000  # columns and entries from which they pay for its Gram matrix
+# --- Engines: how messages travel between the coordinator and the parties
 
 
-def fitting_threads(shards: Sequence[Shard]) -> AbstractContextManager[Any]:
-    """Context in which a run on these shards should be made and run."""
-    held = [shard.features for shard in shards if not sparse.issparse(shard.features)]
-    elsewhere = (RowsOnDisk, ClusterRows)  # these come in pieces, or are not here
-    shapes = [features.shape for features in held if not isinstance(features, elsewhere)]
-    if any(n * d >= LARGE or (d >= WIDE and n * d >= WIDE_LARGE) for n, d in shapes):
-        return nullcontext()
-    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return context
+class Engine(Protocol):
+    """Carries one message to every party and their answers back."""
 
+    def exchange(self, message: Message) -> list[Message]:
+        """Send to every party; return the answers in the parties' order, without those of parties that are gone."""
 
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+    def close(self) -> None:
+        """Release whatever the engine holds."""
 
 
 # --- All parties in this process: messages are handed over, not copied
@@ -88,35 +73,39 @@ class InProcess:
         """Nothing is held open."""
 
 
-# --- What a run leaves behind, and the one function that runs a plan
+# --- A star: the coordinator and its parties, wherever these are
 
 
-QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}  # what overflows is refused by name
+class Star:
+    """What a session of the feature split does in each exchange: broadcast, answers, combine."""
+
+    knows_objective = True
+
+    def __init__(self, plan: Plan, coordinator: Coordinator, engine: Engine, state: LoopState) -> None:
+        self.plan, self.coordinator, self.engine, self.state = plan, coordinator, engine, state
+
+    def agree(self) -> None:
+        """Let the parties agree on masks, which the coordinator cannot know, where the run has them: two exchanges."""
+        if self.plan.secure:
+            keys = self.engine.exchange(self.coordinator.ask_keys(self.state.exchange))
+            self.engine.exchange(self.coordinator.pass_keys(self.state.exchange, keys))
+
+    def exchange(self) -> Progress | None:
+        """One broadcast and the answers to it."""
+        state = self.state
+        state.exchange += 1
+        message = self.coordinator.broadcast(state.exchange)
+        answers = self.engine.exchange(message)
+        state.down += message.nbytes * len(answers)
+        state.up += sum(answer.nbytes for answer in answers)
+        return self.coordinator.combine(state.exchange, answers)
+
+    def close(self) -> None:
+        """The closing broadcast."""
+        self.engine.exchange(self.coordinator.closing(self.state.exchange + 1))
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """A finished run: the model by party, its trace and its certificate."""
-
-    plan: Plan
-    parties: tuple[PartyModel, ...]
-    constant: float
-    trace: Trace
-    certificate: Certificate
-    converged: bool
-    note: str
-    seconds: float
-    outlook: tuple[str, ...] = ()
-
-    @property
-    def intercept(self) -> float:
-        """Intercept of the joint linear model."""
-        return self.constant - sum(party.linear_offset for party in self.parties)
-
-    @property
-    def traffic(self) -> dict[str, int]:
-        """Bytes sent over the whole run."""
-        return traffic(self.trace)
+# --- A star with all its parties in this process
 
 
 @dataclass(frozen=True)
@@ -127,33 +116,32 @@ class Start:
     intercept: float
 
 
-class Run:
-    """A plan with its parties and coordinator in this process: begin, go on, pause, finish."""
+class Run(Star):
+    """The session of a plan with its parties and coordinator in this process: begin, go on, pause, finish."""
 
     def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector) -> None:
-        self.plan, self.shards = plan, shards
+        self.shards = shards
         self.shared = plan.algorithm.make_shared(plan.problem)
         asked = [shard for shard in shards if shard.name in plan.asked_parties]
         self.holder = next((shard for shard in shards if shard.name not in plan.asked_parties), None)
         with fitting_threads(shards), np.errstate(**QUIET):
             self.parties = [Party(shard, plan, self.shared) for shard in asked]
             own = None if self.holder is None else make_block(self.holder.features)
-            self.coordinator = Coordinator(plan, labels, own)
+            coordinator = Coordinator(plan, labels, own)
+        super().__init__(plan, coordinator, InProcess(self.parties, at_once=plan.problem.lean), LoopState())
         if isinstance(self.shared, WindowView):
             self.shared.watch(self.coordinator.side.window)
-        self.engine = InProcess(self.parties, at_once=plan.problem.lean)
-        self.state = LoopState()
         self._agreed = False
         self._broken = False
 
     def start_from(self, start: Start) -> None:
-        """Warm start."""
+        """Warm start: begin from coefficients that the parties then hold, by one exchange."""
         if self.plan.private is not None:
             raise InputError("warm_start=True is not available with privacy: a start must not depend on the data")
         for party, coef in zip(self.parties, start.coefs, strict=True):
             party.start_from(coef)
-        self._agree()
-        begin(self.coordinator, self.engine, start.intercept)
+        self.agree()
+        self.coordinator.take_start(self.engine.exchange(self.coordinator.ask_start()), start.intercept)
 
     def retune(self, plan: Plan) -> None:
         """Go on from the end of the last run with another alpha, where the method follows it."""
@@ -163,39 +151,42 @@ class Run:
         self.coordinator.retune(plan)
         self.state = LoopState(exchange=self.state.exchange + 1)  # the closing broadcast had a number too
 
-    def _agree(self) -> None:
+    def agree(self) -> None:
         """Draw masks where the run has them: once, and again after every `restore`."""
-        if self.plan.secure and not self._agreed:
-            agree(self.coordinator, self.engine, self.state.exchange)
+        if not self._agreed:
+            super().agree()
             self._agreed = True
 
-    def go(self, observe: Observer | None = None, checkpoint: Callable[[Run], None] | None = None) -> RunResult:
+    def go(self, observe: Observer | None = None, checkpoint: Checkpoint | None = None) -> Result:
         """Run to the end."""
+        return drive(self, observe, checkpoint)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Agree on masks, with the threads that fit; a run that stops inside goes on from a snapshot only."""
         if self._broken:
             raise RunError("this run stopped in the middle of a round: make a new Run, and restore its last snapshot")
         self._broken = True  # until the end is reached
-        self._agree()
-        keep = None if checkpoint is None else lambda _: checkpoint(self)
+        self.agree()
         with fitting_threads(self.shards), np.errstate(**QUIET):
-            state = run_loop(self.plan, self.coordinator, self.engine, self.state, observe, keep)
+            yield
         self._broken = False
         self.engine.close()
-        return RunResult(
+
+    def result(self) -> Result:
+        """The model by party, the trace and the certificate."""
+        state = self.state
+        return Result(
             plan=self.plan,
-            parties=self._models(),
-            constant=float(self.coordinator.side.intercept),
+            model=self._model(),
             trace=state.trace,
-            certificate=self._certificate(),
+            certificate=with_versions(self.plan.certificate()),
             converged=state.converged,
             note=state.note,
             seconds=state.seconds,
+            traffic=traffic(state.trace),
             outlook=self._outlook(),
         )
-
-    def _certificate(self) -> Certificate:
-        """What was planned and was run, with the software that ran it."""
-        planned = self.plan.certificate()
-        return planned if planned.versions else replace(planned, versions=versions())
 
     def _outlook(self) -> tuple[str, ...]:
         """What the run itself can tell about its use, before what the sizes said; functions of what was released."""
@@ -207,12 +198,15 @@ class Run:
             return (*remarks, *planned)
         return (told, *remarks, *(line for line in planned if not line.startswith(UNMEASURED)))
 
-    def _models(self) -> tuple[PartyModel, ...]:
-        """Every party's part, in the order of the plan."""
+    def _model(self) -> Model:
+        """Every party's part, in the order of the plan, and what is added to their scores."""
+        side, private = self.coordinator.side, self.plan.private
         if self.holder is None:
-            return tuple(PartyModel(p.name, p.columns, p.coef, p.offset, p.clip) for p in self.parties)
-        parts = self.coordinator.side.parts()
-        return tuple(PartyModel(shard.name, shard.columns, **parts[shard.name]) for shard in self.shards)
+            parts = tuple(PartyModel(p.name, p.columns, p.coef, p.offset, p.clip) for p in self.parties)
+        else:
+            made = side.parts()
+            parts = tuple(PartyModel(shard.name, shard.columns, **made[shard.name]) for shard in self.shards)
+        return Model(parts, float(side.intercept), predictions_for=None if private is None else private.predictions_for)
 
     def snapshot(self) -> dict[str, Arrays]:
         """Everything needed to go on later, by who holds it."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tacit.errors import InputError
-from tacit.files import read_json, show_path
-from tacit.run.folder import JOB, LOCK, PLAN, RESULT, TRACE
+from tacit.files import show_path
+from tacit.run.folder import RunFolder
 from tacit.run.trace_file import TraceReader
 from tacit.types import Trace
 
@@ -63,11 +62,11 @@ class Watcher:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self._reader = TraceReader(self.path / TRACE)
+        self.folder = RunFolder(path)
+        self._reader = TraceReader(self.folder.trace)
         self._plan: dict[str, Any] = {}
         try:
-            begun = any((self.path / name).exists() for name in (LOCK, PLAN, RESULT))
+            begun = self.folder.begun
         except (OSError, ValueError) as error:
             raise InputError(f"cannot open {show_path(path)}: check the path of the run") from error
         if not begun:
@@ -76,8 +75,8 @@ class Watcher:
     def look(self) -> RunView:
         """The run as it is now."""
         state = self._state()  # before the trace: of a finished run all rounds are read
-        if not self._plan and (self.path / PLAN).exists():
-            plan = read_json(self.path / PLAN).get("plan")
+        if not self._plan and self.folder.planned:
+            plan = self.folder.read_plan().get("plan")
             self._plan = plan if isinstance(plan, dict) else {}
         private = self._plan.get("privacy")
         rounds = (private if isinstance(private, dict) else self._plan).get("rounds" if private else "max_rounds")
@@ -86,32 +85,14 @@ class Watcher:
         return RunView(state, self._name(), rounds, Trace(self._reader.read()))
 
     def _state(self) -> str:
-        if (self.path / RESULT).exists():
+        if self.folder.finished:
             return FINISHED
-        if not is_training(self.path):
-            return FINISHED if (self.path / RESULT).exists() else STOPPED  # it may just have ended
-        return TRAINING if (self.path / PLAN).exists() else READING
+        if not self.folder.training:
+            return FINISHED if self.folder.finished else STOPPED  # it may just have ended
+        return TRAINING if self.folder.planned else READING
 
     def _name(self) -> str:
-        from tacit.job import read_job
-
         try:
-            return read_job(self.path / JOB).name
+            return self.folder.read_job().name
         except InputError:  # it is not written yet
             return ""
-
-
-def is_training(run: Path) -> bool:
-    """Whether a process holds the directory's lock, as one that trains does."""
-    if sys.platform == "win32":  # there are no such locks
-        return True
-    import fcntl
-
-    try:
-        with open(run / LOCK, "rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # let go at once, when the file is closed
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False

@@ -67,7 +67,7 @@ def read_tokens(path: Path) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Door:
+class ServiceAccess:
     """Where a service listens and who may come in.
 
     Attributes
@@ -110,7 +110,7 @@ class Door:
 
     @property
     def scheme(self) -> str:
-        """How it is reached."""
+        """The scheme of the service's address: https where it has a certificate."""
         return "http" if self.cert is None else "https"
 
     def caller(self, token: str | None, certificate: str | None) -> str | None:

@@ -12,14 +12,14 @@ from tacit.errors import InputError, RunError
 from tacit.privacy.aggregation import SHARE, MaskingParty, fingerprint
 from tacit.privacy.randomness import pack
 from tacit.run.own_scores import OwnScores
-from tacit.service.identity import Identity, same, statement, vouched
-from tacit.service.state import Session, Sessions, State
+from tacit.service.identity import SigningIdentity, same, statement, vouched
+from tacit.service.state import ScoreSession, ScoreSessions, State
 from tacit.service.wire import (
     MOST_IDS,
     VERSION,
     ModelCard,
     RefusedError,
-    Scores,
+    ScoresReply,
     SessionKey,
     to_bytes,
     to_text,
@@ -68,7 +68,7 @@ class Answerer:
     own : OwnScores
     state : State
     rules : Rules
-    identity : Identity
+    identity : SigningIdentity
     peers : mapping of str to Ed25519PublicKey
         Identities of the parties with which this one answers; it may be among them. Not used where it answers alone.
     """
@@ -78,7 +78,7 @@ class Answerer:
         own: OwnScores,
         state: State,
         rules: Rules,
-        identity: Identity,
+        identity: SigningIdentity,
         peers: Mapping[str, Ed25519PublicKey] | None = None,
     ) -> None:
         self.own, self.state, self.rules, self.identity = own, state, rules, identity
@@ -88,7 +88,7 @@ class Answerer:
             raise InputError(f"the peers know another identity of {show(own.party)}: it is {identity.text}")
         if rules.least > 1 + len(self._peers):
             raise InputError(f"least {rules.least} is not allowed: with its peers there are {1 + len(self._peers)}")
-        self._sessions = Sessions(rules.sessions, rules.seconds)
+        self._sessions = ScoreSessions(rules.sessions, rules.seconds)
 
     @property
     def card(self) -> ModelCard:
@@ -108,10 +108,10 @@ class Answerer:
         self._check_roster(parties)
         roster = tuple(sorted(parties))
 
-        def make(ends: float) -> Session:
+        def make(ends: float) -> ScoreSession:
             masks = MaskingParty(self.own.party, name)
             signature = self.identity.sign(statement(name, self.own.party, roster, masks.public_bytes))
-            return Session(caller, roster, masks, signature, ends)
+            return ScoreSession(caller, roster, masks, signature, ends)
 
         session = self._sessions.open(name, caller, make)
         if session.roster != roster:
@@ -144,7 +144,7 @@ class Answerer:
             raise RefusedError(409, "this session has agreed on other keys: open a new one")
         return print_
 
-    def answer(self, caller: str, name: str | None, number: int, ids: Sequence[str]) -> tuple[Scores, int]:
+    def answer(self, caller: str, name: str | None, number: int, ids: Sequence[str]) -> tuple[ScoresReply, int]:
         """Scores of the ids, masked; and how many ids are unknown, which is for the party's own log alone."""
         plain = [one.strip() for one in ids]  # as ids of a file are
         if len(plain) > self.rules.most_ids:
@@ -163,14 +163,14 @@ class Answerer:
                 # Masks cancel where all parties were asked for the same ids, and nowhere else.
                 masked = session.masks.mask(number, f"scores {digest.hex()}", scores, SHARE)
                 session.number, session.digest, session.answer = number, digest, words_to_text(masked)
-            return Scores(party=self.own.party, number=number, masked=session.answer), unknown
+            return ScoresReply(party=self.own.party, number=number, masked=session.answer), unknown
 
-    def _answer_alone(self, caller: str, name: str | None, number: int, ids: Sequence[str]) -> tuple[Scores, int]:
+    def _answer_alone(self, caller: str, name: str | None, number: int, ids: Sequence[str]) -> tuple[ScoresReply, int]:
         if name is not None:
             raise RefusedError(403, "this party answers alone: leave the session out")
         self.state.take(caller, ids, (self.own.party,), self.rules.per_day)
         scores, unknown = self.own.of(ids)
-        return Scores(party=self.own.party, number=number, scores=scores.tolist()), unknown
+        return ScoresReply(party=self.own.party, number=number, scores=scores.tolist()), unknown
 
     def _check_roster(self, parties: Sequence[str]) -> None:
         if self.rules.least == ALONE:
@@ -185,7 +185,7 @@ class Answerer:
                 403, f"{show(self.own.party)} answers together with at least {self.rules.least - 1} others"
             )
 
-    def _is_repeated(self, session: Session, number: int, digest: bytes) -> bool:
+    def _is_repeated(self, session: ScoreSession, number: int, digest: bytes) -> bool:
         """Whether this is the last request again; a number that was used for other ids is refused."""
         if not session.fingerprint:
             raise RefusedError(409, "this session has no keys of the others yet: pass them on first")

@@ -18,9 +18,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from prometheus_client import generate_latest
 
 from tacit.errors import InputError, RunError
-from tacit.service.access import Door
+from tacit.service.access import ServiceAccess
 from tacit.service.answering import Answerer
-from tacit.service.connections import Connections, Listener, Protocol
+from tacit.service.connections import Connections, Listener, ServiceProtocol
 from tacit.service.guard import LOG, Guard, Metrics
 from tacit.service.wire import (
     SESSION,
@@ -30,9 +30,9 @@ from tacit.service.wire import (
     ModelCard,
     OpenSession,
     PassKeys,
-    Problem,
+    ProblemReply,
     RefusedError,
-    Scores,
+    ScoresReply,
     SessionKey,
 )
 from tacit.text import one_line
@@ -57,7 +57,7 @@ bearer = HTTPBearer(auto_error=False)
 
 
 def _may_refuse(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": Problem, "description": REASONS[status]} for status in (*statuses, 408, 413)}
+    return {status: {"model": ProblemReply, "description": REASONS[status]} for status in (*statuses, 408, 413)}
 
 
 _SCHEMA = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -68,9 +68,9 @@ IN_JSON: dict[int | str, dict[str, Any]] = {  # for the one path whose answers a
 
 def who(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]) -> str:
     """The name of the caller; refused without one."""
-    door: Door = request.app.state.door
+    access: ServiceAccess = request.app.state.access
     shown = getattr(request.state, "certificate", None)
-    caller = door.caller(None if given is None else given.credentials, shown)
+    caller = access.caller(None if given is None else given.credentials, shown)
     if caller is None:
         raise RefusedError(401, "no token, or a wrong one: send Authorization: Bearer TOKEN")
     request.state.caller = caller
@@ -113,7 +113,7 @@ def pass_keys(
 
 
 @router.post("/scores", responses=_may_refuse(400, 401, 403, 404, 409, 422, 429), response_model_exclude_none=True)
-def scores(request: Request, caller: Caller, body: AskScores) -> Scores:
+def scores(request: Request, caller: Caller, body: AskScores) -> ScoresReply:
     """Scores of some ids, under masks; an unknown id counts as an average one, and nothing says so."""
     answer, unknown = _answerer(request).answer(caller, body.session, body.number, body.ids)
     request.state.ids, request.state.unknown = len(body.ids), unknown
@@ -121,8 +121,8 @@ def scores(request: Request, caller: Caller, body: AskScores) -> Scores:
     return answer
 
 
-def make_app(answerer: Answerer, door: Door) -> FastAPI:
-    """The service of one party."""
+def make_app(answerer: Answerer, access: ServiceAccess) -> FastAPI:
+    """The HTTP service of one party, with its limits on who may call and how."""
     app = FastAPI(
         title="Tacit scores",
         version=__version__,
@@ -131,11 +131,11 @@ def make_app(answerer: Answerer, door: Door) -> FastAPI:
         docs_url=None,  # they would load scripts from elsewhere
         redoc_url=None,
     )
-    app.state.answerer, app.state.door, app.state.metrics = answerer, door, Metrics()
+    app.state.answerer, app.state.access, app.state.metrics = answerer, access, Metrics()
     app.include_router(router)
-    app.add_exception_handler(RefusedError, _refused)
-    app.add_exception_handler(RequestValidationError, _not_as_described)
-    app.add_middleware(Guard, metrics=app.state.metrics, door=door)
+    app.exception_handler(RefusedError)(_refused)
+    app.exception_handler(RequestValidationError)(_not_as_described)
+    app.add_middleware(Guard, metrics=app.state.metrics, access=access)
     return app
 
 
@@ -144,17 +144,16 @@ def _answerer(request: Request) -> Answerer:
     return answerer
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)
+async def _refused(request: Request, error: RefusedError) -> Response:
+    """The status and the line of a refusal; when to try again, and how to say who calls, where that helps."""
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse({"detail": str(error)}, error.status, headers)
 
 
-async def _not_as_described(request: Request, error: Exception) -> Response:
+async def _not_as_described(request: Request, error: RequestValidationError) -> Response:
     """One line that says where and why, without the value."""
-    assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return JSONResponse({"detail": f"{where}: {first['msg']}"}, 422)
@@ -166,15 +165,15 @@ async def _not_as_described(request: Request, error: Exception) -> Response:
 BACKLOG, IDLE_SECONDS, LAST_SECONDS, SWEEP_SECONDS = 128, 30, 5, 5
 
 
-def serve(app: FastAPI, door: Door, ready: Callable[[str], None]) -> None:
+def serve(app: FastAPI, access: ServiceAccess, ready: Callable[[str], None]) -> None:
     """Answer until stopped; `ready` is told the address once the socket listens."""
     connections = Connections()
-    listening = _listen(door, connections)
+    listening = _listen(access, connections)
     host, port = listening.getsockname()[:2]
     config = uvicorn.Config(
         app,
         loop="asyncio",  # it accepts by way of the socket, which counts
-        http=partial(Protocol, connections=connections),  # type: ignore[arg-type]
+        http=partial(ServiceProtocol, connections=connections),  # type: ignore[arg-type]
         ws="none",
         proxy_headers=False,  # who calls is who is connected, whatever a header says
         log_config=None,
@@ -184,23 +183,23 @@ def serve(app: FastAPI, door: Door, ready: Callable[[str], None]) -> None:
         timeout_notify=SWEEP_SECONDS,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=LAST_SECONDS,
-        ssl_certfile=door.cert,
-        ssl_keyfile=door.key,
-        ssl_ca_certs=door.ca,
-        ssl_cert_reqs=ssl.CERT_NONE if door.ca is None else ssl.CERT_REQUIRED,
+        ssl_certfile=access.cert,
+        ssl_keyfile=access.key,
+        ssl_ca_certs=access.ca,
+        ssl_cert_reqs=ssl.CERT_NONE if access.ca is None else ssl.CERT_REQUIRED,
     )
     try:
         config.load()
     except (OSError, ssl.SSLError) as error:
         raise InputError(f"cannot use --cert, --key or --ca: {one_line(error)}") from error
     _log_to_terminal()
-    ready(f"{door.scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+    ready(f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{port}")
     uvicorn.Server(config).run(sockets=[listening])
 
 
-def _listen(door: Door, connections: Connections) -> Listener:
+def _listen(access: ServiceAccess, connections: Connections) -> Listener:
     try:
-        family, kind, _, _, address = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)[0]
+        family, kind, _, _, address = socket.getaddrinfo(access.host, access.port, type=socket.SOCK_STREAM)[0]
         # Named as TCP, or asyncio would not switch off Nagle's delay: 40 ms for each answer.
         listening = Listener(family, kind, socket.IPPROTO_TCP)
         listening.connections = connections
@@ -209,7 +208,7 @@ def _listen(door: Door, connections: Connections) -> Listener:
         listening.listen(BACKLOG)
         return listening
     except OSError as error:
-        raise RunError(f"cannot listen on {door.host} port {door.port}: {one_line(error)}") from error
+        raise RunError(f"cannot listen on {access.host} port {access.port}: {one_line(error)}") from error
 
 
 def _log_to_terminal() -> None:

@@ -19,7 +19,7 @@ from tacit.errors import InputError, RunError
 from tacit.privacy.aggregation import SHARE, unmask_sum
 from tacit.run.own_scores import ABSENT
 from tacit.service.access import is_loopback
-from tacit.service.wire import VERSION, Agreed, ModelCard, Scores, SessionKey, words_from_text
+from tacit.service.wire import VERSION, Agreed, ModelCard, ScoresReply, SessionKey, words_from_text
 from tacit.text import listing, one_line, plural, show
 from tacit.types import Vector, Words
 
@@ -35,7 +35,7 @@ class AwayError(RunError):
     """A party that cannot be reached, or does not answer in time."""
 
 
-class Line:
+class PartyClient:
     """How one party is reached.
 
     Parameters
@@ -66,11 +66,11 @@ class Line:
         )
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections to this party."""
         self._client.close()
 
     def get(self, path: str, kind: type[Called_]) -> Called_:
-        """Ask for something."""
+        """The reply of the party to a GET request, checked against its kind."""
         return self._call("GET", path, None, kind, 1)
 
     def post(self, path: str, body: dict[str, Any], kind: type[Called_], *, tries: int = 1) -> Called_:
@@ -130,7 +130,7 @@ Reply_ = TypeVar("Reply_", bound=BaseModel)
 
 
 @dataclass(frozen=True, eq=False)
-class Reply:
+class ScoreSum:
     """The sum of the parties' scores.
 
     Attributes
@@ -153,23 +153,23 @@ class Asker:
 
     Parameters
     ----------
-    lines : mapping of str to Line
+    lines : mapping of str to PartyClient
         How each party is reached.
     degrade : bool
         Whether to go on without parties that are away; their peers must allow it.
     """
 
-    def __init__(self, lines: Mapping[str, Line], *, degrade: bool = False) -> None:
+    def __init__(self, lines: Mapping[str, PartyClient], *, degrade: bool = False) -> None:
         self._lines, self._degrade = dict(lines), degrade
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(lines)))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections to all parties."""
         self._pool.shutdown()
         for line in self._lines.values():
             line.close()
 
-    def ask(self, ids: Sequence[str]) -> Reply:
+    def ask(self, ids: Sequence[str]) -> ScoreSum:
         """The sum of all parties' scores of each id.
 
         Raises
@@ -189,7 +189,7 @@ class Asker:
             part = ids[start : start + size]
             total[start : start + len(part)] += self._sum(meeting, part, start)
         replaced = tuple(name for name in self._lines if name not in meeting.parties)
-        return Reply(total, replaced, meeting.fingerprint)
+        return ScoreSum(total, replaced, meeting.fingerprint)
 
     def _meet(self, cards: Mapping[str, ModelCard], away: Sequence[str]) -> _Meeting:
         """Agree on keys; whoever goes away meanwhile is left out, as nothing was asked yet."""
@@ -235,8 +235,8 @@ class Asker:
         masked = body | {"session": meeting.session}
         meeting.number += 1
 
-        def post(line: Line) -> Scores:
-            return line.post("/v1/scores", masked if line.name in meeting.masked else body, Scores, tries=2)
+        def post(line: PartyClient) -> ScoresReply:
+            return line.post("/v1/scores", masked if line.name in meeting.masked else body, ScoresReply, tries=2)
 
         answers, gone = self._each(meeting.parties, post)
         if gone:
@@ -252,7 +252,7 @@ class Asker:
             total += unmask_sum(words, meeting.masked, SHARE)
         return total
 
-    def _each(self, names: Sequence[str], call: Callable[[Line], Reply_]) -> tuple[dict[str, Reply_], list[str]]:
+    def _each(self, names: Sequence[str], call: Callable[[PartyClient], Reply_]) -> tuple[dict[str, Reply_], list[str]]:
         """Call several parties at once: their answers, and who is away."""
         waiting = {name: self._pool.submit(call, self._lines[name]) for name in names}
         found, away = {}, []
@@ -297,13 +297,13 @@ class _Meeting:
         return time.monotonic() - self.opened > RENEW
 
 
-def _plain(answer: Scores, count: int) -> Vector:
+def _plain(answer: ScoresReply, count: int) -> Vector:
     if answer.scores is None or len(answer.scores) != count or not np.all(np.abs(answer.scores) <= SHARE.bound):
         raise RunError(f"{answer.party} did not answer with {plural(count, 'score')}")
     return np.array(answer.scores)
 
 
-def _masked(answer: Scores, count: int) -> Words:
+def _masked(answer: ScoresReply, count: int) -> Words:
     try:
         return words_from_text(answer.masked or "", count, SHARE.words)
     except ValueError as error:

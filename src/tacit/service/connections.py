@@ -32,7 +32,7 @@ MOST, MOST_OF_ONE, SILENT_SECONDS = 512, 128, 30.0
 
 @dataclass(eq=False)
 class Connection:
-    """One connection that is open."""
+    """An open connection of one caller: since when it has been silent, and whether it was ever answered."""
 
     address: str
     link: socket.socket
@@ -48,7 +48,7 @@ class Connection:
         self.busy = True
 
     def end(self) -> None:
-        """Its answer has left."""
+        """Note that the answer has left: from now on the connection is silent."""
         self.busy, self.served, self.since = False, True, self.now()
 
 
@@ -100,7 +100,7 @@ class Connections:
             del self._of[gone.address]
 
     def find(self, peer: Any) -> Connection | None:
-        """The connection with this peer."""
+        """The open connection with the peer of this address and port; None where it was closed."""
         return self._open.get(peer)
 
     async def sweep(self) -> None:
@@ -135,21 +135,21 @@ class Listener(socket.socket):
         """The next connection that there is room for; BlockingIOError where none waits."""
         while True:
             plain, peer = super().accept()
-            link = Link(self.family, self.type, self.proto, fileno=plain.detach())
+            link = AcceptedSocket(self.family, self.type, self.proto, fileno=plain.detach())
             link.connections, link.peer = self.connections, peer
             if self.connections.add(peer, link):
                 return link, peer
             link.close()
 
 
-class Link(socket.socket):
-    """An accepted connection; it is taken off the list when it is closed."""
+class AcceptedSocket(socket.socket):
+    """The socket of an accepted connection; it is taken off the list when it is closed."""
 
     connections: Connections | None = None
     peer: Any = None
 
     def close(self) -> None:
-        """Close it, and make room."""
+        """Close the socket, and make room for another connection."""
         if self.connections is not None:
             self.connections.remove(self.peer, self)
             self.connections = None
@@ -162,7 +162,7 @@ class Link(socket.socket):
 CONNECTION, CERTIFICATE = "connection", "certificate"  # in the state of every request
 
 
-class Protocol(H11Protocol):
+class ServiceProtocol(H11Protocol):
     """Puts the connection, and the name in the caller's certificate, into the state of every request.
 
     Parameters

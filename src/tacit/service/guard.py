@@ -14,7 +14,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tacit.service.access import Door
+from tacit.service.access import ServiceAccess
 from tacit.service.connections import Connection
 
 LOG = logging.getLogger("tacit.service")
@@ -42,16 +42,16 @@ class Guard:
     ----------
     app : ASGIApp
     metrics : Metrics
-    door : Door
+    access : ServiceAccess
         Who may come in: of anybody else no body is read, and no caller takes up more than its share.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, door: Door) -> None:
-        self._app, self._metrics, self._door = app, metrics, door
+    def __init__(self, app: ASGIApp, metrics: Metrics, access: ServiceAccess) -> None:
+        self._app, self._metrics, self._access = app, metrics, access
         self._running = Tally[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Pass a request on to the app where its caller may come in and has room; count it and write its line."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -92,7 +92,7 @@ class Guard:
         given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
         scheme, _, token = given.partition(" ")
         shown = (scope.get("state") or {}).get("certificate")
-        return self._door.caller(token.strip() if scheme.lower() == "bearer" else None, shown)
+        return self._access.caller(token.strip() if scheme.lower() == "bearer" else None, shown)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -25,8 +25,8 @@ from tacit.text import one_line, show
 PEERS = "peers"
 
 
-class Identity:
-    """A party's lasting key pair."""
+class SigningIdentity:
+    """A party's lasting Ed25519 key pair, with which it signs the keys of its sessions."""
 
     def __init__(self, key: Ed25519PrivateKey | None = None) -> None:
         self._key = key if key is not None else Ed25519PrivateKey.generate()
@@ -37,7 +37,7 @@ class Identity:
         return base64.b64encode(self._key.public_key().public_bytes_raw()).decode()
 
     def sign(self, statement: bytes) -> bytes:
-        """Vouch for a statement."""
+        """The party's signature of a statement."""
         return self._key.sign(statement)
 
     def pem(self) -> bytes:
@@ -45,10 +45,10 @@ class Identity:
         return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def open_identity(path: Path) -> Identity:
+def open_identity(path: Path) -> SigningIdentity:
     """Read an identity, or draw one where there is no file yet; only its owner can read the file."""
     if not path.exists():
-        identity = Identity()
+        identity = SigningIdentity()
         write_atomically(path, lambda file: file.write(identity.pem()), secret=True)
         return identity
     where = show_path(path)
@@ -62,7 +62,7 @@ def open_identity(path: Path) -> Identity:
         raise InputError(f"{where} is no identity: {one_line(error)}; remove it to draw a new one") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise InputError(f"{where} holds no Ed25519 key: remove it to draw a new one")
-    return Identity(key)
+    return SigningIdentity(key)
 
 
 def read_peers(path: Path) -> dict[str, Ed25519PublicKey]:
@@ -84,7 +84,7 @@ def _public(where: str, name: str, text: object) -> Ed25519PublicKey:
         raise InputError(f"{where}: {show(text)} is no identity of {show(name)}: take what it prints") from error
 
 
-def same(key: Ed25519PublicKey, identity: Identity) -> bool:
+def same(key: Ed25519PublicKey, identity: SigningIdentity) -> bool:
     """Whether this is the identity's public half."""
     return base64.b64encode(key.public_bytes_raw()).decode() == identity.text
 

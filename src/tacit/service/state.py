@@ -28,7 +28,7 @@ from tacit.text import one_line, plural
 
 
 @dataclass(eq=False)
-class Session:
+class ScoreSession:
     """One session at one party; its masks come from a key that exists nowhere else."""
 
     caller: str
@@ -43,7 +43,7 @@ class Session:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-class Sessions:
+class ScoreSessions:
     """All sessions of a service.
 
     Parameters
@@ -58,10 +58,10 @@ class Sessions:
 
     def __init__(self, most: int, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._most, self._seconds, self._now = most, seconds, now
-        self._held: dict[str, Session] = {}
+        self._held: dict[str, ScoreSession] = {}
         self._lock = threading.Lock()
 
-    def open(self, name: str, caller: str, make: Callable[[float], Session]) -> Session:
+    def open(self, name: str, caller: str, make: Callable[[float], ScoreSession]) -> ScoreSession:
         """The caller's session of this name; a new one where there is none."""
         with self._lock:
             now = self._now()
@@ -77,7 +77,7 @@ class Sessions:
             raise RefusedError(409, "a session of this name is open: take a fresh name")
         return held
 
-    def get(self, name: str, caller: str) -> Session:
+    def get(self, name: str, caller: str) -> ScoreSession:
         """The caller's session of this name."""
         with self._lock:
             held = self._held.get(name)
@@ -125,7 +125,7 @@ class State:
             raise InputError(f"cannot use {show_path(path)} as state: {one_line(error)}; name another file") from error
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the database of the service."""
         self._db.close()
 
     def __del__(self) -> None:

@@ -60,8 +60,10 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Problem(Strict):
+class ProblemReply(Strict, title="Problem"):
     """Why a request was refused, in one line."""
+
+    __qualname__ = "Problem"  # its name in openapi.json
 
     detail: str
 
@@ -123,9 +125,10 @@ class AskScores(Strict):
     ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_IDS)]
 
 
-class Scores(Strict):
+class ScoresReply(Strict, title="Scores"):
     """Scores in the order of the ids: `masked` (64-bit words in base64), or `scores` of a party that answers alone."""
 
+    __qualname__ = "Scores"  # its name in openapi.json
     party: str
     number: int
     masked: str | None = None
@@ -138,7 +141,7 @@ def to_text(data: bytes) -> str:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes of base64."""
+    """The bytes that a base64 text stands for; ValueError where it is none."""
     return base64.b64decode(text, validate=True)
 
 

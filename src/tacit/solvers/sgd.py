@@ -13,9 +13,8 @@ import numpy as np
 
 from tacit.blocks.dense import Block
 from tacit.problem.losses.base import Loss
-from tacit.problem.regularizers.base import Regularizer
-from tacit.solvers.base import Algorithm, Problem, Progress
-from tacit.solvers.constant import best_constant
+from tacit.problem.regularizers import Regularizer
+from tacit.solvers.base import Algorithm, Problem, Progress, best_constant
 from tacit.types import Arrays, Vector
 
 BATCH = 64

@@ -12,8 +12,8 @@ from tacit.mechanisms.gram import fit, settings
 from tacit.mechanisms.gram.fit import side_columns
 from tacit.mechanisms.gram.settings import CONSTANT, Response, bounds
 from tacit.mechanisms.gram.sides import flip_of
-from tacit.problem.losses import get_loss
 from tacit.problem.losses.modified import modified
+from tacit.problem.registry import get_loss
 
 MANY = 400_000
 
@@ -84,7 +84,7 @@ def every_target():
     """(name, target of one label, sign of its derivative or 0, L1, L2)."""
     for label in (-1.0, 1.0):
         labels = np.full(OFFSETS.size, label)
-        yield f"half {label}", settings.Half(OFFSETS, labels), -label, 1.0, 0.5
+        yield f"half {label}", settings.HalfTarget(OFFSETS, labels), -label, 1.0, 0.5
         for epsilon in (0.1, 1.0, 5.0, 900.0):
             most = modified(get_loss("logistic"), epsilon).lipschitz
             made = settings.Randomized(OFFSETS, labels, flip_of(epsilon))
@@ -140,7 +140,7 @@ def test_side_columns_have_squared_norm_of_at_most_two():
 
 def test_the_derivative_of_half_is_that_of_its_loss():
     t = np.linspace(-3, 3, 601)
-    target = settings.Half(np.zeros(t.size), np.ones(t.size))
+    target = settings.HalfTarget(np.zeros(t.size), np.ones(t.size))
     loss = np.where(t > 0, np.exp(-t) - 0.5, 0.5 - t)
     assert np.allclose(target.slope(t)[1:-1], np.gradient(loss, t)[1:-1], atol=1e-2)
 

@@ -11,7 +11,7 @@ from scipy import sparse
 from tacit.blocks.dense import ROWS_AT_ONCE, Block
 from tacit.blocks.rows import LONGEST, RowClip
 from tacit.mechanisms.gram.fit import LEAST_SPREAD, _sums, private_fit
-from tacit.mechanisms.gram.settings import RADIUS, Half, rounding
+from tacit.mechanisms.gram.settings import RADIUS, HalfTarget, rounding
 from tests.algorithms.gram.cases import COLUMNS, ROWS, case
 from tests.algorithms.gram.replay import Recorder, deviations
 
@@ -111,7 +111,7 @@ def test_the_centre_stays_in_the_ball_of_the_rows_and_the_radius_is_not_too_smal
         one = case("half", rng, wide=float(10 ** rng.uniform(-1, 2)))
         release = Recorder("guest", deviations(one.plan, "guest"), np.random.default_rng(seed), {}, 100.0)
         settings = one.plan.private.settings.fits["guest"]
-        target = Half(one.inbox["offset"], one.inbox["labels"])
+        target = HalfTarget(one.inbox["offset"], one.inbox["labels"])
         clip = private_fit(Block(rng.normal(size=(ROWS, COLUMNS))), target, settings, release).clip
         assert np.linalg.norm(clip.centre) <= clip.norm * (1 + 1e-15)
         assert clip.radius >= RADIUS * LEAST_SPREAD**0.5 * clip.norm

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.cli.bar import progress_bar
-from tacit.cli.prepare import labels_by_node, prepare_nodes
 from tacit.errors import InputError
 from tacit.plan.from_job import plan_nodes
+from tacit.run.prepare import labels_by_node, prepare
 from tacit.text import tell
 from tacit_papers.design.points import PICTURE, POINTS, Done, LossNoise, Measured, held, read_done, write_done
 
 if TYPE_CHECKING:
     from tacit.job import Job
     from tacit.plan import Plan
-    from tacit.run.folder import Begun
+    from tacit.run.folder import PreparedRun
     from tacit_papers.design.tuning_cost import TuningCost
 
 METHODS = ("dual", "primal")
@@ -33,9 +33,8 @@ def points_of_job(options: argparse.Namespace) -> Measured:
     noise = _loss_noise(options)
     wanted = [] if options.alphas is None else parse_alphas(options.alphas)
     repeats = _repeats(options.repeats)
-    file = Path(options.source).name
     job = _checked(options)
-    begun = prepare_nodes(_at(job, None), file)
+    begun = prepare(_at(job, None))
     rounds = begun.plan.most_rounds
     job = _at(job, None, rounds)
     out = Path(options.out or _default_directory(job.name))
@@ -128,7 +127,7 @@ def _at(job: Job, alpha: float | None, rounds: int | None = None, noise_seed: in
     return replace(job, options=replace(known, alphas=alpha), privacy=privacy)
 
 
-def _plan_at(job: Job, begun: Begun, alpha: float, noise_seed: int | None = None) -> Plan:
+def _plan_at(job: Job, begun: PreparedRun, alpha: float, noise_seed: int | None = None) -> Plan:
     held = begun.plan.samples
     return plan_nodes(_at(job, alpha, noise_seed=noise_seed), held.rows, held.columns, {})
 
@@ -155,7 +154,7 @@ def _check_enough(out: Path, wanted: Sequence[float], done: Done) -> None:
 
 def _sweep(
     job: Job,
-    begun: Begun,
+    begun: PreparedRun,
     out: Path,
     missing: Sequence[tuple[float, int]],
     noise: LossNoise,
@@ -180,7 +179,7 @@ def _sweep(
             write_done(out, done, secret=secret)
 
 
-def _loss(plan: Plan, begun: Begun, noise: LossNoise, seed: int | None) -> float:
+def _loss(plan: Plan, begun: PreparedRun, noise: LossNoise, seed: int | None) -> float:
     """The loss of one run, with noise where that was asked."""
     from tacit_papers.design.sweep import loss_of_run, noisy_loss
 
@@ -195,7 +194,7 @@ def _loss(plan: Plan, begun: Begun, noise: LossNoise, seed: int | None) -> float
 
 def _measured(
     job: Job,
-    begun: Begun,
+    begun: PreparedRun,
     out: Path,
     done: Done,
     noise: LossNoise,
@@ -238,7 +237,7 @@ def _measured(
     )
 
 
-def _most_alpha(options: argparse.Namespace, begun: Begun) -> float:
+def _most_alpha(options: argparse.Namespace, begun: PreparedRun) -> float:
     """The largest alpha of rounds with which a run stays within the epsilon that the job asks for."""
     from tacit.job import read_job
     from tacit.privacy.events import NormRelease
@@ -253,7 +252,7 @@ def _most_alpha(options: argparse.Namespace, begun: Begun) -> float:
     return min(event.epsilon for event in found)
 
 
-def _loss_of_nothing(begun: Begun) -> float:
+def _loss_of_nothing(begun: PreparedRun) -> float:
     """Mean loss of a model that always says 0: more than that is of no use."""
     import numpy as np
 

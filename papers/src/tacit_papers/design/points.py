@@ -16,7 +16,7 @@ from tacit.errors import InputError
 if TYPE_CHECKING:
     from tacit.job import Job
     from tacit.privacy.events import Event
-    from tacit.run.folder import Begun
+    from tacit.run.folder import PreparedRun
     from tacit_papers.design.tuning_cost import TuningCost
 
 
@@ -148,10 +148,11 @@ class LossNoise:
 
 
 @contextmanager
-def held(out: Path, job: Job, begun: Begun, noise: LossNoise) -> Iterator[None]:
+def held(out: Path, job: Job, begun: PreparedRun, noise: LossNoise) -> Iterator[None]:
     """Hold the directory, which is begun or checked, for one process."""
     from tacit.files import read_json, show_path, write_json, write_text
-    from tacit.run.folder import JOB, LOCK, RunDirectory, fingerprint, take
+    from tacit.run.fingerprint import fingerprint
+    from tacit.run.folder import JOB, LOCK, RunFolder
     from tacit.text import one_line
 
     record = {
@@ -161,18 +162,14 @@ def held(out: Path, job: Job, begun: Begun, noise: LossNoise) -> Iterator[None]:
         "data": json.loads(json.dumps(fingerprint(begun.shards, begun.labels))),
     }
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        if not (out / SETTINGS).exists() and {path.name for path in out.iterdir()} - {LOCK, JOB}:
-            raise InputError(f"{show_path(out)} holds other files and no points: choose another --out")
-        lock = open(out / LOCK, "ab")  # noqa: SIM115
+        names = {path.name for path in out.iterdir()} if out.exists() else set()
     except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"cannot write into {show_path(out)} ({one_line(error)}): choose another --out") from error
-    with lock:
-        take(lock, out)
+    if SETTINGS not in names and names - {LOCK, JOB}:
+        raise InputError(f"{show_path(out)} holds other files and no points: choose another --out")
+    with RunFolder(out).held():
         if (out / SETTINGS).exists():
-            RunDirectory(out).check_job(job)
+            RunFolder(out).check_job(job)
             _check_same(read_json(out / SETTINGS), record, out)
         else:
             write_text(out / JOB, job.to_toml(out))

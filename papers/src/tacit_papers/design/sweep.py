@@ -144,7 +144,7 @@ def loss_of_run(
     result = GraphRun(plan, shards, labels).go()
     loss = plan.problem.loss
     per_row = [
-        loss.value(np.asarray(shard.features @ result.coef) + result.intercept, own)
+        loss.value(np.asarray(shard.features @ result.model.coef) + result.model.intercept, own)
         for shard, own in zip(shards, labels, strict=True)
     ]
     capped = np.minimum(np.concatenate(per_row), math.inf if loss_bound is None else loss_bound)

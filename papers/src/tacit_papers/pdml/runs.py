@@ -17,8 +17,8 @@ from tacit.plan import Plan, SampleSplit, TrainingRequest
 from tacit.plan import make_plan as plan_of
 from tacit.privacy import accountant
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.problem.losses import get_loss
 from tacit.problem.losses.modified import modified
+from tacit.problem.registry import get_loss
 from tacit.run.graph import GraphRun
 from tacit.solvers.consensus.base import NodeData
 from tacit.solvers.consensus.local import LocalProblem
@@ -114,7 +114,7 @@ def watch(plan: Plan, split: Split, setup: Setup, curves: bool = True) -> Watche
 
     result = run.go(checkpoint=look)
     models = _models(run)
-    seen.averaged, seen.last = np.asarray(result.coef), models.mean(axis=0)
+    seen.averaged, seen.last = np.asarray(result.model.coef), models.mean(axis=0)
     seen.averaged_by_server = np.array([node.coef for node in run.nodes])
     sides = [node.side for node in run.nodes]
     used = [side.data.labels if isinstance(side, PdmlNode) else y for side, y in zip(sides, split.labels, strict=True)]

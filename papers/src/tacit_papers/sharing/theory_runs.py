@@ -29,8 +29,7 @@ from tacit.plan import FeatureSplit, TrainingRequest, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.releases import Allowed, Releaser
-from tacit.problem.losses import get_loss
-from tacit.problem.regularizers import get_regularizer
+from tacit.problem.registry import get_loss, get_regularizer
 from tacit.run.star import Run
 from tacit.solvers.base import Problem
 from tacit.types import Message, Shard, Vector

@@ -3,8 +3,7 @@
 | file | what it does |
 |---|---|
 | replay.py | the same transcript on neighbouring rows of a node, for noise on values and noise inside an objective |
-| scene.py | one of the runtime's nodes played again, with other rows |
-| probes.py | generated rows, and transcripts that are chosen to be bad |
+| scene.py | one of the nodes of a run played again with other rows: generated ones, and transcripts chosen to be bad |
 | rounds.py | the ratio of the densities of one round, against what is claimed of it |
 | attacks.py | what is known against the published forms |
 | auditor.py | `audit_graph`: which of these apply to a plan |

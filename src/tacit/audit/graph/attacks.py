@@ -11,9 +11,9 @@ from tacit.audit.attacks import SAME_COEFFICIENT, AttackResult, judged
 from tacit.audit.auditor import MOST_GAMES, judge_game, refutes
 from tacit.audit.game import CONFIDENCE, SURE, Guesses, lower_bound
 from tacit.audit.graph.replay import Objective
-from tacit.audit.graph.rounds import RoundFound, inside_last, paper_alpha
+from tacit.audit.graph.rounds import RoundFinding, inside_last, paper_alpha
 from tacit.audit.graph.scene import labels, node_scenes, small
-from tacit.audit.scene import Held
+from tacit.audit.scene import PartyData
 from tacit.blocks.dense import Block
 from tacit.mechanisms.perturbed import MODEL, PaperSettings
 from tacit.mechanisms.perturbed.pdml import PdmlSettings, labels_at
@@ -30,7 +30,7 @@ PAIRS = 8
 # --- one round ---------------------------------------------------------------------------------------
 
 
-def judge_rounds(found: list[RoundFound], claim: Claim) -> AttackResult | None:
+def judge_rounds(found: list[RoundFinding], claim: Claim) -> AttackResult | None:
     """The certificate's claims on single rounds, the worst of them; None where it makes none."""
     stated = [one for one in found if one.claimed is not None]
     if not stated:
@@ -45,7 +45,7 @@ def judge_rounds(found: list[RoundFound], claim: Claim) -> AttackResult | None:
     )
 
 
-def judge_published(plan: Plan, found: list[RoundFound], claim: Claim) -> AttackResult | None:
+def judge_published(plan: Plan, found: list[RoundFinding], claim: Claim) -> AttackResult | None:
     """What the paper says of rounds with noise inside the objective, against what was found in them."""
     assert plan.private is not None
     settings = plan.private.settings
@@ -71,7 +71,7 @@ def judge_published(plan: Plan, found: list[RoundFound], claim: Claim) -> Attack
     )
 
 
-def _record(one: RoundFound) -> dict[str, object]:
+def _record(one: RoundFinding) -> dict[str, object]:
     return {"round": one.round, "claimed": one.claimed, "found": one.found, "worst_pair": one.kind}
 
 
@@ -114,7 +114,7 @@ def label_game(
     settings = replace(plan.private.settings, label_epsilon=sums.pure, label_epsilons={})
     few = replace(plan, layout=replace(plan.samples, columns=1), private=replace(plan.private, settings=settings))
     for _ in range(MOST_GAMES):  # where the outcome is in doubt it is left, and played anew with more rows
-        held = Held(rng.normal(size=(rows, 1)), np.where(rng.random(rows) < 0.5, 1.0, -1.0))
+        held = PartyData(rng.normal(size=(rows, 1)), np.where(rng.random(rows) < 0.5, 1.0, -1.0))
         side = _side(few, claim.party, held, Releaser(planned, claim.party, int(rng.integers(2**31))))
         side.step(1, {})
         guesses = Guesses(held.labels > 0, np.array(side.data.labels))
@@ -152,22 +152,22 @@ def differenced(plan: Plan, node: str, rng: np.random.Generator) -> tuple[float,
     assert plan.private is not None
     few = small(plan, node, 12)
     count, names = few.samples.rows_of(node), few.graph.neighbours(node)
-    held = Held(rng.normal(size=(count, few.samples.columns)), labels(few, count, rng))
+    held = PartyData(rng.normal(size=(count, few.samples.columns)), labels(few, count, rng))
     side = _side(few, node, held, Releaser(plan.private.releases[node], node, int(rng.integers(2**31))))
     apart = []
     for t in (1, 2):
         heard = {name: {MODEL: rng.normal(size=side.size)} for name in names} if t > 1 else {}
         own, others = side.released, sum((one[MODEL] for one in heard.values()), np.zeros(side.size))
         side.step(t, heard)
-        objective = Objective.of(side, Held(held.rows, side.data.labels))
+        objective = Objective.of(side, PartyData(held.rows, side.data.labels))
         objective = replace(objective, problem=replace(side.problem, loss=side.loss))
         linear = 2 * side.multiplier - side.numbers.penalty * (side.degree * own + others)
         apart.append(objective.gradient(side.model, t) + linear)
     return float(np.linalg.norm(apart[0])), float(np.linalg.norm(apart[0] - apart[1]))
 
 
-def _side(plan: Plan, node: str, held: Held, release: Releaser) -> Any:
-    """A node's side by itself."""
+def _side(plan: Plan, node: str, held: PartyData, release: Releaser) -> Any:
+    """One node's side of the mechanism, without a run around it."""
     assert plan.private is not None
     data = NodeData(Block(held.rows), held.labels)
     return plan.consensus.make_node(plan.problem, plan.place(node), data, plan.private.settings, release)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tacit.audit.attacks import AttackResult
-from tacit.audit.auditor import Attacked, Audit, Effort, Measured, Observer, attack_rows, between, delta_of
+from tacit.audit.auditor import AttackedClaim, Audit, Effort, GameResult, Observer, attack_rows, between, delta_of
 from tacit.audit.graph import attacks
 from tacit.audit.graph.rounds import density_ratios, drawn_rounds
 from tacit.audit.graph.scene import is_paper, node_scenes, row_norm
@@ -41,7 +41,7 @@ def audit_graph(plan: Plan, effort: Effort | None = None, observe: Observer | No
     rng = np.random.default_rng(effort.seed)
     tell = observe or (lambda text, part: None)
     findings: list[AttackResult] = []
-    games: list[Measured] = []
+    games: list[GameResult] = []
     claims = list(attacked_claims(plan))
     for number, claim in enumerate(claims):
         tell_part = between(tell, number / len(claims), (number + 1) / len(claims))
@@ -83,11 +83,11 @@ def _kind(plan: Plan, claim: Claim) -> tuple[object, ...]:
 
 def _attack(
     plan: Plan, claim: Claim, effort: Effort, rng: np.random.Generator, tell: Observer
-) -> tuple[list[AttackResult], Measured]:
-    """Replay and game."""
+) -> tuple[list[AttackResult], GameResult]:
+    """The replayed neighbours and the guessing game of one claim on a node's rows."""
     name = claim.party
     game_scenes = node_scenes(plan, name, GAME_ROWS, far=True)
-    attacked = Attacked(claim, row_norm(plan, name), node_scenes(plan, name), game_scenes, responds=False)
+    attacked = AttackedClaim(claim, row_norm(plan, name), node_scenes(plan, name), game_scenes, responds=False)
     return attack_rows(attacked, delta_of(plan.certificate()), effort, rng, tell)
 
 

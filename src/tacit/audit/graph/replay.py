@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.audit.replay import Replay, Symbols
-from tacit.audit.scene import Held
+from tacit.audit.scene import PartyData
 from tacit.errors import RunError
 from tacit.mechanisms.perturbed import NOISE, NodeNumbers, PaperNode, at_round
 from tacit.privacy.releases import AllowedNormNoise, Planned
@@ -54,7 +54,7 @@ class Objective:
     columns: int
 
     @classmethod
-    def of(cls, side: PaperNode, held: Held) -> Objective:
+    def of(cls, side: PaperNode, held: PartyData) -> Objective:
         """That of a node with these rows."""
         norms = np.maximum(np.linalg.norm(held.rows, axis=1), 1e-300)
         rows = held.rows * np.minimum(1.0, side.settings.row_norm / norms)[:, None]
@@ -107,7 +107,7 @@ class NodeReplay(Replay):
         super().__init__(inner, planned)
         self._script = dict(script or {})
         self._side: Any = None
-        self._held: Held | None = None
+        self._held: PartyData | None = None
         self._round, self._probe = 0, _Probe()
         self._open: int | None = None  # where in the log the noise of an objective waits for its model
 
@@ -116,7 +116,7 @@ class NodeReplay(Replay):
         """By name: the noise of the first pass that has a density."""
         return {name: what[0] for name, what, _ in self._log if isinstance(self._planned.get(name), AllowedNormNoise)}
 
-    def watch(self, side: NodeSide, held: Held) -> None:
+    def watch(self, side: NodeSide, held: PartyData) -> None:
         """From now on this side makes the releases, from these rows."""
         self._side, self._held = side, held
 
@@ -220,16 +220,16 @@ class _Probe:
         return probe
 
     def draw(self, name: str, size: int) -> Vector:
-        """No noise."""
+        """Zeros in place of noise; note whether the round is not solved yet."""
         self.inside = self._side.model is self._before
         return np.zeros(size)
 
     def add(self, name: str, value: npt.ArrayLike) -> Vector:
-        """No noise."""
+        """The value as it is."""
         return np.array(value, dtype=np.float64)
 
 
-class Tapped:
+class TappedSide:
     """A node's side that tells a replay when its rounds begin and end."""
 
     def __init__(self, side: NodeSide, replay: NodeReplay) -> None:
@@ -237,12 +237,12 @@ class Tapped:
 
     @property
     def coef(self) -> Vector:
-        """The node's coefficients."""
+        """The coefficients of the node whose side this is."""
         return self._side.coef
 
     @property
     def intercept(self) -> float:
-        """The node's intercept."""
+        """The intercept of the node whose side this is."""
         return self._side.intercept
 
     @property
@@ -251,20 +251,20 @@ class Tapped:
         return self._side.progress
 
     def step(self, round_: int, inbox: Mapping[str, Arrays]) -> Arrays | Sent:
-        """A round."""
+        """Play a round, and tell the replay when it begins and ends."""
         self._replay.begin(round_, inbox)
         sent = self._side.step(round_, inbox)
         self._replay.end()
         return sent
 
     def finish(self, inbox: Mapping[str, Arrays]) -> None:
-        """The end."""
+        """Take in the messages of the last round, as the side itself does."""
         self._side.finish(inbox)
 
     def state(self) -> Arrays:
-        """As it is."""
+        """The state of the side that is told about."""
         return self._side.state()
 
     def restore(self, state: Arrays) -> None:
-        """As it was."""
+        """Put the side back into an earlier state."""
         self._side.restore(state)

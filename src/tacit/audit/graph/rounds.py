@@ -30,7 +30,7 @@ from tacit.audit.graph.scene import (
     small,
     still,
 )
-from tacit.audit.scene import Held, directed
+from tacit.audit.scene import PartyData, directed
 from tacit.errors import RunError
 from tacit.mechanisms.perturbed import NOISE, PaperSettings, at_round
 from tacit.mechanisms.perturbed.primal import PrimalSettings
@@ -47,7 +47,7 @@ ASIDE = 0.05
 
 
 @dataclass(frozen=True)
-class RoundFound:
+class RoundFinding:
     """One round: what is claimed of it (None where nothing is), and the largest logarithm of a ratio that was found."""
 
     round: int
@@ -101,8 +101,7 @@ def inside_last(plan: Plan) -> int:
 def paper_alpha(plan: Plan, node: str, round_: int) -> float:
     """What the paper says of a round with noise inside the objective, from the noise that is planned for it."""
     assert plan.private is not None
-    settings = plan.private.settings
-    assert isinstance(settings, PaperSettings)
+    settings: PaperSettings = plan.private.settings
     numbers, loss = settings.nodes[node], plan.problem.loss
     degree, rows = len(plan.graph.neighbours(node)), plan.samples.rows_of(node)
     extra = numbers.extra[round_ - 1] if numbers.extra else 0.0
@@ -113,7 +112,7 @@ def paper_alpha(plan: Plan, node: str, round_: int) -> float:
 
 def density_ratios(
     plan: Plan, claim: Claim, pairs: int, rng: np.random.Generator, used: tuple[Planned, ...] | None = None
-) -> list[RoundFound]:
+) -> list[RoundFinding]:
     """The largest logarithm of a ratio of densities that was found in each round.
 
     Parameters
@@ -135,10 +134,12 @@ def density_ratios(
         costs = scene.compare(first, second, int(rng.integers(2**31))).cost.densities
         for t in worst:
             worst[t] = max(worst[t], (costs.get(at_round(NOISE, t), 0.0), kind))
-    return [RoundFound(t, claimed[t], *worst[t]) for t in claimed]
+    return [RoundFinding(t, claimed[t], *worst[t]) for t in claimed]
 
 
-def _chosen(plan: Plan, node: str, pairs: int, rng: np.random.Generator) -> Iterator[tuple[str, NodeScene, Held, Held]]:
+def _chosen(
+    plan: Plan, node: str, pairs: int, rng: np.random.Generator
+) -> Iterator[tuple[str, NodeScene, PartyData, PartyData]]:
     norm, tried = row_norm(plan, node), 0
     few = small(plan, node, 1)
     for _ in range(2):
@@ -156,13 +157,13 @@ def _chosen(plan: Plan, node: str, pairs: int, rng: np.random.Generator) -> Iter
             tried += 1
 
 
-def _lone(plan: Plan, node: str, first: float) -> Held:
+def _lone(plan: Plan, node: str, first: float) -> PartyData:
     rows = np.zeros((plan.samples.rows_of(node), plan.samples.columns))
     rows[0] = lone_row(plan, node, first)
-    return Held(rows, np.ones(len(rows)))
+    return PartyData(rows, np.ones(len(rows)))
 
 
-def _aimed(plan: Plan, node: str, norm: float) -> Iterator[tuple[str, NodeScene, Held, Held]]:
+def _aimed(plan: Plan, node: str, norm: float) -> Iterator[tuple[str, NodeScene, PartyData, PartyData]]:
     """Rows whose slopes turn round completely, at a model far out, reached by noise along the change of the slope."""
     first = _lone(plan, node, -ASIDE)
     second = first.with_row(0, first.rows[0] * np.where(np.arange(plan.samples.columns) == 1, -1.0, 1.0))
@@ -174,7 +175,7 @@ def _aimed(plan: Plan, node: str, norm: float) -> Iterator[tuple[str, NodeScene,
         yield "aimed, the other way", transcript.scene(plan, node, first), second, first
 
 
-def aim(plan: Plan, node: str, held: Held, along: Vector) -> Transcript:
+def aim(plan: Plan, node: str, held: PartyData, along: Vector) -> Transcript:
     """Models of the neighbours with which the noise of every round but the first is `along`, on these rows.
 
     What all neighbours send, h, adds 2 eta N h (B/C) to the noise that a round needs to end where it should.

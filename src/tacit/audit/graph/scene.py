@@ -1,7 +1,5 @@
 """One node of a run whose rows may be exchanged: what it hears is recorded once, or chosen, and can be said again.
 
-One node of a run whose rows may be exchanged: what it hears is recorded once, or chosen, and can be said again.
-
 The runtime's own node and releaser are used, so that what is audited is what runs.
 
 Generated rows for one node of a plan, and transcripts that are likely, or chosen to be bad.
@@ -20,18 +18,18 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tacit.audit.graph.replay import NodeReplay, Tapped
+from tacit.audit.graph.replay import NodeReplay, TappedSide
 from tacit.audit.replay import Symbols
-from tacit.audit.scene import Held, Pair, Played, apart, copied, distance
+from tacit.audit.scene import Pair, PartyData, PartyOutput, apart, copied, distance
 from tacit.errors import RunError, TacitError
 from tacit.mechanisms.perturbed import MODEL, NOISE, PaperSettings, at_round
 from tacit.mechanisms.perturbed.pdml import PdmlSettings
 from tacit.plan import Plan
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned, Releaser
 from tacit.run import door
+from tacit.run.drive import QUIET
 from tacit.run.graph import GraphRun
 from tacit.run.node import Node, Outbox
-from tacit.run.star import QUIET
 from tacit.solvers.base import Problem, Release
 from tacit.solvers.consensus.base import NodeData, NodeSide, Place, PrivateConsensus
 from tacit.solvers.consensus.everybody import TreeSum
@@ -57,7 +55,7 @@ class NodeScene:
     ----------
     plan : Plan
         With a private method.
-    data : mapping of str to Held
+    data : mapping of str to PartyData
         Rows and labels of every node; few, for speed. Of the node alone where `inboxes` are given.
     node : str
         Whose data are exchanged.
@@ -76,7 +74,7 @@ class NodeScene:
     def __init__(
         self,
         plan: Plan,
-        data: Mapping[str, Held],
+        data: Mapping[str, PartyData],
         node: str,
         used: Sequence[Planned] | None = None,
         seed: int = 0,
@@ -86,14 +84,14 @@ class NodeScene:
         assert plan.private is not None
         self.honest = honest_nodes(plan)
         # under masks a sum is seen, in which the noise of all honest nodes is: it is added here, and masks are left out
-        self.plan = replace(plan, private=replace(plan.private, masked=False))
+        self.plan = replace(plan, secure=False, private=replace(plan.private, masked=False))
         self.node, self.held, self.script = node, data[node], script
         own = tuple(plan.private.releases[node])
         self.used = own if used is None else tuple(used)
         self.planned = tuple(_together(one, self.honest) for one in own)
         self.inboxes = tuple(inboxes) if inboxes is not None else self._listen(data, seed)
 
-    def play(self, held: Held, seed: int | None, wrap: Wrap | None = None) -> Played:
+    def play(self, held: PartyData, seed: int | None, wrap: Wrap | None = None) -> PartyOutput:
         """Let the node answer with these data."""
         plan = self._changed(seed, wrap, held)
         with np.errstate(**QUIET):
@@ -101,9 +99,9 @@ class NodeScene:
             last = len(self.inboxes)
             sent = [_flat(node.answer(t, inbox)) for t, inbox in enumerate(self.inboxes[:-1], 1)]
             node.finish(last, self.inboxes[-1])
-            return Played(tuple(sent), np.append(node.coef, node.intercept))
+            return PartyOutput(tuple(sent), np.append(node.coef, node.intercept))
 
-    def compare(self, first: Held, second: Held, seed: int | None = None) -> Pair:
+    def compare(self, first: PartyData, second: PartyData, seed: int | None = None) -> Pair:
         """Run on the first data, then hand the same transcript to the second; neither may stop the run."""
         kept: list[NodeReplay] = []
 
@@ -120,7 +118,7 @@ class NodeScene:
         exact = getattr(self.plan.private.settings, "published", False) if self.plan.private else False
         return Pair(kept[0].cost, 0.0 if exact and leaks <= SOLVED else leaks, distance(before.coef, after.coef))
 
-    def noises(self, held: Held) -> dict[str, Vector]:
+    def noises(self, held: PartyData) -> dict[str, Vector]:
         """The noise of each round that leads these rows through the scripted transcript."""
         kept: list[NodeReplay] = []
 
@@ -131,7 +129,7 @@ class NodeScene:
         self.play(held, 0, record)
         return kept[0].drawn
 
-    def _listen(self, data: Mapping[str, Held], seed: int) -> Inboxes:
+    def _listen(self, data: Mapping[str, PartyData], seed: int) -> Inboxes:
         """Run all nodes once and write down what this one hears."""
         names = self.plan.graph.names
         run = GraphRun(
@@ -139,12 +137,12 @@ class NodeScene:
             [Shard(name, data[name].rows) for name in names],
             [data[name].labels for name in names],
         )
-        engine = Listening(run.engine, self.node)
+        engine = RecordingGraphEngine(run.engine, self.node)
         run.engine = engine  # type: ignore[assignment]
         run.go()
         return tuple(engine.heard)
 
-    def _changed(self, seed: int | None, wrap: Wrap | None, held: Held) -> Plan:
+    def _changed(self, seed: int | None, wrap: Wrap | None, held: PartyData) -> Plan:
         """The plan with this noise, the node's releases passed through `wrap`."""
         private = self.plan.private
         assert private is not None
@@ -159,15 +157,15 @@ class NodeScene:
         )
         return replace(self.plan, private=changed)
 
-    def _tapped(self, algorithm: PrivateConsensus, seed: int | None, wrap: Wrap, held: Held) -> Any:
+    def _tapped(self, algorithm: PrivateConsensus, seed: int | None, wrap: Wrap, held: PartyData) -> Any:
         def make(problem: Problem, place: Place, data: NodeData, settings: Any, release: Release) -> NodeSide:
-            whole = release if self.honest == 1 else Together(release, self.used, self._others(), seed)
+            whole = release if self.honest == 1 else JointReleases(release, self.used, self._others(), seed)
             wrapped = wrap(whole)
             side = algorithm.node(problem, place, data, settings, wrapped)
             if not isinstance(wrapped, NodeReplay):
                 return side
             wrapped.watch(side, held)
-            return Tapped(side, wrapped)
+            return TappedSide(side, wrapped)
 
         return make
 
@@ -176,7 +174,7 @@ class NodeScene:
         return [name for name in self.plan.graph.names if name != self.node][: self.honest - 1]
 
 
-class Together:
+class JointReleases:
     """Releases with the noise of several nodes: what can be seen of them is their sum, and their values are known."""
 
     def __init__(self, own: Release, planned: Sequence[Planned], others: Sequence[str], seed: int | None) -> None:
@@ -191,19 +189,19 @@ class Together:
         return found
 
     def respond(self, name: str, symbols: npt.ArrayLike) -> Symbols:
-        """As the node itself."""
+        """Randomized symbols, as the node alone releases them."""
         return self._own.respond(name, symbols)
 
     def draw(self, name: str, size: int) -> Vector:
-        """As the node itself."""
+        """Noise that the node alone draws."""
         return self._own.draw(name, size)
 
     def uniform(self, size: int) -> Vector:
-        """As the node itself."""
+        """Uniform numbers that the node alone draws."""
         return self._own.uniform(size)
 
 
-class Listening:
+class RecordingGraphEngine:
     """An engine of a graph that writes down what one node hears."""
 
     def __init__(self, inner: Any, node: str) -> None:
@@ -212,16 +210,16 @@ class Listening:
 
     @property
     def bytes_by_edge(self) -> dict[tuple[str, str], int]:
-        """As counted behind it."""
+        """Bytes that went over each edge, as the engine behind this one counts them."""
         return dict(self.inner.bytes_by_edge)
 
     def exchange(self, round_: int) -> int:
-        """Pass it on."""
+        """Write down what the node has heard, then play the round."""
         self._listen()
         return int(self.inner.exchange(round_))
 
     def finish(self, round_: int) -> None:
-        """Pass it on."""
+        """Write down what the node has heard, then end the run."""
         self._listen()
         self.inner.finish(round_)
 
@@ -336,7 +334,7 @@ def node_scenes(
 def _scene(
     plan: Plan,
     node: str,
-    data: dict[str, Held],
+    data: dict[str, PartyData],
     choose: Chooser | None,
     used: tuple[Planned, ...] | None,
     rng: np.random.Generator,
@@ -370,14 +368,14 @@ def pushed(plan: Plan, node: str, inboxes: Inboxes) -> Inboxes:
     return found
 
 
-def _held(plan: Plan, name: str, rng: np.random.Generator, *, own: bool) -> Held:
+def _held(plan: Plan, name: str, rng: np.random.Generator, *, own: bool) -> PartyData:
     count, norm = plan.samples.rows_of(name), row_norm(plan, name)
     rows = rng.normal(size=(count, plan.samples.columns)) * norm
     if own and rng.random() < 0.5:
         rows = 0.2 * rows + norm * rng.normal(size=plan.samples.columns)
     if rng.random() < 0.5:
         rows[1:] = 0.0
-    return Held(rows, labels(plan, count, rng))
+    return PartyData(rows, labels(plan, count, rng))
 
 
 def labels(plan: Plan, count: int, rng: np.random.Generator) -> Vector:
@@ -387,11 +385,11 @@ def labels(plan: Plan, count: int, rng: np.random.Generator) -> Vector:
     return np.where(rng.random(count) < 0.5, 1.0, -1.0)
 
 
-def _alone(held: Held, row: Vector) -> Held:
+def _alone(held: PartyData, row: Vector) -> PartyData:
     """One row among zeros, all of one label."""
     rows = np.zeros_like(held.rows)
     rows[0] = row
-    return Held(rows, np.abs(held.labels))
+    return PartyData(rows, np.abs(held.labels))
 
 
 # --- chosen transcripts ------------------------------------------------------------------------------
@@ -416,13 +414,13 @@ class Transcript:
     row: Vector | None = None
 
     def inboxes(self, plan: Plan, node: str) -> list[Mapping[str, Message]]:
-        """As messages."""
+        """What the node hears in each round, as messages of its neighbours."""
         names = plan.graph.neighbours(node)
         rounds = enumerate(self.heard, 1)
         return [{}, *({name: door.leave(name, t, {MODEL: model}) for name in names} for t, model in rounds)]
 
-    def scene(self, plan: Plan, node: str, held: Held, used: tuple[Planned, ...] | None = None) -> NodeScene:
-        """Where it is played."""
+    def scene(self, plan: Plan, node: str, held: PartyData, used: tuple[Planned, ...] | None = None) -> NodeScene:
+        """The scene in which the node hears this, with these data."""
         return NodeScene(plan, {node: held}, node, used, inboxes=self.inboxes(plan, node), script=self.script)
 
 

@@ -14,13 +14,14 @@ import numpy as np
 
 from tacit.audit.attacks import BROKEN, NEIGHBOURS, NO_VIOLATION, NOT_TRIED, AttackResult
 from tacit.audit.harness.play import Command, play_commands, play_sites
-from tacit.audit.harness.recording import Compared, Difference, Recording, compare, sent_twice
+from tacit.audit.harness.recording import Comparison, Difference, Recording, compare, sent_twice
 from tacit.audit.harness.tape import Tape
 from tacit.audit.harness.world import (
     NUMBER,
+    PLAYED_SPLITS,
     SPARSE,
     Column,
-    Protected,
+    ProtectedData,
     World,
     columns_of,
     make_world,
@@ -32,8 +33,7 @@ from tacit.columns.cells import kind_of_type
 from tacit.columns.table import SparseTable
 from tacit.data.load import PartySpec, read_training_table
 from tacit.errors import InputError, RunError
-from tacit.job import Job, load_job_data, read_job
-from tacit.job.file import load_job_nodes
+from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 
@@ -59,7 +59,7 @@ WAYS = tuple(Way(where, restarts) for where in (IN_PROCESS, BETWEEN) for restart
 
 
 @dataclass(frozen=True)
-class Seen:
+class LocatedDifference:
     """A difference, and where it was seen: whose data changed, how, and in which way the run was played."""
 
     party: str
@@ -73,7 +73,7 @@ class Seen:
 
 
 @dataclass
-class Found:
+class NeighbourFindings:
     """What a neighbour test found.
 
     Attributes
@@ -82,7 +82,7 @@ class Found:
         Values compared; messages, replies, lines and files they were in; pairs of runs.
     kinds : set of str
         Kinds of neighbours that were tried.
-    differences : list of Seen
+    differences : list of LocatedDifference
         Everything that told two neighbours apart although all planned releases were the same.
     ratio : float
         The largest part of what is claimed that the noise had to hide; above 1 the claim is false.
@@ -92,7 +92,7 @@ class Found:
     steps: int = 0
     pairs: int = 0
     kinds: set[str] = field(default_factory=set)
-    differences: list[Seen] = field(default_factory=list)
+    differences: list[LocatedDifference] = field(default_factory=list)
     ratio: float = 0.0
 
     @property
@@ -101,13 +101,13 @@ class Found:
         return not self.differences and self.ratio <= 1 + ROUNDING
 
     def line(self) -> str:
-        """The whole in a line."""
+        """What was compared and what was found, in one line."""
         count = len(self.differences)
         said = f"{self.comparisons} comparisons over {self.steps} steps, {count} differences outside planned releases"
         return f"{said}; these differ by {100 * self.ratio:.1f} % of what the claim allows" if self.ratio else said
 
-    def add(self, other: Found) -> None:
-        """Together with another test."""
+    def add(self, other: NeighbourFindings) -> None:
+        """Add what another test of the same job found."""
         self.comparisons += other.comparisons
         self.steps += other.steps
         self.pairs += other.pairs
@@ -151,7 +151,7 @@ EVERYTHING = Scope()
 
 def neighbour_test(
     world: World, command: Command | None = None, scope: Scope = EVERYTHING, folder: Path | None = None
-) -> Found:
+) -> NeighbourFindings:
     """Play a job on neighbouring data sets and compare everything that leaves.
 
     Parameters
@@ -166,12 +166,12 @@ def neighbour_test(
 
     Returns
     -------
-    Found
+    NeighbourFindings
         Nothing is compared where nothing is claimed.
     """
     where = Path(tempfile.mkdtemp(prefix="tacit-audit-")) if folder is None else folder
     try:
-        plan, found = plan_world(world, where / "plan"), Found()
+        plan, found = plan_world(world, where / "plan"), NeighbourFindings()
         for protected in _some(protected_parties(world.job, plan), scope.parties, scope.turn):
             for way in scope.ways:
                 if way.where == BETWEEN or command is not None:
@@ -197,15 +197,15 @@ class _Pairs:
 
     world: World
     plan: Plan
-    protected: Protected
+    protected: ProtectedData
     way: Way
     command: Command | None
     scope: Scope
     folder: Path
 
-    def test(self) -> Found:
+    def test(self) -> NeighbourFindings:
         """Play the job once, then each neighbour with the same releases."""
-        found, tape = Found(), Tape(self.protected.owner, self.protected.stays)
+        found, tape = NeighbourFindings(), Tape(self.protected.owner, self.protected.stays)
         first = self._play(self.world, tape)
         _refuse_broken(first, self.way, self.world)
         for kind, neighbour in self._neighbours():
@@ -213,9 +213,9 @@ class _Pairs:
             compared = compare(first, self._play(neighbour, again))
             _compare_releases(again, compared)
             seen = self._seen(kind, compared)
-            found.add(Found(compared.comparisons, compared.steps, 1, {kind}, seen, self._ratio(again)))
+            found.add(NeighbourFindings(compared.comparisons, compared.steps, 1, {kind}, seen, self._ratio(again)))
         again_sent = sent_twice(first)
-        found.add(Found(again_sent.comparisons, differences=self._seen("the same data", again_sent)))
+        found.add(NeighbourFindings(again_sent.comparisons, differences=self._seen("the same data", again_sent)))
         return found
 
     def _neighbours(self) -> list[tuple[str, World]]:
@@ -250,12 +250,12 @@ class _Pairs:
         sums = add_up(self.protected.claim.events)
         return tape.cost(_honest(self.plan)).ratio(sums.mu, sums.pure)
 
-    def _seen(self, kind: str, compared: Compared) -> list[Seen]:
+    def _seen(self, kind: str, compared: Comparison) -> list[LocatedDifference]:
         unit = self.protected.claim.unit
-        return [Seen(self.protected.party, unit, kind, self.way, one) for one in compared.differences]
+        return [LocatedDifference(self.protected.party, unit, kind, self.way, one) for one in compared.differences]
 
 
-def _compare_releases(tape: Tape, compared: Compared) -> None:
+def _compare_releases(tape: Tape, compared: Comparison) -> None:
     """The same releases, of the same shapes, must be asked for on both data sets."""
     compared.comparisons += len(tape.first)
     for fault in tape.faults:
@@ -280,12 +280,12 @@ def _refuse_broken(first: Recording, way: Way, world: World) -> None:
 def plan_world(world: World, folder: Path) -> Plan:
     """The plan of a world, from its own files."""
     job = replace(read_job(world.write(folder)), engine="in-process")
-    shards = load_job_nodes(job).shards if job.split == "samples" else load_job_data(job).shards
+    shards = world.split.shards(job)
     shutil.rmtree(folder)
     return plan_of(world, {shard.name: shard.features.shape[1] for shard in shards})
 
 
-def own_files(plan: Plan, protected: Protected) -> list[str]:
+def own_files(plan: Plan, protected: ProtectedData) -> list[str]:
     """Files of the protected party that no claim covers."""
     private = plan.private
     assert private is not None
@@ -304,7 +304,7 @@ def _honest(plan: Plan) -> int:
 
 
 CLAIMED = "planned releases alone differ"
-MOST_ROWS, MOST_COLUMNS, MOST_ROUNDS, MOST_NODES = 40, 8, 3, 12
+MOST_ROWS, MOST_COLUMNS = 40, 8
 CALM = Scope(tuple(Way(where, restarts=False) for where in (IN_PROCESS, BETWEEN)), most=3, parties=2)
 STOPPED = Scope(tuple(Way(where, restarts=True) for where in (IN_PROCESS, BETWEEN)), most=1, parties=1)
 
@@ -324,7 +324,7 @@ def test_job(job: Job, command: Command) -> AttackResult | None:
     reason = _unplayable(job)
     if reason:
         return AttackResult(NEIGHBOURS, CLAIMED, f"not played: {reason}", NOT_TRIED, {"played": False})
-    found, world = Found(), job_world(job)
+    found, world = NeighbourFindings(), job_world(job)
     try:
         for scope in (CALM, STOPPED):
             found.add(neighbour_test(world, command, replace(scope, ways=_ways(job, scope))))
@@ -336,7 +336,7 @@ def test_job(job: Job, command: Command) -> AttackResult | None:
 test_job.__test__ = False  # type: ignore[attr-defined]  # no test of pytest
 
 
-def judge(found: Found) -> AttackResult:
+def judge(found: NeighbourFindings) -> AttackResult:
     """What was found, as a line of an audit."""
     details: dict[str, Any] = {
         "played": True,
@@ -353,8 +353,9 @@ def _unplayable(job: Job) -> str:
     """Why the job cannot be played on small generated data; empty where it can."""
     if job.memory is not None:
         return "rows that are left on disk (memory) are not played"
-    if job.split == "samples" and len(job.parties) > MOST_NODES:
-        return f"more than {MOST_NODES} parties are not played"
+    most = PLAYED_SPLITS[job.split].most_parties
+    if len(job.parties) > most:
+        return f"more than {most} parties are not played"
     if job.options is not None and job.options.randomized:
         return "labels that were randomized beforehand are not played"
     return ""
@@ -362,7 +363,7 @@ def _unplayable(job: Job) -> str:
 
 def _ways(job: Job, scope: Scope) -> tuple[Way, ...]:
     """Without the library of private matching, ids are not matched between sites."""
-    matched = any(spec.id is not None for spec in job.parties) and job.split == "features"
+    matched = any(spec.id is not None for spec in job.parties) and PLAYED_SPLITS[job.split].same_rows
     missing = matched and importlib.util.find_spec("private_set_intersection") is None
     return tuple(way for way in scope.ways if not (missing and way.where == BETWEEN))
 
@@ -376,7 +377,7 @@ def job_world(job: Job) -> World:
         columns[spec.name], rows[spec.name] = own, min(table.n_rows, MOST_ROWS)
         suffixes[spec.name] = _suffix(spec.data)
         parties.append(replace(kept, positive=None))
-    if job.split == "features":
+    if PLAYED_SPLITS[job.split].same_rows:
         rows = dict.fromkeys(rows, min(rows.values()))
     small = replace(job, parties=tuple(parties), holdout=0.0, memory=None, rounds=_rounds(job))
     return make_world(small, columns, suffixes, rows)
@@ -384,7 +385,7 @@ def job_world(job: Job) -> World:
 
 def _rounds(job: Job) -> int:
     """Few rounds, unless the job gives numbers for each."""
-    return job.rounds if job.split == "features" or job.options is not None else min(job.rounds, MOST_ROUNDS)
+    return job.rounds if job.options is not None else min(job.rounds, PLAYED_SPLITS[job.split].most_rounds)
 
 
 def _columns(spec: PartySpec, table: Any) -> tuple[tuple[Column, ...], PartySpec]:

@@ -24,7 +24,7 @@ from tacit.federation.kit import Kit
 from tacit.federation.loopback import Loopback
 from tacit.federation.protocol import Answered, Scores, Step, encode
 from tacit.federation.releases import log_step
-from tacit.federation.score_handler import Request
+from tacit.federation.score_handler import PredictionRequest
 from tacit.run import door
 from tacit.types import Message
 
@@ -149,7 +149,7 @@ def play_sites(
         try:
             record.add("outcome", "training", carrier.live(world.text(), RUN))
             if predict:
-                request = Request(RUN, world.job.names).to_toml()
+                request = PredictionRequest(RUN, world.job.names).to_toml()
                 record.predicting, carrier.victim = True, None  # scores are answered once: after a restart, not again
                 record.add("outcome", "prediction", carrier.live(request, PREDICTION))
         except Exception as error:

@@ -89,23 +89,23 @@ class Recording:
 
 
 @dataclass
-class Compared:
+class Comparison:
     """How many values were compared, and which of them differ."""
 
     comparisons: int = 0
     steps: int = 0
     differences: list[Difference] = field(default_factory=list)
 
-    def add(self, other: Compared) -> None:
+    def add(self, other: Comparison) -> None:
         """Together with another comparison."""
         self.comparisons += other.comparisons
         self.steps += other.steps
         self.differences += other.differences[: MOST - len(self.differences)]
 
 
-def compare(first: Recording, second: Recording) -> Compared:
+def compare(first: Recording, second: Recording) -> Comparison:
     """Compare two runs: the same channels, as many items on each, and in each the same values, to the byte."""
-    found = Compared(steps=max(first.steps, second.steps))
+    found = Comparison(steps=max(first.steps, second.steps))
     for channel in sorted(first.channels.keys() | second.channels.keys()):
         here, there = first.channels.get(channel, []), second.channels.get(channel, [])
         for one, other in zip(here, there, strict=False):
@@ -117,9 +117,9 @@ def compare(first: Recording, second: Recording) -> Compared:
     return found
 
 
-def sent_twice(record: Recording) -> Compared:
+def sent_twice(record: Recording) -> Comparison:
     """Compare messages that were sent again after a restart with those of the first time; masks are drawn anew."""
-    found = Compared()
+    found = Comparison()
     for channel, items in record.channels.items():
         if not channel.startswith(MESSAGES):
             continue
@@ -133,7 +133,7 @@ def sent_twice(record: Recording) -> Compared:
     return found
 
 
-def _compare_items(channel: str, first: Item, second: Item, found: Compared) -> None:
+def _compare_items(channel: str, first: Item, second: Item, found: Comparison) -> None:
     found.comparisons += 1
     if first.step != second.step:
         found.differences.append(Difference(channel, first.step, "the step", first.step, second.step))

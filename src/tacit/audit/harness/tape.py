@@ -1,7 +1,5 @@
 """Coins that are the same in two runs: keys of noise, masks and private matching follow from a number and a name.
 
-Coins that are the same in two runs: keys of noise, masks and private matching follow from a number and a name.
-
 Nothing of this is reachable from a run: it replaces makers of keys for as long as an audit needs, in its own process.
 
 What the protected party releases: taken down in a run on the first data set, handed out again in one on the second.
@@ -175,7 +173,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Release:
+class TapedRelease:
     """One release: the value, what left, and its plan (None for uniform numbers, which no data enter)."""
 
     value: npt.NDArray[Any]
@@ -200,8 +198,8 @@ class Tape:
     owner: str
     stays: bool = False
     recording: bool = True
-    first: dict[Key, Release] = field(default_factory=dict)
-    second: dict[Key, Release] = field(default_factory=dict)
+    first: dict[Key, TapedRelease] = field(default_factory=dict)
+    second: dict[Key, TapedRelease] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -209,7 +207,7 @@ class Tape:
         """The tape for a run on a neighbour."""
         return Tape(self.owner, self.stays, recording=False, first=self.first)
 
-    def take(self, key: Key, made: Release) -> npt.NDArray[Any]:
+    def take(self, key: Key, made: TapedRelease) -> npt.NDArray[Any]:
         """What leaves for this release."""
         with self.lock:
             if self.recording:
@@ -277,7 +275,7 @@ def _release(inner: Any, tape: Tape) -> Any:
         if self.owner != tape.owner:
             return said
         held = np.zeros(0) if np.ndim(value) == 0 else np.array(value)  # noise is drawn by its size
-        return tape.take((name, number), Release(held, said, self._planned.get(name)))
+        return tape.take((name, number), TapedRelease(held, said, self._planned.get(name)))
 
     return taken
 
@@ -290,6 +288,6 @@ def _uniform(inner: Any, tape: Tape) -> Any:
         made = sum(self._used.values())
         calls = self.__dict__.setdefault("_uniform_calls", {})
         calls[made] = calls.get(made, 0) + 1
-        return tape.take((f"uniform numbers {made}", calls[made]), Release(np.zeros(0), said))
+        return tape.take((f"uniform numbers {made}", calls[made]), TapedRelease(np.zeros(0), said))
 
     return taken

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow.parquet import write_table
 
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
-from tacit.job import Job
+from tacit.job import Job, load_job_data
+from tacit.job.file import load_job_nodes
 from tacit.mechanisms.base import COORDINATOR
 from tacit.plan import Plan
 from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
-from tacit.problem.losses import get_loss
+from tacit.problem.registry import get_loss
+from tacit.types import Shard
 
 # --- Records as cells, the files that hold them, and changes of one record that are hard on code
 
@@ -55,7 +60,7 @@ class Column:
     blanks: bool = False
 
     def draw(self, rng: np.random.Generator) -> Cell:
-        """A usual cell."""
+        """A cell as most records have it."""
         if self.blanks and rng.random() < 0.1:
             return None
         if self.kind == CATEGORY:
@@ -70,7 +75,7 @@ def day(number: float) -> datetime.date:
 
 
 @dataclass(frozen=True)
-class Table:
+class GeneratedTable:
     """The records of one party: ids or None, features, and labels or None."""
 
     columns: tuple[Column, ...]
@@ -80,7 +85,7 @@ class Table:
     ids: tuple[str, ...] | None = None
     id: str = ""
 
-    def with_record(self, at: int, record: Record | None = None, label: float | None = None) -> Table:
+    def with_record(self, at: int, record: Record | None = None, label: float | None = None) -> GeneratedTable:
         """The neighbour whose record at this place is another one."""
         changed = self
         if record is not None:
@@ -112,14 +117,11 @@ class Table:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def _write_parquet(self, path: Path) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet
-
         types = {NUMBER: pa.float64(), CATEGORY: pa.string(), DATE: pa.date32()}
         kinds = {column.name: types[column.kind] for column in self.columns}
         table = self.cells()
         arrays = [pa.array(cells, type=kinds.get(name)) for name, cells in table.items()]
-        pyarrow.parquet.write_table(pa.table(dict(zip(table, arrays, strict=True))), path)
+        write_table(pa.table(dict(zip(table, arrays, strict=True))), path)
 
     def _write_svm(self, path: Path) -> None:
         labels = self.labels or (0.0,) * len(self.records)
@@ -138,7 +140,9 @@ def _whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
-def draw_table(columns: tuple[Column, ...], rows: int, rng: np.random.Generator, *, sparse: bool = False) -> Table:
+def draw_table(
+    columns: tuple[Column, ...], rows: int, rng: np.random.Generator, *, sparse: bool = False
+) -> GeneratedTable:
     """Usual records; most cells of a sparse table are zero, and its last column is used in the first row alone."""
     records: list[Record] = []
     for number in range(rows):
@@ -148,10 +152,10 @@ def draw_table(columns: tuple[Column, ...], rows: int, rng: np.random.Generator,
             kept[-1] = number == 0
             record = [cell if keep else 0.0 for cell, keep in zip(record, kept, strict=True)]
         records.append(tuple(record))
-    return Table(columns, tuple(records))
+    return GeneratedTable(columns, tuple(records))
 
 
-def changes(table: Table, rng: np.random.Generator, at: int = 0) -> Iterator[tuple[str, Record]]:
+def changes(table: GeneratedTable, rng: np.random.Generator, at: int = 0) -> Iterator[tuple[str, Record]]:
     """Named replacements of the first record."""
     columns, record = table.columns, table.records[at]
     yield "another record", tuple(column.draw(rng) for column in columns)
@@ -199,7 +203,7 @@ def _category(column: Column, cell: Cell, *, last: bool) -> Cell:
     return column.values[-1] if last else NEW
 
 
-def other_labels(table: Table, at: int = 0, *, classes: bool) -> Iterator[tuple[str, float]]:
+def other_labels(table: GeneratedTable, at: int = 0, *, classes: bool) -> Iterator[tuple[str, float]]:
     """Named replacements of the first label."""
     assert table.labels is not None
     if classes:
@@ -227,13 +231,13 @@ class World:
     ----------
     job : Job
         Its paths of data do not matter.
-    tables : mapping of str to Table
+    tables : mapping of str to GeneratedTable
     suffixes : mapping of str to str
         The format of each party's file.
     """
 
     job: Job
-    tables: Mapping[str, Table]
+    tables: Mapping[str, GeneratedTable]
     suffixes: Mapping[str, str]
 
     def write(self, folder: Path) -> Path:
@@ -255,13 +259,60 @@ class World:
         parties = tuple(replace(spec, data="") for spec in self.job.parties)
         return replace(self.job, engine="flare", parties=parties).to_toml()
 
-    def with_table(self, name: str, table: Table) -> World:
+    @property
+    def split(self) -> PlayedSplit:
+        """How the job splits the data between its parties."""
+        return PLAYED_SPLITS[self.job.split]
+
+    def with_table(self, name: str, table: GeneratedTable) -> World:
         """The same with another table of one party."""
         return replace(self, tables={**self.tables, name: table})
 
 
+# --- splits --------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class Protected:
+class PlayedSplit:
+    """What a neighbour test knows of a split.
+
+    Attributes
+    ----------
+    shards : callable
+        Reads what the parties of a job hold.
+    plan : callable
+        Takes the job, and the rows and the encoded columns of each party.
+    same_rows : bool
+        Whether all parties hold columns of the same rows, and one the labels; otherwise each holds rows with labels.
+    most_parties, most_rounds : int
+        How many are played at most.
+    """
+
+    shards: Callable[[Job], Sequence[Shard]]
+    plan: Callable[[Job, Sequence[int], Sequence[int]], Plan]
+    same_rows: bool
+    most_parties: int = sys.maxsize
+    most_rounds: int = sys.maxsize
+
+
+PLAYED_SPLITS = {
+    "features": PlayedSplit(
+        lambda job: load_job_data(job).shards,
+        lambda job, rows, columns: plan_job(job, rows[0], tuple(columns), 0),
+        same_rows=True,
+    ),
+    "samples": PlayedSplit(
+        lambda job: load_job_nodes(job).shards,
+        lambda job, rows, columns: plan_nodes(job, tuple(rows), columns[0], {}),
+        same_rows=False,
+        most_parties=12,
+        most_rounds=3,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ProtectedData:
     """Whose data a claim is about.
 
     Attributes
@@ -280,7 +331,7 @@ class Protected:
     stays: bool = False
 
 
-def protected_parties(job: Job, plan: Plan) -> list[Protected]:
+def protected_parties(job: Job, plan: Plan) -> list[ProtectedData]:
     """One for each party and unit about which something is proven."""
     found = []
     holder = "" if plan.private is None else plan.private.holder  # nobody where each holds the labels of its rows
@@ -289,21 +340,18 @@ def protected_parties(job: Job, plan: Plan) -> list[Protected]:
             continue
         party, of_row = claim.party or job.holder, claim.unit == "record"
         owner = party if not holder or (party in plan.asked_parties and of_row) else COORDINATOR
-        found.append(Protected(claim, party, owner, stays=of_row and not holder))
+        found.append(ProtectedData(claim, party, owner, stays=of_row and not holder))
     return found
 
 
 def plan_of(world: World, widths: Mapping[str, int]) -> Plan:
     """The plan of a world, given the number of encoded columns of each party."""
-    job = world.job
     rows = [len(table.records) for table in world.tables.values()]
-    if job.split == "samples":
-        return plan_nodes(job, tuple(rows), widths[job.names[0]], {})
-    return plan_job(job, rows[0], tuple(widths[name] for name in job.names), 0)
+    return world.split.plan(world.job, rows, [widths[name] for name in world.job.names])
 
 
 def neighbours(
-    world: World, protected: Protected, rng: np.random.Generator, turn: int = 0
+    world: World, protected: ProtectedData, rng: np.random.Generator, turn: int = 0
 ) -> Iterator[tuple[str, World]]:
     """Worlds in which one record of the protected party, or one label, is another one: first, last or middle."""
     name, table = protected.party, world.tables[protected.party]
@@ -311,7 +359,7 @@ def neighbours(
     if protected.claim.unit == "record":
         for kind, record in changes(table, rng, at):
             yield kind, world.with_table(name, table.with_record(at, record))
-    belongs = world.job.split == "samples" or protected.owner == COORDINATOR
+    belongs = not world.split.same_rows or protected.owner == COORDINATOR
     if table.labels is not None and belongs:
         classes = get_loss(world.job.model.loss).task == "classification"
         for kind, label in other_labels(table, at, classes=classes):
@@ -330,7 +378,7 @@ def make_world(
 ) -> World:
     """Draw tables for the parties of a job."""
     rng = np.random.default_rng(seed)
-    tables: dict[str, Table] = {}
+    tables: dict[str, GeneratedTable] = {}
     for spec in job.parties:
         count = rows[spec.name]
         table = draw_table(columns[spec.name], count, rng, sparse=suffixes[spec.name] in SPARSE)

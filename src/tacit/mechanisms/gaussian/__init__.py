@@ -3,9 +3,9 @@
 | file | holds |
 |---|---|
 | settings.py | public numbers, and the bounds behind the noise |
-| rows.py | rows in the coordinates of the centre |
-| centre.py | the centre from noisy sums |
-| node.py | a node's side, with exact local solves or with gradients |
+| node.py | a node's side: its rows, the centre from noisy sums, exact local solves or gradients |
+| plan.py | `Gaussian`: from what was asked to noise, planned releases and a certificate |
+| words.py | the certificate and the outlook in words |
 
 Theorems: docs/proofs/graph.md.
 """

@@ -19,7 +19,7 @@ A node's side of the private method of the sample split, in both forms.
 
 | symbol | meaning |
 |---|---|
-| m, C, u | centre, spread, and a row in these coordinates (rows.py) |
+| m, C, u | centre, spread, and a row in these coordinates |
 | z | the common model, the same at all nodes |
 | v_i, g_i | what node i released last, and the sum of its distances from z so far |
 
@@ -30,8 +30,9 @@ First a sum over all nodes of noisy sums over the rows gives m and C. Then, T ti
     gradient:  z <- z - step/N A sum_i (sum_rows l'(u.z) u/||u|| + noise),   A = I + k z z'/||z||^2
 
 and the model is the mean of z over the second half of the rounds. k, from 0 to 3, lets the size of the model settle
-sooner than its direction: along z the noise is that of one number. Sums go along a tree of the graph (tree.py). Nothing
-that depends on the rows is kept between rounds: what enters a round are rows, labels and released values.
+sooner than its direction: along z the noise is that of one number. Sums go along a tree of the graph
+(solvers/consensus/everybody.py). Nothing that depends on the rows is kept between rounds: what enters a round are rows,
+labels and released values.
 """
 
 from __future__ import annotations

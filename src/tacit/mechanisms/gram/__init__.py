@@ -2,30 +2,11 @@
 
 | file | holds |
 |---|---|
-| settings.py | the public numbers of a run, and the sensitivities |
-| targets.py | what is fitted: derivative and weight of each row |
+| plan.py | `Gram`: from what was asked to noise, planned releases and a certificate |
+| settings.py | the public numbers of a run, the sensitivities, and what is fitted: derivative and weight of each row |
 | fit.py | the private fit of one party, the only place where protected rows meet noise |
-| party.py | a protected party |
-| holder.py | the label holder: its own fit, what it sends, the joint model |
-| refit.py | its second fit, where that was asked |
+| sides.py | a protected party, and the label holder: its own fit, what it sends, the joint model |
+| words.py | the certificate and the outlook in words |
+
+Theorems: docs/proofs/gram.md.
 """
-
-from __future__ import annotations
-
-from typing import Any
-
-from tacit.blocks.dense import Block
-from tacit.mechanisms.gram.sides import GramHolder, GramParty
-from tacit.solvers.base import PrivateAlgorithm, Problem, Release
-from tacit.solvers.memory import MEMORY
-from tacit.solvers.multipliers import MULTIPLIERS
-from tacit.solvers.sharing import AVERAGED
-from tacit.types import Vector
-
-
-def _holder(problem: Problem, labels: Vector, settings: Any, own: Block | None, release: Release) -> GramHolder:
-    assert own is not None, "the label holder holds rows of its own"
-    return GramHolder(problem, labels, settings, own, release, (MEMORY, MULTIPLIERS, AVERAGED))
-
-
-GRAM = PrivateAlgorithm(name="gram", party=GramParty, coordinator=_holder, gathers=True)

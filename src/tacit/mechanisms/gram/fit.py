@@ -1,7 +1,5 @@
 """The private fit of one party: a noisy mean, a noisy Gram matrix and a few noisy gradients, and nothing else.
 
-The private fit of one party: a noisy mean, a noisy Gram matrix and a few noisy gradients, and nothing else.
-
 Every value that meets the party's rows passes `release`; all other lines compute with released values, with what the
 label holder sent, or with public numbers. Theorem: docs/proofs/gram.md.
 
@@ -42,7 +40,7 @@ from tacit.mechanisms.gram.settings import (
     PRIOR,
     RADIUS,
     FitSettings,
-    Target,
+    FitTarget,
 )
 from tacit.solvers.base import Release
 from tacit.types import Vector
@@ -89,7 +87,7 @@ def side_columns(offset: Vector, *, bent: bool) -> Vector:
 
 
 def private_fit(
-    block: Block, target: Target, settings: FitSettings, release: Release, *, ridge: float = 0.0, excess: float = 1.0
+    block: Block, target: FitTarget, settings: FitSettings, release: Release, *, ridge: float = 0.0, excess: float = 1.0
 ) -> PrivateFit:
     """Fit a party's rows to a target.
 
@@ -154,7 +152,7 @@ def _private_gram(rows: ClippedRows, weight: Vector, unit: float, settings: FitS
 class _Metric:
     """The noisy Gram matrix, and that of the side columns, in their eigenvectors."""
 
-    def __init__(self, gram: Vector, target: Target, settings: FitSettings, total: float) -> None:
+    def __init__(self, gram: Vector, target: FitTarget, settings: FitSettings, total: float) -> None:
         values, vectors = eigen(gram)
         side = side_columns(target.offset, bent=settings.bent)
         own_values, own_vectors = eigen((side * target.weight[:, None]).T @ side)

@@ -23,7 +23,6 @@ from tacit.mechanisms.base import (
     MechanismRequest,
     PrivatePlan,
 )
-from tacit.mechanisms.gram import GRAM
 from tacit.mechanisms.gram.fit import CHECK, GRADIENT, MEAN, TRACE, check_clip
 from tacit.mechanisms.gram.fit import GRAM as GRAM_MATRIX
 from tacit.mechanisms.gram.settings import (
@@ -40,7 +39,7 @@ from tacit.mechanisms.gram.settings import (
     steps_for,
     symbol_slope,
 )
-from tacit.mechanisms.gram.sides import BITS, SYMBOLS, flip_of
+from tacit.mechanisms.gram.sides import BITS, GRAM_SHARING, SYMBOLS, flip_of
 from tacit.mechanisms.gram.words import certificate, outlook
 from tacit.privacy import accountant, curves
 from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
@@ -184,7 +183,7 @@ def _plan(mechanism: Gram, privacy: Privacy, problem: Problem, layout: FeatureSp
     return PrivatePlan(
         privacy=privacy,
         mechanism=mechanism,
-        algorithm=GRAM,
+        algorithm=GRAM_SHARING,
         settings=settings,
         releases=_releases(settings),
         certificate=certificate(privacy, settings, layout, events, holder_events),

@@ -198,7 +198,7 @@ RESIDUAL_CLIP = 2.0  # of a residual, in root mean squares of the label holder's
 ABSOLUTE_CLIP = 0.5  # for the absolute loss: nearly its sign
 
 
-class Target(Protocol):
+class FitTarget(Protocol):
     """Derivative and weight of each row."""
 
     offset: Vector
@@ -211,7 +211,7 @@ class Target(Protocol):
         """Mean curvature at offsets moved so far, with a further spread, relative to that of the weights."""
 
 
-class Half:
+class HalfTarget:
     """The calibrated loss with the largest curvature at its sensitivity; labels are -1 and +1."""
 
     def __init__(self, offset: Vector, labels: Vector) -> None:
@@ -373,7 +373,7 @@ def _variance(p: Vector) -> Vector:
     return p * (1 - p)
 
 
-def _relative(curvature: object, target: Target, moved: Vector, spread: float) -> float:
+def _relative(curvature: object, target: FitTarget, moved: Vector, spread: float) -> float:
     """Mean curvature over rows whose scores have moved, and spread like a normal law (its probit approximation)."""
     assert callable(curvature)
     scale = math.sqrt(1 + math.pi * spread / 8)

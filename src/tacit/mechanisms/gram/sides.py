@@ -32,22 +32,25 @@ from tacit.mechanisms.gram.settings import (
     FOLDS,
     Bits,
     FitSettings,
+    FitTarget,
     GramSettings,
-    Half,
+    HalfTarget,
     Levels,
     Margin,
     Randomized,
     Residual,
     Response,
     Symbols,
-    Target,
     bit_factor,
     label_weight,
     levels_of,
 )
 from tacit.problem.losses.base import Loss
 from tacit.solvers.alone import OwnFit, fit_alone, out_of_fold
-from tacit.solvers.base import Algorithm, Problem, Progress, Release, private_progress
+from tacit.solvers.base import Algorithm, PrivateAlgorithm, Problem, Progress, Release, private_progress
+from tacit.solvers.memory import MEMORY
+from tacit.solvers.multipliers import MULTIPLIERS
+from tacit.solvers.sharing import AVERAGED
 from tacit.types import Arrays, Vector
 
 # --- A protected party: it answers what the label holder sent with the outcome of its private fit
@@ -87,7 +90,7 @@ class GramParty:
         self.fit = private_fit(self.block, target, self.own, self.release, ridge=ridge, excess=excess)
         return fit_to_arrays(self.fit)
 
-    def _target(self, inbox: Arrays) -> Target:
+    def _target(self, inbox: Arrays) -> FitTarget:
         """What was sent, as something to fit; the bounds hold for whatever passes the checks of `Inbox`."""
         sent, rows, response = Inbox(inbox, self.release.owner), self.block.n, self.settings.response
         if response is not None:
@@ -100,12 +103,12 @@ class GramParty:
             return Residual(offset, sent.numbers("labels", rows), self.own.slope)
         labels = sent.choices("labels", rows, (-1.0, 1.0))
         if self.settings.target == "half":
-            return Half(offset, labels)
+            return HalfTarget(offset, labels)
         if self.settings.target == "logistic":
             return Randomized(offset, labels, flip_of(self.settings.label_epsilon))
         return Margin(offset, labels, self.settings.seen_loss)
 
-    def _excess(self, target: Target) -> float:
+    def _excess(self, target: FitTarget) -> float:
         """How much more a derivative varies than its curvature says."""
         if isinstance(target, Bits | Symbols):
             slopes = target.slope(np.zeros(self.block.n))
@@ -337,7 +340,7 @@ class GramHolder:
         assert response is not None
         start = np.zeros(self.block.n)
         ridge = self.problem.rows * self.settings.alpha
-        fit = self.own = private_fit(self.block, Half(start, self.labels), own, self.release, ridge=ridge)
+        fit = self.own = private_fit(self.block, HalfTarget(start, self.labels), own, self.release, ridge=ridge)
         mean, spread = CONSTANT * float(fit.side[0]), math.sqrt(max(fit.spread, 1e-4))
         scores = fit.clip.apply(self.block).predict(fit.coef) + mean
         levels = levels_of(mean, spread, response.levels)
@@ -541,3 +544,11 @@ def _sparse_clip(clip: RowClip) -> RowClip:
 
 def _under(prefix: str, state: Arrays) -> Arrays:
     return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+
+
+def _holder(problem: Problem, labels: Vector, settings: Any, own: Block | None, release: Release) -> GramHolder:
+    assert own is not None, "the label holder holds rows of its own"
+    return GramHolder(problem, labels, settings, own, release, (MEMORY, MULTIPLIERS, AVERAGED))
+
+
+GRAM_SHARING = PrivateAlgorithm(name="gram", party=GramParty, coordinator=_holder, gathers=True)

@@ -13,8 +13,8 @@
 | lambda_p | multiplier | made from released models alone |
 
 Rows are scaled down to a public norm, and what neighbours send to a public reach. Then every solve ends within a
-distance of the minimiser that is fixed in the plan, whatever the rows and the messages are (certain.py): the proofs
-count it, and no round stops because of its rows.
+distance of the minimiser that is fixed in the plan, whatever the rows and the messages are
+(solvers/consensus/local.py): the proofs count it, and no round stops because of its rows.
 """
 
 from __future__ import annotations

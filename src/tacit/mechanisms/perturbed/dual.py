@@ -1,7 +1,5 @@
 """Dual variable perturbation: noise in the objective of every round (dynamic, Algorithm 2).
 
-Dual variable perturbation: noise in the objective of every round (dynamic, Algorithm 2).
-
 The noise e = (C/B_p) x, x of density proportional to exp(-zeta |x|), makes the minimiser itself random, with a density
 whose logarithm changes by at most alpha_p(t) when a row is replaced (docs/proofs/dynamic.md, theorem 1). A minimiser
 is found only up to a distance: a little Gaussian noise on a grid hides that distance, and the last digits of the

@@ -1,7 +1,5 @@
 """Randomized labels, a bounded noise in the objective, and decaying Gaussian noise on every model (pdml).
 
-Randomized labels, a bounded noise in the objective, and decaying Gaussian noise on every model (pdml).
-
 Each label is randomized once, with the epsilon that its contributor chose; the true ones are dropped, and the unbiased
 loss of randomized labels is minimised (docs/proofs/labels.md). w_p + theta_p(t), of variance r^(t-1) V^2, goes to the
 neighbours and enters the node's own next round. eta_p, each entry within R, is drawn once and put into the objective of

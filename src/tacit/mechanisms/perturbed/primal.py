@@ -1,7 +1,5 @@
 """Primal variable perturbation: noise on the minimiser of every round (dynamic, Algorithm 3).
 
-Primal variable perturbation: noise on the minimiser of every round (dynamic, Algorithm 3).
-
 v_p = f_p + noise goes to the neighbours, and **v_p alone enters the node's next round**: then every round is a function
 of the rows and of released models, and replacing a row moves f_p by at most 2 C/(B_p (rho + 2 eta N_p)) whatever was
 released (docs/proofs/dynamic.md, theorem 3). The last round may be one of dual variable perturbation, as in the paper.

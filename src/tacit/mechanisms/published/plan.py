@@ -1,7 +1,5 @@
 """The arithmetic of the sharing paper's privacy statements, to print beside what is true. None of it is proven.
 
-The arithmetic of the sharing paper's privacy statements, to print beside what is true. None of it is proven.
-
 docs/proofs/published.md shows that Lemma 1 is false and that Theorem 3 does not follow from it.
 
 Plans of the sharing paper's private mechanism: the paper's own noise, and a certificate that proves nothing.

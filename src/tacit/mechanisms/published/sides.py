@@ -12,8 +12,7 @@ from tacit.blocks.dense import Block, eigen
 from tacit.blocks.rows import RowClip
 from tacit.errors import RunError
 from tacit.mechanisms.base import Inbox
-from tacit.solvers.base import Problem, Progress, Release, private_progress
-from tacit.solvers.constant import best_constant, constant_loss
+from tacit.solvers.base import Problem, Progress, Release, best_constant, constant_loss, private_progress
 from tacit.solvers.sharing.coordinator import DIVERGED, GROWING_ROUNDS
 from tacit.types import Arrays, Vector
 

@@ -23,8 +23,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy import optimize
 
 from tacit.blocks.dense import ROWS_AT_ONCE
-from tacit.solvers.base import Problem
-from tacit.solvers.constant import WIDEST_SCORE, label_spread
+from tacit.solvers.base import WIDEST_SCORE, Problem, label_spread
 from tacit.types import Vector
 
 # --- Public numbers of noisy shares, and how far one row can move a party's share (docs/proofs/shares.md)

@@ -31,8 +31,7 @@ from tacit.mechanisms.shares.settings import (
     certifiable,
     slope_rounding,
 )
-from tacit.solvers.base import Problem, Progress, Release, private_progress
-from tacit.solvers.constant import best_constant
+from tacit.solvers.base import Problem, Progress, Release, best_constant, private_progress
 from tacit.solvers.sharing.coordinator import default_rho
 from tacit.types import Arrays, Vector
 

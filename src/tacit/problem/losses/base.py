@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from tacit.problem.regularizers import Regularizer
 from tacit.types import Vector
 
 # --- What a loss must know about itself
@@ -121,3 +122,22 @@ def slack_of(t: Vector) -> float:
 def indicate(inside: np.ndarray, values: Vector) -> Vector:
     """Values inside the domain, +inf outside."""
     return np.where(inside, values, np.inf)
+
+
+def unbounded_reason(loss: Loss, regularizer: Regularizer, alpha: float) -> str:
+    """Why this loss has no optimum for sure with this regularizer; empty where it has one.
+
+    A loss that falls for ever needs a penalty that grows faster than any line, or bounds on every coefficient.
+    """
+    bounded = math.isfinite(regularizer.radius) or (math.isfinite(regularizer.low) and math.isfinite(regularizer.high))
+    if loss.least_slope == 0 or bounded or (alpha > 0 and regularizer.l2 > 0):
+        return ""
+    what = f"penalty={regularizer.name!r}"
+    if regularizer.l2 > 0:
+        what += f" with alpha={alpha:g}"
+    elif regularizer.l1 > 0:
+        what += " without a squared part"
+    return (
+        f"{what} does not fit loss={loss.name!r}: it has no lower bound, so that a coefficient may grow for ever; "
+        'use penalty="l2" or "elastic_net" with alpha above 0, "ball" or "box"'
+    )

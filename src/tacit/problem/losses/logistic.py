@@ -1,7 +1,5 @@
 """The prox of the logistic loss, compiled: root of m - a - s sigma(-m) = 0 for every row.
 
-The prox of the logistic loss, compiled: root of m - a - s sigma(-m) = 0 for every row.
-
 m -> -m maps the equation to itself with a -> -(a + s), so only roots m >= 0 need solving, that is, rows with
 a + s / 2 >= 0. There f(m) = m - a - s sigma(-m) is increasing and concave, and |f''| <= f'. Hence:
 

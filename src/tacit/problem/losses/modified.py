@@ -1,7 +1,5 @@
 """The unbiased loss of labels that went through randomized response.
 
-The unbiased loss of labels that went through randomized response.
-
 | symbol | meaning |
 |---|---|
 | eps | label epsilon: a label y was kept with probability p = e^eps / (1 + e^eps), else flipped; y' is the outcome |
@@ -32,7 +30,6 @@ from tacit.errors import InputError
 from tacit.problem.losses.base import SLACK, Loss
 from tacit.problem.losses.logistic import Logistic
 from tacit.problem.losses.sigmoid import Sigmoid
-from tacit.problem.regularizers.base import Regularizer
 from tacit.types import Vector
 
 # --- The unbiased loss of labels that went through randomized response
@@ -144,25 +141,6 @@ def modified(loss: Loss, epsilon: float) -> Modified:
         Where the modified loss would not be one that can be minimised; the message says why.
     """
     return Modified(loss, epsilon)
-
-
-def unbounded_reason(loss: Loss, regularizer: Regularizer, alpha: float) -> str:
-    """Why this loss has no optimum for sure with this regularizer; empty where it has one.
-
-    A loss that falls for ever needs a penalty that grows faster than any line, or bounds on every coefficient.
-    """
-    bounded = math.isfinite(regularizer.radius) or (math.isfinite(regularizer.low) and math.isfinite(regularizer.high))
-    if loss.least_slope == 0 or bounded or (alpha > 0 and regularizer.l2 > 0):
-        return ""
-    what = f"penalty={regularizer.name!r}"
-    if regularizer.l2 > 0:
-        what += f" with alpha={alpha:g}"
-    elif regularizer.l1 > 0:
-        what += " without a squared part"
-    return (
-        f"{what} does not fit loss={loss.name!r}: it has no lower bound, so that a coefficient may grow for ever; "
-        'use penalty="l2" or "elastic_net" with alpha above 0, "ball" or "box"'
-    )
 
 
 def _refusal(loss: Loss, epsilon: object) -> str:

@@ -17,8 +17,6 @@ Each node makes a vector from its own curvature H_i; the sum of these vectors ov
 Up to `FULL` coordinates it is the joint curvature H itself. Beyond, it is a Nystroem approximation from H O, O a public
 random matrix of `RANK` columns:  M = (H O) (O' H O)^-1 (H O)' + floor I, which agrees with H in its largest directions.
 
-Consensus ADMM over the edges of a graph, in the metric of the joint curvature.
-
 The iteration of the papers (dynamic, eq. 10-11; pdml, eq. 9-10), with a metric M in place of the plain norm and with
 over-relaxation a, which for M = I and a = 1 it is word for word:
 
@@ -32,11 +30,11 @@ over-relaxation a, which for M = I and a = 1 it is word for word:
 | lambda_p | multiplier | their sum over all nodes is zero, always |
 | z_pi | target | only s_p = sum_i c_pi z_pi is kept |
 | c_pi | weights | one for each edge, the same at both ends |
-| eta, a | tuning | from the graph and the sizes alone (tuning.py) |
-| M | metric | the plain norm at first, then the joint curvature at recent models (metric.py, tree.py) |
+| eta, a | tuning | from the graph and the sizes alone (the first part of this file) |
+| M | metric | the plain norm at first, then the joint curvature at recent models (`Metric`, everybody.py) |
 
 Nobody is asked anything: eta and a are public, the metric is a sum over all nodes that reaches all of them in the same
-round, and so is the estimate of the gap that ends the run (flood.py). The gradients of the nodes' parts add up to
+round, and so is the estimate of the gap that ends the run (everybody.py). The gradients of the nodes' parts add up to
 -M sum_p v_p,  v_p = 2 eta (sum_i c_pi f_p - s_p),  which makes
 
     gap <= 1/2 (n max_p |v_p|_M + diameter max_edges |f_p - f_i|_M)^2
@@ -56,8 +54,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.linalg import eigsh
 
 from tacit.blocks.dense import cholesky
-from tacit.problem.losses import LOSSES, Loss
-from tacit.problem.regularizers.base import Regularizer
+from tacit.problem.losses import Loss
+from tacit.problem.registry import LOSSES
+from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem
 from tacit.solvers.consensus.base import Consensus, NodeData, NodeProgress, Place, Sent, split_model
 from tacit.solvers.consensus.everybody import UNKNOWN, Flood, TreeSum

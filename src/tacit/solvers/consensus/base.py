@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.errors import RunError
 from tacit.problem.losses.base import Loss
-from tacit.problem.regularizers.base import Regularizer
+from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem, Release
 from tacit.topologies import Graph
 from tacit.types import Arrays, Vector

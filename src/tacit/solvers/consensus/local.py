@@ -1,7 +1,5 @@
 """A node's own problem, solved to a certified gradient norm.
 
-A node's own problem, solved to a certified gradient norm.
-
 argmin over w of  scale * sum_i s_i loss(row_i . coef + intercept) + ridge/2 ||coef||^2
                       + linear . w + 1/2 (w - centre)' Q (w - centre),        w = (coef, intercept)
 

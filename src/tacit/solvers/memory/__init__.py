@@ -21,29 +21,15 @@ With an intercept every weighted product is taken after projecting out the const
 coordinator keeps b at its exact minimiser: the parties never see it.
 """
 
-from tacit.problem.losses.base import Loss
-from tacit.problem.regularizers.base import Regularizer
-from tacit.solvers.base import Algorithm, Problem
-from tacit.solvers.memory.coordinator import MemoryCoordinator
-from tacit.solvers.memory.party import MemoryParty, Outlook
-from tacit.solvers.memory.window import WindowView
-
-
-def _refusal(loss: Loss, regularizer: Regularizer) -> str:
-    if not (loss.smooth and loss.convex):
-        return f"loss={loss.name!r} is not smooth and convex"
-    return "" if regularizer.form == "quadratic" else f"penalty={regularizer.name!r} is not l2"
-
-
-def _shared(problem: Problem) -> Outlook | WindowView:
-    return WindowView() if problem.lean else Outlook(problem)
-
+from tacit.solvers.base import Algorithm
+from tacit.solvers.memory.coordinator import MemoryCoordinator, newton_refusal
+from tacit.solvers.memory.party import MemoryParty, shared_window
 
 MEMORY = Algorithm(
     "memory",
-    refusal=_refusal,
+    refusal=newton_refusal,
     party=MemoryParty,
     coordinator=MemoryCoordinator,
-    shared=_shared,
+    shared=shared_window,
     follows=True,
 )

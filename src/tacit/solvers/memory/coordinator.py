@@ -9,8 +9,9 @@ import numpy as np
 from scipy.linalg import blas
 
 from tacit.blocks.dense import solve_scaled
-from tacit.solvers.base import Problem, Progress
-from tacit.solvers.constant import best_constant, negligible_objective
+from tacit.problem.losses.base import Loss
+from tacit.problem.regularizers import Regularizer
+from tacit.solvers.base import Problem, Progress, best_constant, negligible_objective
 from tacit.solvers.memory.party import frozen_weights, window_size
 from tacit.solvers.memory.window import Combination, Window, bordered, row_slices
 from tacit.types import Arrays, Vector
@@ -436,3 +437,10 @@ class MemoryCoordinator:
         self.coefficients, self.past = state["coefficients"], state["past"]
         self.window.restore(state)
         self.predictions.restore(state["z"], intercept, scale)
+
+
+def newton_refusal(loss: Loss, regularizer: Regularizer) -> str:
+    """Why block Newton steps do not fit this pair; empty where they do."""
+    if not (loss.smooth and loss.convex):
+        return f"loss={loss.name!r} is not smooth and convex"
+    return "" if regularizer.form == "quadratic" else f"penalty={regularizer.name!r} is not l2"

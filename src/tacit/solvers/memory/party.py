@@ -98,6 +98,11 @@ class Outlook:
 COUPLING_CUTOFF = 1e-6  # eigenvalues of the scaled coupling matrix below this carry no information
 
 
+def shared_window(problem: Problem) -> Outlook | WindowView:
+    """What parties of one process keep once between them; where memory is short, the coordinator's own window."""
+    return WindowView() if problem.lean else Outlook(problem)
+
+
 class MemoryParty:
     """The party's side: its own block, its part of the window, and the coupled block Newton step."""
 

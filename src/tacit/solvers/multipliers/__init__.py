@@ -36,7 +36,7 @@ problem, which bounds the optimum from below only at its exact minimiser.
 """
 
 from tacit.problem.losses.base import Loss
-from tacit.problem.regularizers.base import Regularizer
+from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Algorithm
 from tacit.solvers.multipliers.coordinator import MultipliersCoordinator
 from tacit.solvers.multipliers.party import MultipliersParty, SentOutlook

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from tacit.blocks.dense import solve_scaled
-from tacit.solvers.base import Problem, Progress
-from tacit.solvers.constant import best_constant, constant_loss, negligible_objective
+from tacit.solvers.base import Problem, Progress, best_constant, constant_loss, negligible_objective
 from tacit.solvers.duality import balance, is_certifiable, lower_bound, shrunk
 from tacit.solvers.memory.window import ROWS_AT_ONCE, Window
 from tacit.solvers.multipliers.envelopes import LossEnvelope, SmoothLoss

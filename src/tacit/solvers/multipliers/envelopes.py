@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tacit.blocks.dense import Block
-from tacit.solvers.base import Problem
-from tacit.solvers.constant import label_spread
+from tacit.solvers.base import Problem, label_spread
 from tacit.types import Vector
 
 # --- The loss's envelope: a loss with kinks made smooth around a multiplier

@@ -18,7 +18,7 @@ mixture whose residuals cancel best (Anderson acceleration). Parties mix their o
 """
 
 from tacit.problem.losses.base import Loss
-from tacit.problem.regularizers.base import Regularizer
+from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Algorithm
 from tacit.solvers.sharing.coordinator import SharingCoordinator, averaged_form, published_form
 from tacit.solvers.sharing.party import SharingParty

@@ -1,7 +1,5 @@
 """The x-update of sharing ADMM: argmin over x of  weight R(x) + 1/2 x'A x - b'x,  A the party's Gram matrix.
 
-The x-update of sharing ADMM: argmin over x of  weight R(x) + 1/2 x'A x - b'x,  A the party's Gram matrix.
-
 Each solve comes with a certificate: how far the optimality condition is from holding, relative to the size of b.
 The eigendecomposition of A is made once, so that no change of the penalty costs a factorisation.
 """
@@ -13,7 +11,7 @@ from numba import njit
 from scipy import linalg, optimize
 
 from tacit.blocks.dense import Block, cholesky
-from tacit.problem.regularizers.base import Regularizer
+from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem
 from tacit.solvers.duality import conjugate_terms
 from tacit.solvers.sharing.coordinator import Form

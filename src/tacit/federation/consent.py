@@ -1,7 +1,5 @@
 """What a party is shown before it takes part in a job, and its answer.
 
-What a party is shown before it takes part in a job, and its answer.
-
 A job asks in stages: before ids are matched and sizes are told, before training, and before each prediction. Each
 answer is bound to all that the stage depends on (`digest_of`), so that nothing can be changed after a yes.
 
@@ -12,7 +10,6 @@ remembered: a job that goes on does not ask again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import time
@@ -27,7 +24,7 @@ from tacit.federation.kit import Kit
 from tacit.federation.members import Members
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import QUESTIONS, MatchingLimits, lead_of, mask_cautions, plan_print
-from tacit.files import read_json, show_path, write_json
+from tacit.files import read_json, show_path, text_digest, write_json
 from tacit.job import Job
 from tacit.plan import Plan
 from tacit.plan.describe import claim_words, headline, many, one
@@ -35,9 +32,6 @@ from tacit.privacy.certificate import up
 from tacit.privacy.filters import PROMISE
 from tacit.records import as_choice, as_list, as_record, as_text, as_whole
 from tacit.text import plural, show, size
-
-# --- What a party is shown before it takes part in a job, and its answer
-
 
 POLICIES = ("ask", "within-budget", "always", "never")
 PENDING, ACCEPTED, REFUSED = "pending.json", "accepted.json", "refused.json"
@@ -142,7 +136,7 @@ def one_line_of(text: str) -> str:
 def digest_of(job_text: str, sizes: Mapping[str, Any]) -> str:
     """What an answer holds for: the text of the job, the stage, and everything else that the stage depends on."""
     whole = json.dumps([job_text, sizes], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(whole.encode()).hexdigest()
+    return text_digest(whole)
 
 
 def read_policy(settings: Mapping[str, Any]) -> str:
@@ -241,7 +235,7 @@ def answered(path: Path) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Question:
+class PendingQuestion:
     """A job that waits for an answer."""
 
     folder: Path
@@ -264,7 +258,7 @@ def waits(folder: Path) -> bool:
     return bool(digest) and Consent(folder, "")._answer(digest) is None
 
 
-def questions(kit_path: Path) -> list[Question]:
+def questions(kit_path: Path) -> list[PendingQuestion]:
     """The jobs of a kit that wait for an answer and have none yet."""
     found = []
     for path in sorted(Path(kit_path, "jobs").glob(f"*/{PENDING}")):
@@ -278,7 +272,7 @@ def questions(kit_path: Path) -> list[Question]:
             raise InputError(f"cannot read the question {show_path(path)}: {show(str(error))}") from error
         consent = Consent(path.parent, "")
         if consent._answer(digest) is None:
-            found.append(Question(path.parent, digest, lines))
+            found.append(PendingQuestion(path.parent, digest, lines))
     return found
 
 
@@ -308,7 +302,7 @@ def answer_pending(kit_path: Path, ask: Callable[[str, Sequence[str]], bool]) ->
 MATCHING = ("most_ids", "least_common", "tries", "without_asking")
 
 
-class SiteGate:
+class KitAuthorizer:
     """The say of the organisation whose kit this is."""
 
     def __init__(self, kit: Kit) -> None:

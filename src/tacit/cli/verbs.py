@@ -1,12 +1,14 @@
-"""Verbs that other distributions bring: entry points of the group "tacit.verbs", looked up when one of them is used.
+"""Verbs by name, and their modules: each is imported when it is used, and not before.
 
-An entry point names a module with HELP, DESCRIPTION, EPILOG, `add_arguments(parser)` and `run(options)`, as the modules
-of this folder are. A verb of Tacit's own is never looked up, so that nobody can replace it.
+A module of this folder has DESCRIPTION, EPILOG, `add_arguments(parser)` and `run(options)`. Other distributions bring
+verbs by entry points of the group "tacit.verbs", which name such a module with HELP besides. A verb of Tacit's own is
+never looked up there, so that nobody can replace it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError, RunError
@@ -20,11 +22,51 @@ PARTS = ("HELP", "DESCRIPTION", "EPILOG", "add_arguments", "run")
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """A verb of another distribution of this project: its line of help, and what to install for it."""
+class Verb:
+    """A verb of this project: its line of help, and what to install for it where another distribution brings it."""
 
     HELP: str
-    distribution: str
+    distribution: str = ""
+
+
+VERBS = {
+    "demo": Verb("see it work on data shipped with scikit-learn"),
+    "randomize": Verb("randomize labels before handing data over"),
+    "align": Verb("match rows by id without showing ids"),
+    "plan": Verb("see rounds, noise, privacy and traffic before training"),
+    "train": Verb("train what a job file describes"),
+    "watch": Verb("watch a run in progress"),
+    "predict": Verb("predict new rows with a trained model"),
+    "explain": Verb("take a prediction apart, party by party"),
+    "report": Verb("write a page about a finished run"),
+    "audit": Verb("try to break the privacy of a job"),
+    "verify": Verb("recompute a privacy certificate"),
+    "answer": Verb("answer requests for scores (a party's service)"),
+    "ask": Verb("predict with the parties' services"),
+    "design": Verb("choose the alpha of the methods dual and primal", "tacit-papers"),
+    "reproduce": Verb("rerun the papers' figures and tables and judge their claims", "tacit-papers"),
+    "federation": Verb("set up training between organisations"),
+    "serve": Verb("run the server of a federation"),
+    "join": Verb("take part in a federation with your data"),
+    "accept": Verb("answer a job that asks whether you take part"),
+    "status": Verb("see what your part in a federation does"),
+}
+
+
+def load_verb(name: str) -> Any:
+    """The module of a verb, or None where nobody brings it.
+
+    Raises
+    ------
+    InputError
+        Where its distribution is not installed.
+    RunError
+        Where a package brings it, and it cannot be used.
+    """
+    own = VERBS.get(name)
+    if own is None:
+        return find_verb(name)
+    return need_verb(name, own) if own.distribution else import_module(f"tacit.cli.{name}")
 
 
 def find_verb(name: str) -> Any:
@@ -44,7 +86,7 @@ def find_verb(name: str) -> Any:
     return _load(found[0])
 
 
-def need_verb(name: str, where: Elsewhere) -> Any:
+def need_verb(name: str, where: Verb) -> Any:
     """The module of a verb of this project.
 
     Raises

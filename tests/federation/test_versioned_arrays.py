@@ -9,7 +9,7 @@ import pytest
 
 from tacit.errors import RunError
 from tacit.federation import journal as module
-from tacit.federation.journal import Shelf
+from tacit.federation.journal import VersionedArrays
 
 ROWS, COLUMNS = 20_000, 8
 COLUMN = 8 * ROWS  # bytes
@@ -44,56 +44,56 @@ def test_every_kept_version_is_read_as_it_was_put(
     tmp_path: Path, anew: bool, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_HELD", held)
-    shelf, arrays, before = Shelf(tmp_path, 2), state(), {}
+    versions, arrays, before = VersionedArrays(tmp_path, 2), state(), {}
     for number in range(25):
         replace_column(arrays, number)
-        shelf.put(number, arrays, {"number": number})
+        versions.put(number, arrays, {"number": number})
         now = {name: array.copy(order="K") for name, array in arrays.items()}
-        shelf = Shelf(tmp_path, 2) if anew else shelf
+        versions = VersionedArrays(tmp_path, 2) if anew else versions
         for kept, known in ((number, now), *([(number - 1, before)] if before else [])):
-            found, about = shelf.get(kept)
+            found, about = versions.get(kept)
             assert_same(found, known)
             assert about == {"number": kept}
-        assert shelf.numbers() == ([number - 1, number] if number else [0])
+        assert versions.numbers() == ([number - 1, number] if number else [0])
         before = now
 
 
 def test_only_what_changed_is_written_and_what_nobody_needs_is_deleted(tmp_path: Path) -> None:
-    shelf, arrays = Shelf(tmp_path, 2), state()
+    versions, arrays = VersionedArrays(tmp_path, 2), state()
     for number in range(40):
         replace_column(arrays, number)
-        shelf.put(number, arrays, {})
+        versions.put(number, arrays, {})
         size = (tmp_path / f"step-{number:09d}.npz").stat().st_size
         assert size > COLUMNS * COLUMN if number == 0 else size < 2 * COLUMN
     files = list(tmp_path.iterdir())
     assert len(files) <= COLUMNS + 3  # a file for each column, those kept, and the first with what never changes
     assert all(path.stat().st_mode & 0o077 == 0 for path in files)
-    shelf.forget()
+    versions.forget()
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("change", [-0.0, np.nextafter(0.0, 1.0)], ids=["sign", "smallest"])
 def test_the_smallest_change_is_a_change(tmp_path: Path, change: float) -> None:
-    shelf, arrays = Shelf(tmp_path, 1), {"metric": np.zeros(ROWS)}
-    shelf.put(0, arrays, {})
+    versions, arrays = VersionedArrays(tmp_path, 1), {"metric": np.zeros(ROWS)}
+    versions.put(0, arrays, {})
     arrays["metric"][ROWS // 2] = change
-    shelf.put(1, arrays, {})
-    assert Shelf(tmp_path, 1).get(1)[0]["metric"].tobytes() == arrays["metric"].tobytes()
+    versions.put(1, arrays, {})
+    assert VersionedArrays(tmp_path, 1).get(1)[0]["metric"].tobytes() == arrays["metric"].tobytes()
 
 
 def test_columns_that_are_the_same_and_not_a_number_come_back(tmp_path: Path) -> None:
     steps = np.asfortranarray(np.zeros((ROWS, 4)))
     steps[7, 2] = np.nan
-    Shelf(tmp_path, 1).put(3, {"steps": steps}, {})
-    found = Shelf(tmp_path, 1).get(3)[0]["steps"]
+    VersionedArrays(tmp_path, 1).put(3, {"steps": steps}, {})
+    found = VersionedArrays(tmp_path, 1).get(3)[0]["steps"]
     assert found.tobytes() == steps.tobytes()
     assert found.flags.f_contiguous
     assert (tmp_path / "step-000000003.npz").stat().st_size < 3 * COLUMN
 
 
 def test_a_write_that_fails_leaves_the_versions_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf, arrays = Shelf(tmp_path, 1), state()
-    shelf.put(0, arrays, {})
+    versions, arrays = VersionedArrays(tmp_path, 1), state()
+    versions.put(0, arrays, {})
     first = {name: array.copy(order="K") for name, array in arrays.items()}
     replace_column(arrays, 1)
 
@@ -103,22 +103,22 @@ def test_a_write_that_fails_leaves_the_versions_before(tmp_path: Path, monkeypat
     with monkeypatch.context() as broken:
         broken.setattr(np, "savez", full)
         with pytest.raises(RunError, match="No space left"):
-            shelf.put(1, arrays, {})
-    assert_same(Shelf(tmp_path, 1).get(0)[0], first)
-    shelf.put(1, arrays, {})  # what was not written the first time is written now
-    assert_same(Shelf(tmp_path, 1).get(1)[0], arrays)
+            versions.put(1, arrays, {})
+    assert_same(VersionedArrays(tmp_path, 1).get(0)[0], first)
+    versions.put(1, arrays, {})  # what was not written the first time is written now
+    assert_same(VersionedArrays(tmp_path, 1).get(1)[0], arrays)
 
 
 def test_damage_and_old_numbers_are_refused(tmp_path: Path) -> None:
-    shelf, arrays = Shelf(tmp_path, 1), state()
+    versions, arrays = VersionedArrays(tmp_path, 1), state()
     for number in range(3):
         replace_column(arrays, number)
-        shelf.put(number, arrays, {})
+        versions.put(number, arrays, {})
     with pytest.raises(RunError, match="version 2 comes after 2"):
-        shelf.put(2, arrays, {})
+        versions.put(2, arrays, {})
     (tmp_path / "step-000000000.npz").unlink()  # it has the parts that never changed
     with pytest.raises(RunError, match="cannot read"):
-        Shelf(tmp_path, 1).get(2)
+        VersionedArrays(tmp_path, 1).get(2)
     (tmp_path / "step-000000002.npz").write_bytes(b"no archive")
     with pytest.raises(RunError, match="step-000000002"):
-        Shelf(tmp_path, 1)
+        VersionedArrays(tmp_path, 1)

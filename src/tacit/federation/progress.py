@@ -1,0 +1,56 @@
+"""What the server knows of a run: how far it is, and how it ended. No number of the run itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tacit.files import read_json, write_json
+
+OUTCOME, PROGRESS, FAULT = "outcome.json", "progress.json", "fault.json"
+
+
+def write_outcome(folder: Path, told: dict[str, Any]) -> None:
+    """Keep how the run ended: done, or refused with a line."""
+    done = told.get("done")
+    record = {"refused": str(told["refused"])} if "refused" in told else {"rounds": _whole(done, "rounds")}
+    write_json(folder / OUTCOME, {**record, "at": time.time()})
+
+
+def _whole(told: object, key: str) -> int | None:
+    value = told.get(key) if isinstance(told, dict) else None
+    return value if isinstance(value, int) else None
+
+
+def read_outcome(folder: Path) -> dict[str, Any] | None:
+    """How the run ended; None where it has not."""
+    return read_json(folder / OUTCOME) if (folder / OUTCOME).is_file() else None
+
+
+def write_fault(folder: Path, line: str) -> None:
+    """Keep why the run was interrupted, though nobody refused it."""
+    write_json(folder / FAULT, {"fault": line, "at": time.time()})
+
+
+def take_fault(folder: Path) -> str:
+    """Why the run was interrupted, once; empty where it was not."""
+    if not (folder / FAULT).is_file():
+        return ""
+    line = str(read_json(folder / FAULT).get("fault"))
+    (folder / FAULT).unlink(missing_ok=True)
+    return line
+
+
+def write_progress(
+    folder: Path, round_: int, seconds: float, waiting: Mapping[str, Sequence[float | bool]] | None = None
+) -> None:
+    """Keep how far the run is; for whom the lead has waited how long, and whether they answer at all."""
+    who = {name: list(value) for name, value in (waiting or {}).items()}
+    write_json(folder / PROGRESS, {"round": round_, "seconds": seconds, "waiting": who, "at": time.time()})
+
+
+def read_progress(folder: Path) -> dict[str, Any] | None:
+    """How far the run is; None before its first round."""
+    return read_json(folder / PROGRESS) if (folder / PROGRESS).is_file() else None

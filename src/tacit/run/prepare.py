@@ -1,0 +1,271 @@
+"""From a job and its files to a prepared run: both splits, rows in memory, on disk or on a cluster.
+
+| split | rows | read by |
+|---|---|---|
+| features | in memory | `_in_memory`: matched by id, a part held out |
+| features | on disk, where the job states `memory` | `_on_disk`: matched by id, scaled, multiplied in pieces |
+| features | on a Dask cluster | `_on_cluster`: its workers read and keep them |
+| samples | in memory | `_prepare_nodes`: each node's own, a part of each held out; labels may come randomized |
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tacit.columns.constants import Encoding
+from tacit.columns.words import constants
+from tacit.data.align import Counts, RowMatching, align
+from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
+from tacit.data.holdout import HeldOut, held_rows, set_aside
+from tacit.data.labels import Labels, check_labels, encode_labels
+from tacit.data.load import JobData
+from tacit.data.nodes import NodesData
+from tacit.data.streamed import open_files, stream_training_data
+from tacit.errors import InputError
+from tacit.job import Job, load_job_data, load_job_nodes
+from tacit.job.file import check_as_they_are, check_memory
+from tacit.job.values import AMOUNT, bytes_of
+from tacit.plan.from_job import plan_job, plan_nodes
+from tacit.plan.memory import check_on_cluster, check_reading
+from tacit.privacy.certificate import Certificate
+from tacit.problem.losses import Loss
+from tacit.problem.registry import get_loss
+from tacit.run.folder import PreparedRun
+from tacit.text import listing, show, size
+from tacit.types import Shard, Vector
+
+FEW = 10  # one row in so many of the smallest file: ids that are written in two ways match here and there
+
+Note = Callable[[str], None]  # gets a remark that a user should read, one line each
+
+
+def no_notes(remark: str) -> None:
+    """Pass over what would be said."""
+
+
+def prepare(job: Job, *, cluster: Cluster | None = None, note: Note = no_notes) -> PreparedRun:
+    """Read the data of a job, or leave them where they are, and plan its run.
+
+    Parameters
+    ----------
+    job : Job
+        Of either split.
+    cluster : Cluster, optional
+        Reads the rows and keeps them, see `cluster_for`.
+    note : callable
+        Gets remarks: that hardly any rows match, and where rows are kept.
+
+    Raises
+    ------
+    InputError
+        For files or columns that cannot be used, and for what cannot be run.
+    """
+    return _PREPARE[job.split](job, cluster, note)
+
+
+def with_memory(job: Job, memory: str | None, name: str = "memory") -> Job:
+    """The job with an amount of memory, where one is given; `name` is what the user gave it by."""
+    if memory is None:
+        return job
+    try:
+        job = replace(job, memory=AMOUNT.parse(memory))
+    except ValueError as error:
+        raise InputError(f"{name} {show(memory)} is not allowed: it must be {AMOUNT.allowed}") from error
+    check_memory(job)
+    return job
+
+
+def cluster_for(job: Job, address: ClusterAddress | None, name: str = "dask") -> AbstractContextManager[Cluster | None]:
+    """The cluster at an address, None without one; refuses a job that does not go with `name`, which gave it."""
+    if address is None:
+        return nullcontext()
+    if job.engine == "flare":
+        raise InputError(f'{name} is not for engine = "flare": each site names its own cluster, dask in its site.toml')
+    if job.memory is not None:
+        raise InputError(f"{name} and memory both keep rows elsewhere: leave one of them out")
+    check_as_they_are(job, name)
+    return connect(address)
+
+
+def with_encoding(certificate: Certificate, encodings: Mapping[str, Encoding], *, shared: bool) -> Certificate:
+    """The certificate with what is true of the encoding (docs/proofs/encode.md).
+
+    Parameters
+    ----------
+    certificate : Certificate
+        What holds for the encoded rows.
+    encodings : mapping of str to Encoding
+        By party.
+    shared : bool
+        Whether all parties have the same constants, as where the rows are split.
+    """
+    uncovered, assumed = constants(encodings, shared=shared)
+    return replace(
+        certificate,
+        does_not_cover=(*certificate.does_not_cover, *uncovered),
+        assumptions=(*certificate.assumptions, *assumed),
+    )
+
+
+# --- Different columns of the same rows ----------------------------------------------------------------
+
+
+def _prepare_parties(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun:
+    """Prepare a job whose parties hold different columns, wherever the rows are to be kept."""
+    loss = get_loss(job.model.loss)  # before files that may be large are read
+    if cluster is not None:
+        return _on_cluster(job, loss, cluster, note)
+    return _in_memory(job, loss, note) if job.memory is None else _on_disk(job, loss, note)
+
+
+def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
+    """Read and match all rows, and hold the job's part of them out."""
+    data = load_job_data(job, lambda counts: _note_few(counts, note))
+    labels, held = _labels_of_holder(job, loss, data), None
+    shards: Sequence[Shard] = data.shards
+    if job.holdout:
+        mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)
+        shards, left, held = set_aside(data.shards, labels.values, [mask] * len(data.shards))
+        labels = replace(labels, values=left)
+    columns = tuple(shard.features.shape[1] for shard in shards)
+    plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
+    plan.problem.loss.check_labels(labels.values)
+    return PreparedRun(job, plan, shards, labels, held, data.encodings, RowMatching(data.ids is not None, data.counts))
+
+
+def _on_disk(job: Job, loss: Loss, note: Note) -> PreparedRun:
+    """Plan a job on rows that stay on disk, and bring them there."""
+    files = open_files(job.parties, job.folder)
+    columns = tuple(len(file.features) for file in files)
+    least = min(file.rows for file in files)
+    plan_job(job, least, columns, 0)  # what cannot be run is refused before anything is read
+    for file in files:
+        check_reading(bytes_of(job.memory or ""), file.reading_bytes, file.rows, columns)
+    scale = job.encode.scale_of(False)
+    wanted = sum(file.scratch_bytes(least, scaled=scale != "none") for file in files)
+    note(f"keeping up to {size(wanted)} of rows in {tempfile.gettempdir()} while it trains")
+    data = stream_training_data(files, scale)
+    _note_few(data.counts, note)
+    labels = _labels_of_holder(job, loss, data)
+    plan = plan_job(job, len(labels.values), columns, 0)
+    plan.problem.loss.check_labels(labels.values)
+    matching = RowMatching(data.ids is not None, data.counts)
+    return PreparedRun(job, plan, data.shards, labels, encodings=data.encodings, matching=matching)
+
+
+def _on_cluster(job: Job, loss: Loss, cluster: Cluster, note: Note) -> PreparedRun:
+    """Plan a job on rows that a cluster reads, and have them read."""
+    holder = next(spec for spec in job.parties if spec.name == job.holder)
+    files = [ClusterFile(spec, job.folder, holder.label or "") for spec in job.parties]
+    matched = align([file.table for file in files], [spec.id for spec in job.parties])
+    place = job.parties.index(holder)
+    values = check_labels(files[place].table.column(holder.label or ""), party=holder.name)[matched.rows[place]]
+    labels = encode_labels(values, loss, holder.name, holder.positive)
+    plan = plan_job(job, len(labels.values), tuple(len(file.features) for file in files), 0)
+    check_on_cluster(plan.method, private=plan.private is not None)
+    plan.problem.loss.check_labels(labels.values)
+    wanted = sum(file.rows * len(file.features) * file.dtype.itemsize for file in files)
+    note(f"the workers at {cluster.address.scheduler} read up to {size(wanted)} of rows")
+    shards = [
+        Shard(file.spec.name, ClusterRows(cluster, file, rows), file.features)
+        for file, rows in zip(files, matched.rows, strict=True)
+    ]
+    return PreparedRun(job, plan, shards, labels, matching=RowMatching(matched.ids is not None, matched.counts))
+
+
+def _labels_of_holder(job: Job, loss: Loss, data: JobData) -> Labels:
+    """The labels of the common rows, as the loss wants them."""
+    positive = next(spec.positive for spec in job.parties if spec.name == job.holder)
+    return encode_labels(data.labels, loss, job.holder, positive, dropped=data.counts.dropped[job.holder])
+
+
+def _note_few(counts: Counts, note: Note) -> None:
+    """Say so where fewer than a tenth of the rows of the smallest file were matched."""
+    rows = {name: counts.kept + dropped for name, dropped in counts.dropped.items()}
+    if FEW * counts.kept >= min(rows.values()):
+        return
+    parts = ", ".join(f"{counts.kept} of {count} at {show(name)}" for name, count in rows.items())
+    note(f"hardly any rows match by id: {parts}: see that all parties write their ids in the same way")
+
+
+def _nbytes(matrix: Any) -> int:
+    if hasattr(matrix, "indptr"):
+        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+    return int(matrix.nbytes)
+
+
+# --- Different rows with the same columns --------------------------------------------------------------
+
+
+def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun:
+    """Prepare a job whose parties hold different rows; refusals name the job's file."""
+    with job.named_refusals():
+        loss = get_loss(job.model.loss)  # before files that may be large are read
+        data = load_job_nodes(job)
+        labels = _labels_of_nodes(job, data, loss)
+        shards: Sequence[Shard] = data.shards
+        epsilons, held = data.epsilons, None
+        if job.holdout:
+            shards, labels, epsilons, held = _hold_out(job, data, labels)
+        rows = tuple(shard.features.shape[0] for shard in shards)
+        plan = plan_nodes(job, rows, len(shards[0].columns), epsilons)
+        plan.problem.loss.check_labels(labels.values)
+    encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
+    return PreparedRun(job, plan, shards, labels, held, encodings)
+
+
+def _hold_out(
+    job: Job, data: NodesData, labels: Labels
+) -> tuple[Sequence[Shard], Labels, Mapping[str, Vector], HeldOut]:
+    """Hold the job's part of the rows of each node out."""
+    pairs = zip(data.shards, data.ids, strict=True)
+    masks = [held_rows(shard.features.shape[0], job.holdout, job.seed or 0, ids) for shard, ids in pairs]
+    shards, values, held = set_aside(data.shards, labels.values, masks)
+    left = {shard.name: ~mask for shard, mask in zip(shards, masks, strict=True)}
+    epsilons = {name: of_node[left[name]] for name, of_node in data.epsilons.items()}
+    known = np.concatenate([epsilons[name] for name in job.names]) if epsilons else None
+    return shards, replace(labels, values=values, epsilons=known), epsilons, held
+
+
+def labels_by_node(prepared: PreparedRun) -> list[Vector]:
+    """Each node's labels."""
+    ends = np.cumsum([shard.features.shape[0] for shard in prepared.shards])[:-1]
+    return list(np.split(prepared.labels.values, ends))
+
+
+def common_positive(job: Job) -> str | float | bool | None:
+    """The label that is positive, where a party chooses it: it holds for all."""
+    chosen = {(type(spec.positive), spec.positive): spec.positive for spec in job.parties if spec.positive is not None}
+    if len(chosen) > 1:
+        raise InputError(f"the parties choose different labels as positive, {listing(chosen.values())}: choose one")
+    return next(iter(chosen.values()), None)
+
+
+def _labels_of_nodes(job: Job, data: NodesData, loss: Loss) -> Labels:
+    """Labels of all nodes, one after the other, as the loss wants them."""
+    names, positive = job.names, common_positive(job)
+    pairs = list(zip(data.labels, names, strict=True))
+    if loss.task != "classification":
+        parts = [encode_labels(values, loss, name, positive).values for values, name in pairs]
+        return replace(encode_labels(data.labels[0], loss, names[0]), values=np.concatenate(parts))
+    text = [name for values, name in pairs if values.dtype.kind in "OUS"]
+    if text and len(text) < len(names):
+        raise InputError(
+            f"the labels of party {show(text[0])} are text, those of another are not: use the same for all"
+        )
+    encoded = encode_labels(np.concatenate(list(data.labels)), loss, "", positive)
+    if not data.epsilons:
+        return encoded
+    return replace(encoded, epsilons=np.concatenate([data.epsilons[name] for name in names]))
+
+
+_PREPARE: dict[str, Callable[[Job, Cluster | None, Note], PreparedRun]] = {
+    "features": _prepare_parties,
+    "samples": _prepare_nodes,
+}

@@ -1,0 +1,191 @@
+"""What a run leaves behind: the model, by party and as a whole, and how the run went."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata
+from types import MappingProxyType
+
+import numpy as np
+
+from tacit.blocks.rows import RowClip
+from tacit.mechanisms.gram.settings import BEND_AT
+from tacit.plan import Plan
+from tacit.privacy.certificate import Certificate
+from tacit.types import Matrix, Shard, Trace, TraceRow, Vector
+from tacit.version import __version__
+
+# --- One party's part of a model, and how it scores a row: linear, or clipped as in training
+
+
+@dataclass(frozen=True)
+class PartyModel:
+    """One party's part of the model.
+
+    Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Where `clip` is given,
+    the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    coef: Vector
+    offset: float
+    clip: RowClip | None = None
+    bend: float = 0.0
+
+    def score(self, features: Matrix) -> Vector:
+        """One number for each row."""
+        if self.clip is None:
+            score = np.asarray(features @ self.coef, dtype=np.float64) - self.offset
+        else:
+            score = self.clip.apply(features).predict(self.coef) + self.constant
+        return score + self.bend * np.clip(score, -BEND_AT, BEND_AT) if self.bend else score
+
+    @property
+    def constant(self) -> float:
+        """What the party adds to the score of every row, whatever is in it."""
+        centre = None if self.clip is None else self.clip.centre
+        return (0.0 if centre is None else float(centre @ self.coef)) - self.offset
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a score is linear in the row, however long it is."""
+        return self.clip is None and self.bend == 0.0
+
+    @property
+    def linear_coef(self) -> Vector:
+        """Coefficients for rows whose score is neither clipped nor bent off."""
+        return self.coef * (1.0 + self.bend)
+
+    @property
+    def linear_offset(self) -> float:
+        """What is taken off such a row's score."""
+        return self.offset * (1.0 + self.bend)
+
+
+def joint_scores(parts: Sequence[PartyModel], constant: float, shards: Sequence[Shard]) -> Vector:
+    """Score of each row: the sum of the parties' scores and the constant."""
+    total = np.full(shards[0].features.shape[0], constant)
+    for part, shard in zip(parts, shards, strict=True):
+        total += part.score(shard.features)
+    return total
+
+
+# --- The model of a run: a sum over the parties' columns, or the mean of the nodes' models
+
+
+@dataclass(frozen=True)
+class Model:
+    """The model of a run, of either split.
+
+    Attributes
+    ----------
+    parts : tuple of PartyModel
+        Each party's part, in the order of the plan. Where rows are split, a part is a node's model of whole rows.
+    constant : float
+        What is added to the scores.
+    mean : PartyModel or None
+        Where rows are split: the mean of the nodes' models, with which rows are scored. None where columns are split:
+        there the parts' scores are added up.
+    predictions_for : str or None
+        The only party that may see predictions of a private run; None where anyone may.
+    """
+
+    parts: tuple[PartyModel, ...]
+    constant: float
+    mean: PartyModel | None = None
+    predictions_for: str | None = None
+
+    @property
+    def terms(self) -> tuple[PartyModel, ...]:
+        """What is added up in a score, one for each table of a row."""
+        return self.parts if self.mean is None else (self.mean,)
+
+    def scores(self, shards: Sequence[Shard]) -> Vector:
+        """Score of each row, from one table for each of the `terms`."""
+        return joint_scores(self.terms, self.constant, shards)
+
+    @property
+    def coef(self) -> Vector:
+        """Coefficients of the joint linear model, for rows that are not clipped."""
+        return np.concatenate([term.linear_coef for term in self.terms])
+
+    @property
+    def intercept(self) -> float:
+        """Intercept of the joint linear model."""
+        return self.constant - sum(term.linear_offset for term in self.terms)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Attributes
+    ----------
+    plan : Plan
+    model : Model
+    trace : Trace
+        Where rows are split it holds what who watches the whole simulation may compute. In a deployment no node knows
+        it, and no decision of a node depends on it: `objective` is that of the mean model, `primal` the largest
+        distance of a node from the mean, relative to its norm, `dual` the largest residual at a node. That of a private
+        run holds what `tacit.run.drive` allows: of these `primal` alone, which then compares released models.
+    certificate : Certificate
+        With the software that ran it.
+    converged : bool
+    note : str
+        Why the method gave up; empty otherwise.
+    seconds : float
+    traffic : dict of str to int
+        Bytes over the whole run, and rounds.
+    outlook : tuple of str
+        In a private run: whether the collaboration is worth it.
+    """
+
+    plan: Plan
+    model: Model
+    trace: Trace
+    certificate: Certificate
+    converged: bool
+    note: str
+    seconds: float
+    traffic: dict[str, int]
+    outlook: tuple[str, ...] = ()
+
+
+def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
+    """Bytes of payload over the whole run."""
+    return {
+        "bytes_down": sum(row.bytes_down for row in trace),
+        "bytes_up": sum(row.bytes_up for row in trace),
+        "rounds": len(trace),
+    }
+
+
+# --- The software that computed a run
+
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "dp-accounting", "cryptography")
+
+
+def with_versions(planned: Certificate) -> Certificate:
+    """What was planned and was run, with the software that ran it."""
+    return planned if planned.versions else replace(planned, versions=versions())
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that compute runs."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> MappingProxyType[str, str]:
+    known = {"tacit": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            known[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            known[name] = "unknown"
+    return MappingProxyType(known)

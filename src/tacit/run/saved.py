@@ -1,0 +1,218 @@
+"""A finished run, read from its folder: its model, certificate, trace and evaluation, and predictions of new rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tacit.data.load import PredictionData, Source
+from tacit.errors import InputError
+from tacit.files import damaged, read_json
+from tacit.job import Job
+from tacit.mechanisms import MECHANISMS
+from tacit.mechanisms.base import Mechanism
+from tacit.privacy.certificate import Certificate
+from tacit.run.folder import PLAN, RunFolder
+from tacit.run.predict import Predictions, SavedModel, load_model, load_rows, predict
+from tacit.text import listing, nearest, plural, show
+from tacit.types import Trace
+
+ALL_PARTIES = "all parties"  # whose model it is where the rows are split
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A finished run.
+
+    Attributes
+    ----------
+    path : Path
+        Its folder.
+    job : Job
+        The job as it was run.
+    plan : dict
+        What was planned, as in plan.json.
+    result : dict
+        How the run went, as in result.json: rounds, objective, traffic, whether it converged.
+    trace : Trace
+        One row per round.
+    certificate : Certificate
+        What may be said about the privacy of the run.
+    model : SavedModel
+        The parties' parts of the model, and what belongs to none of them.
+    evaluation : dict or None
+        How good the model is, as in evaluation.json; None where it was not measured.
+    versions : dict of str to str
+        Of the software that ran it.
+    """
+
+    path: Path
+    job: Job
+    plan: dict[str, Any]
+    result: dict[str, Any]
+    trace: Trace
+    certificate: Certificate
+    model: SavedModel
+    evaluation: dict[str, Any] | None
+    versions: dict[str, str]
+
+    @property
+    def on_graph(self) -> bool:
+        """Whether the rows are split."""
+        return self.job.rows_are_split
+
+    @property
+    def coef(self) -> dict[str, dict[str, float]]:
+        """Coefficients by party and encoded column; of "all parties" where they hold different rows.
+
+        They are those of rows whose score is neither clipped nor bent off, as in the estimators.
+        """
+        names = [ALL_PARTIES] if self.on_graph else [party.name for party in self.model.parties]
+        parts = zip(names, self.model.parties, strict=True)
+        return {name: dict(zip(part.columns, part.linear_coef.tolist(), strict=True)) for name, part in parts}
+
+    @property
+    def intercept(self) -> float:
+        """The intercept that goes with `coef`."""
+        return self.model.constant - sum(party.linear_offset for party in self.model.parties)
+
+    def predict(self, rows: Mapping[str, Source] | Sequence[Source] | Source) -> Predictions:
+        """Predict new rows, as `tacit predict` does; what it would remark is a warning.
+
+        Parameters
+        ----------
+        rows : path or DataFrame of each party
+            By the parties' names, or in their order; a single one where the parties held different rows. Rows are
+            matched by the id columns that the job names, else by position.
+
+        Returns
+        -------
+        Predictions
+            `ids` (None where rows have none), `score`, `prediction` and, where the loss has one, the `probability` of
+            the positive label.
+
+        Raises
+        ------
+        InputError
+            For files or columns that cannot be used; the message names the party.
+        """
+        data = load_rows(self.model, _in_order(rows, [party.name for party in self.model.parties]))
+        for remark in prediction_remarks(self.model, data):
+            warnings.warn(remark, stacklevel=2)
+        return predict(self.model, data)
+
+    @property
+    def rows(self) -> int:
+        """Rows that were trained on."""
+        known = self.plan["rows"]
+        return sum(known) if isinstance(known, list) else int(known)
+
+    @property
+    def model_is_covered(self) -> bool:
+        """Whether numbers made from the model tell nothing that the certificate does not cover."""
+        if not self.certificate.private:
+            return True
+        mechanism = self.mechanism
+        return not self.job.model.published and (mechanism is None or mechanism.serves)
+
+    @property
+    def mechanism(self) -> Mechanism[Any] | None:
+        """What added the noise; None where nothing did."""
+        privacy = self.plan["privacy"]
+        return None if not privacy else MECHANISMS.get(privacy.get("mechanism") or privacy.get("method"))
+
+    def distances(self) -> list[float]:
+        """Where the rows are split: how far each node's model is from the mean, relative to it."""
+        joint = np.append(self.model.parties[0].coef, self.model.constant)
+        found = []
+        for name in self.job.names:
+            file = RunFolder(self.path).part(name)
+            record = read_json(file)
+            try:
+                own = np.array([*record["coef"], -record["offset"]], dtype=np.float64)
+                found.append(float(np.linalg.norm(own - joint) / max(float(np.linalg.norm(joint)), 1e-300)))
+            except (KeyError, TypeError, ValueError) as error:
+                raise damaged(file, "it holds no model of a node") from error
+        return found
+
+
+def load(path: str | Path) -> SavedRun:
+    """Read a finished run from its folder.
+
+    Parameters
+    ----------
+    path : path
+        The folder that `tacit train` or `run_job` wrote.
+
+    Returns
+    -------
+    SavedRun
+        Its model, certificate, trace and evaluation; `predict` predicts new rows.
+
+    Raises
+    ------
+    InputError
+        Where there is no finished run, or one of its files is missing or damaged; the message names the file.
+    """
+    folder = RunFolder(path)
+    model, job, certificate = load_model(folder.path), folder.read_job(), folder.read_certificate()
+    plan, known = _plan(folder)
+    trace = folder.read_trace()
+    if not trace:
+        raise damaged(folder.trace, "it holds no round")
+    return SavedRun(
+        path=folder.path,
+        job=job,
+        plan=plan,
+        result=folder.read_result(),
+        trace=trace,
+        certificate=certificate,
+        model=model,
+        evaluation=folder.read_evaluation(),
+        versions=known,
+    )
+
+
+def _plan(folder: RunFolder) -> tuple[dict[str, Any], dict[str, str]]:
+    """The plan, and the versions of the packages."""
+    record = folder.read_plan()
+    plan, versions = record.get("plan"), record.get("versions")
+    if not isinstance(plan, dict) or not isinstance(versions, dict):
+        raise damaged(folder.path / PLAN, "it holds no plan with the versions of the packages")
+    return plan, {name: str(version) for name, version in versions.items()}
+
+
+# --- new rows ------------------------------------------------------------------------------------------
+
+
+def prediction_remarks(model: SavedModel, data: PredictionData) -> list[str]:
+    """What whoever predicts should know: of columns and blanks, of rows left out, and of what no certificate covers."""
+    remarks = list(data.said)
+    dropped = {name: count for name, count in data.counts.dropped.items() if count}
+    if dropped:
+        listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())
+        remarks.append(f"left out for lack of a match at another party: {listed}")
+    if model.predictions_for is not None:
+        remarks.append(
+            f"these predictions must stay with {model.predictions_for}: they use its exact fit, which the certificate "
+            "does not protect from others"
+        )
+    return [*remarks, *(f"the certificate does not cover {line}" for line in model.not_covered)]
+
+
+def _in_order(rows: Mapping[str, Source] | Sequence[Source] | Source, names: Sequence[str]) -> list[Source]:
+    """The parties' files or frames in the order of the model."""
+    if not isinstance(rows, Mapping):
+        return list(rows) if isinstance(rows, list | tuple) else [rows]
+    for name in rows:
+        if name not in names:
+            raise InputError(f"there is no party {show(name)}{nearest(name, names)}: the parties are {listing(names)}")
+    missing = [name for name in names if name not in rows]
+    if missing:
+        raise InputError(f"no rows of party {listing(missing)}: add them")
+    return [rows[name] for name in names]
