@@ -140,9 +140,12 @@ def _allowed(section: str, key: str) -> str | None:
     }.get((section, key))
     if (section, key) == ("model", "method"):
         return (
-            f'"auto"; by columns one of {_words(sorted(ALGORITHMS))}; with split = "samples" one of '
-            f"{_words(sorted(['none', *names_for('samples')]))}"
+            f'"auto"; by columns one of {_words(sorted(ALGORITHMS))}; with split = "samples" "none", or for one more '
+            "release the name of a mechanism"
         )
+    if (section, key) == ("privacy", "mechanism"):
+        by_columns, by_rows = (_words(names_for(split)) for split in SPLITS)
+        return f'"auto"; by columns one of {by_columns}; with split = "samples" one of {by_rows}'
     return None if words is None else f"one of {_words(words)}"
 
 
