@@ -140,7 +140,7 @@ def test_refusals(tmp_path: Path, text: str, words: str) -> None:
 
 @pytest.mark.parametrize("name", FORMS)
 def test_whoever_has_a_claim_about_rows_is_protected(tmp_path: Path, name: str) -> None:
-    from tacit.plan.from_job import plan_job
+    from tacit.run.prepare import plan_job
 
     parties = PARTY + '[[party]]\nname = "shop"\ndata = "shop.csv"\nid = "customer"\n'
     job = read(tmp_path, f"[privacy]\n{FORMS[name]}\n{parties}")

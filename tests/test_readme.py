@@ -9,8 +9,8 @@ import pytest
 
 from tacit.columns.spec import ColumnSpec
 from tacit.job import read_job
-from tacit.plan.from_job import plan_job
 from tacit.privacy.request import Privacy
+from tacit.run.prepare import plan_job
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tacit.blocks.dense import Block
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import Block, RowClip
 from tacit.errors import RunError
 from tacit.mechanisms.shares import SharesParty, SharesSettings
 from tacit.mechanisms.shares import sides as solver_module

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tacit.audit.scene import Scene
-from tacit.blocks.dense import Block
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import Block, RowClip
 from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
 from tacit.plan import FeatureSplit, Plan
 from tacit.privacy.accountant import gdp_mu

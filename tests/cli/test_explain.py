@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.run.explain import explain
 from tacit.run.predict import SavedModel
 from tacit.run.result import PartyModel

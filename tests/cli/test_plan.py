@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from tacit.job import read_job
-from tacit.plan.from_job import plan_job
-from tacit.run.prepare import prepare
+from tacit.run.prepare import plan_job, prepare
 from tacit.run.star import Run
 from tests.cli.test_private_jobs import FORMS
 from tests.cli.wards import NAMES, Nodes

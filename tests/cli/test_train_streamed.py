@@ -64,7 +64,7 @@ class Pair:
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     monkeypatch.setattr(rows_on_disk, "BLOCK_BYTES", 10_000)
-    monkeypatch.setattr("tacit.solvers.memory.window.ROWS_AT_ONCE", 500)
+    monkeypatch.setattr("tacit.solvers.memory.party.ROWS_AT_ONCE", 500)
     monkeypatch.setattr(rows_on_disk, "ROWS_AT_ONCE", 100)
     return Pair(tmp_path)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
 from tacit.plan import FeatureSplit
 from tacit.privacy.calibration import budget_mu

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from tacit.columns.cells import Texts, number_cells, text_cells
 from tacit.columns.constants import Encoding, Part, make_encoding, moments
 from tacit.columns.encoder import BucketColumn, CategoryColumn, Encoder, NumberColumn
 from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
-from tacit.columns.table import ArrowTable
+from tacit.columns.table import ArrowTable, Texts, number_cells, text_cells
 from tacit.errors import InputError
 
 DAYS = [datetime.date(1970, 1, 2), None, datetime.date(1971, 1, 1)]

@@ -17,9 +17,9 @@ from tacit.federation.budget import BudgetBook, Limit, Standing, events_of
 from tacit.federation.consent import Consent, answer_pending, describe, digest_of, questions, read_policy
 from tacit.job import Job, read_job
 from tacit.plan import Plan
-from tacit.plan.from_job import plan_job
 from tacit.privacy import accountant
 from tacit.privacy.certificate import up
+from tacit.run.prepare import plan_job
 
 JOB = """
 [job]
@@ -120,7 +120,7 @@ def test_a_job_that_does_not_fit_is_shown_as_refused(tmp_path: Path, planned: tu
 
 
 def test_nodes_of_a_graph_send_to_their_neighbours(tmp_path: Path) -> None:
-    from tacit.plan.from_job import plan_nodes
+    from tacit.run.prepare import plan_nodes
 
     parties = "".join(f'[[party]]\nname = "{name}"\ndata = "{name}.csv"\nlabel = "ill"\n' for name in "abcd")
     (tmp_path / "wards.toml").write_text(

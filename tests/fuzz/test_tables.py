@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from tacit.columns.cells import kind_of_type
 from tacit.columns.spec import EncodeRules
+from tacit.columns.table import kind_of_type
 from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.read import Table, read_table
 from tests.fuzz.budget import SHARDS, bounded_memory, refusal, seeds

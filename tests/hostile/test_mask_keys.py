@@ -19,9 +19,9 @@ from tacit.federation.parts import read_masks
 from tacit.federation.protocol import Agree, Answer, Match, Numbers, Packet, Step
 from tacit.federation.score_handler import PredictionRequest
 from tacit.federation.site import AllowAll, read_text
-from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.aggregation import MaskingParty
 from tacit.run.masking import KEY_WORDS, Masks
+from tacit.run.prepare import plan_job, plan_nodes
 from tacit.types import Words
 from tests.federation import test_sites_aligned as aligned
 from tests.federation import test_sites_graph as graph

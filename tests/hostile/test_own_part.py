@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from tacit import Privacy
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.run.result import Result
 from tacit.run.star import Run
 from tacit.types import Shard, Vector

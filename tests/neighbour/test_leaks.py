@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tacit.audit.harness.check import BETWEEN, IN_PROCESS, NeighbourFindings, Scope, Way, neighbour_test
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.cli import summary as summary_module
 from tacit.cli.main import main
 from tacit.errors import InputError

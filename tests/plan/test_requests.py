@@ -11,8 +11,8 @@ from tacit.data.load import PartySpec
 from tacit.job import Job
 from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan import Plan
-from tacit.plan.from_job import plan_job
 from tacit.privacy.request import CLASSES
+from tacit.run.prepare import plan_job
 from tests.plans import feature_plan
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tacit.errors import RunError
-from tacit.run.trace_file import TraceReader, growing_trace, read_trace, trace_line, write_trace
+from tacit.run.checkpoint import TraceReader, growing_trace, read_trace, trace_line, write_trace
 from tacit.types import TraceRow
 
 
@@ -64,6 +64,6 @@ def test_what_is_no_round_ends_the_trace(tmp_path: Path, line: str) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
 def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.run.trace_file.write_trace", lambda path, before: None)
+    monkeypatch.setattr("tacit.run.checkpoint.write_trace", lambda path, before: None)
     with pytest.raises(RunError, match="cannot write"), growing_trace(Path("/dev/full"), []) as add:
         add(row(1))

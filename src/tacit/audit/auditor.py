@@ -12,7 +12,7 @@ from tacit.audit import attacks
 from tacit.audit.attacks import AT_95, AT_999, BROKEN, NO_VIOLATION, AttackResult, column_space_attack, judged
 from tacit.audit.game import CONFIDENCE, SURE, Game, Guesses, LowerBound, lower_bound
 from tacit.audit.scene import ClaimedPrivacy, Stage, WatchedRun, WorstPair, row_norm, scenes, search, watch
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up

@@ -124,7 +124,7 @@ class PartySizes:
 
     def plan(self) -> Plan:
         """The plan that they give."""
-        from tacit.plan.from_job import plan_job
+        from tacit.run.prepare import plan_job
 
         columns = tuple(self.columns[name] for name in self.job.names)
         return plan_job(self.job, self.trained, columns, 8 * self.trained * sum(columns))
@@ -250,7 +250,7 @@ class NodeSizes:
     def plan(self) -> Plan:
         """The plan that they give; refusals name the job's file."""
         from tacit.data.holdout import held_count
-        from tacit.plan.from_job import plan_nodes
+        from tacit.run.prepare import plan_nodes
 
         counts = [self.rows[name] for name in self.job.names]
         rows = tuple(count - held_count(count, self.job.holdout) for count in counts)

@@ -6,7 +6,7 @@ import argparse
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -68,11 +68,11 @@ class Terminal(JobObserver):
 
     def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
         """A bar of rounds."""
-        return progress(plan, visible=self.visible)
+        return progress(plan, visible=True) if self.visible else nullcontext()
 
     def comparing(self) -> AbstractContextManager[Watch | None]:
         """A bar of the models to compare with."""
-        return progress_bar("comparing with", visible=self.visible)
+        return progress_bar("comparing with", visible=True) if self.visible else nullcontext()
 
 
 # --- Of the search for alpha

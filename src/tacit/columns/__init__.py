@@ -3,8 +3,7 @@
 | file | holds |
 |---|---|
 | spec.py | what a job says about columns: `ColumnSpec`, `EncodeRules`, and who is protected |
-| cells.py | one column of a table as numbers or as texts, with its blanks |
-| table.py | tables as read from a file |
+| table.py | tables as read from a file, and one column as numbers or as texts, with its blanks |
 | constants.py | the constants of columns: from the job, or from rows that nobody protects; refusals of any others |
 | encoder.py | `Encoder`: all columns of a party with their constants, and as plain values |
 | words.py | what is said about an encoding |

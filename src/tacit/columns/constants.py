@@ -19,10 +19,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.columns.cells import BLANK, Rows, Texts, check_usable, kind_of_type, number_cells, refuse_guesses, text_cells
 from tacit.columns.encoder import JOB, ROWS, BucketColumn, CategoryColumn, Column, Encoder, NumberColumn
 from tacit.columns.spec import CATEGORY, DATE, MISSING, NUMBER, OTHER, ColumnSpec, EncodeRules
-from tacit.columns.table import ArrowTable
+from tacit.columns.table import (
+    BLANK,
+    ArrowTable,
+    Rows,
+    Texts,
+    check_usable,
+    kind_of_type,
+    number_cells,
+    refuse_guesses,
+    text_cells,
+)
 from tacit.errors import InputError
 from tacit.text import listing, nearest, show
 from tacit.types import Vector

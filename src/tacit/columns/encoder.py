@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from tacit.columns.cells import Rows, Texts, number_cells, text_cells
 from tacit.columns.spec import MISSING, OTHER
-from tacit.columns.table import ArrowTable, Table
+from tacit.columns.table import ArrowTable, Rows, Table, Texts, number_cells, text_cells
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
 from tacit.types import Matrix, Vector

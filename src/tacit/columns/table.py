@@ -1,4 +1,6 @@
-"""Tables as read from a file: columns of text and numbers (Arrow), or sparse rows (LIBSVM).
+"""Tables as read from a file, and one column of a table as numbers or as texts, with its blanks.
+
+Tables as read from a file: columns of text and numbers (Arrow), or sparse rows (LIBSVM).
 
 Rows in messages count from 1, the first row of data (below the header where there is one).
 """
@@ -7,18 +9,23 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from tacit.columns.spec import CATEGORY, DATE, NUMBER, ColumnSpec, EncodeRules
 from tacit.errors import InputError
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Matrix, Vector
+
+# --- Tables as read from a file: columns of text and numbers (Arrow), or sparse rows (LIBSVM)
+
 
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 MOST_COLUMNS = 2**22
@@ -235,4 +242,256 @@ def _not_finite(party: str, name: str, value: float, row: int, count: int) -> In
     return InputError(
         f"party {show(party)}: column {show(name)} has {plural(int(count), 'blank or non-finite value')}, "
         f"the first in row {row + 1} ({found}): fill them in, or remove these rows"
+    )
+
+
+# --- One column of a table as numbers or as texts, with its blanks; and texts that are probably badly written numbers
+
+
+# --- One column of a table as numbers or as texts, with its blanks
+
+
+Rows = npt.NDArray[np.int64]
+DAY = 86_400_000_000  # microseconds
+BLANK = "blank"  # kind of a column without any value
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """A column of text: `codes` count in `values`, -1 for a blank."""
+
+    values: tuple[str, ...]
+    codes: Rows
+
+
+def kind_of_type(kind: Any) -> str:
+    """What an Arrow type is taken for: "number", "category", "blank", "date" or "" for what cannot be used."""
+    if pa.types.is_null(kind):
+        return BLANK
+    if any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)):
+        return NUMBER
+    if pa.types.is_boolean(kind):  # a flag: the number 0 or 1
+        return NUMBER
+    if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+        return CATEGORY
+    return DATE if pa.types.is_date(kind) or pa.types.is_timestamp(kind) else ""
+
+
+def number_cells(table: ArrowTable, name: str, *, days: bool, trained: bool = False) -> Vector:
+    """A column as numbers, with NaN for its blanks.
+
+    Parameters
+    ----------
+    table : ArrowTable
+    name : str
+    days : bool
+        Whether dates are wanted, as days since 1970-01-01; else they are refused.
+    trained : bool
+        Whether a model was trained on numbers here, for the wording of the refusal.
+
+    Raises
+    ------
+    InputError
+        For a cell that is no number, or infinite; the message names its row.
+    """
+    column = table.arrow(name)
+    kind = kind_of_type(column.type)
+    if kind not in (NUMBER, BLANK) or days:
+        column = _as_numbers(table, name, column, kind, days=days, trained=trained)
+    # safe=False: whole numbers above 2**53 are rounded to the nearest float, as numpy does.
+    values: Vector = column.cast(pa.float64(), safe=False).to_numpy()
+    bad = np.flatnonzero(np.isinf(values))
+    if bad.size:
+        raise InputError(
+            f"party {show(table.party)}: column {show(name)} has {plural(bad.size, 'infinite value')}, the first in "
+            f"row {bad[0] + 1}: fix them, or leave them blank"
+        )
+    return values
+
+
+def text_cells(table: ArrowTable, name: str) -> Texts:
+    """A column as texts without blanks around them; a cell without text is blank.
+
+    Raises
+    ------
+    InputError
+        For nested values.
+    """
+    column = table.arrow(name)
+    if not kind_of_type(column.type):
+        raise _unfit(table, name, column)
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    values, codes = _coded(column.cast(pa.large_string()))
+    # Only different texts are cleaned, which are few in most columns; those that become the same are one.
+    clean = pc.utf8_normalize(pc.utf8_trim_whitespace(values), form="NFC")
+    values, places = _coded(pc.if_else(pc.equal(clean, ""), None, clean))
+    return Texts(tuple(values.to_pylist()), np.append(places, -1)[codes])
+
+
+def _coded(column: Any) -> tuple[Any, Rows]:
+    """The different values of a column, and which of them each row has; -1 for none."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    encoded = column.dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):  # a column too long for one array stays in pieces
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return encoded.dictionary, codes.astype(np.int64)
+
+
+def reads_as_number(text: str) -> bool:
+    """Whether a text is a finite number."""
+    try:
+        return "_" not in text and bool(np.isfinite(float(text)))  # Python alone takes 1_000 for a number
+    except ValueError:
+        return False
+
+
+def _as_numbers(table: ArrowTable, name: str, column: Any, kind: str, *, days: bool, trained: bool) -> Any:
+    """Dates as days, texts as what they say."""
+    if kind == DATE and days:
+        try:
+            micros = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64())
+        except pa.ArrowException as error:
+            raise _unfit(table, name, column) from error
+        return pc.divide(micros.cast(pa.float64(), safe=False), float(DAY))
+    if kind == CATEGORY and not days:
+        return _parsed(table, name, trained=trained)
+    if kind == BLANK:
+        return column
+    if days:
+        raise InputError(
+            f"party {show(table.party)}: column {show(name)} is to hold dates, but holds values of type {column.type}: "
+            "write every date as 2026-01-31, or fix its kind"
+        )
+    if trained:
+        raise InputError(
+            f"party {show(table.party)}: column {show(name)} holds values of type {column.type}, but the model was "
+            "trained on numbers: give it as in training"
+        )
+    raise _unfit(table, name, column)
+
+
+def _parsed(table: ArrowTable, name: str, *, trained: bool) -> Any:
+    """Numbers that are written as text."""
+    texts = text_cells(table, name)
+    bad = np.array([not reads_as_number(value) for value in texts.values], dtype=np.bool_)
+    wrong = np.flatnonzero((texts.codes >= 0) & np.append(bad, False)[texts.codes])
+    if wrong.size:
+        held = show(texts.values[texts.codes[wrong[0]]])
+        fix = "the model was trained on numbers" if trained else 'its kind is "number"'
+        raise InputError(
+            f"party {show(table.party)}: column {show(name)} holds {held} in row {wrong[0] + 1}, but {fix}: "
+            "fix it, or leave it blank"
+        )
+    numbers = np.array([*(float(value) for value in texts.values), np.nan])
+    return pa.chunked_array([pa.array(numbers[texts.codes])])
+
+
+def _unfit(table: ArrowTable, name: str, column: Any) -> InputError:
+    """The refusal of a column of dates without a kind, of times, durations or nested values."""
+    if kind_of_type(column.type) == DATE:
+        return InputError(
+            f"party {show(table.party)}: column {show(name)} holds dates: "
+            'give it kind = "date" in [party.columns] to use numbers of days, or leave it out of features'
+        )
+    return InputError(
+        f"party {show(table.party)}: column {show(name)} holds values of type {column.type}, which cannot be encoded: "
+        "leave it out of features"
+    )
+
+
+def check_usable(table: ArrowTable, name: str, kind: str | None) -> None:
+    """Refuse a column whose type cannot be encoded, or dates where the job does not say what they are."""
+    column = table.arrow(name)
+    found = kind_of_type(column.type)
+    if not found or (found == DATE and kind not in (DATE, CATEGORY)):
+        raise _unfit(table, name, column)
+
+
+# --- Columns of text that are probably none: numbers with a slip
+
+
+MONEY = r"(?:[$€£¥₹]|EUR|USD|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|Fr\.?|kr\.?|zł)"
+MARK = r"[,.'’_ \u00a0\u202f]"  # between groups of digits
+DIGITS = rf"(?:\d{{1,3}}(?:{MARK}\d{{2,3}})+|\d+)?(?:[.,]\d*)?"
+LOCAL_NUMBER = re.compile(rf"\(?[-+−]?\s?{MONEY}?\s?[-+−]?{DIGITS}\s?(?:[%‰]|{MONEY})?[-−]?\)?")
+LOCAL_DATE = re.compile(r"(?:\d{1,2}[./-]\d{1,2}[./-](?:\d{4}|\d{2})|\d{4}[./-]\d{1,2}[./-]\d{1,2})(?:[ T]\d{1,2}:.*)?")
+
+
+def reads_as_amount(text: str) -> bool:
+    """Whether a text is a number, or a number or date as people write them: 1,234 or 3.06% or (1'200.-) or 7.8.2023."""
+    if reads_as_number(text) or LOCAL_DATE.fullmatch(text):
+        return True
+    return any(sign.isdecimal() for sign in text) and LOCAL_NUMBER.fullmatch(text) is not None
+
+
+def refuse_guesses(party: str, spec: ColumnSpec, counts: Mapping[str, int], rules: EncodeRules) -> None:
+    """Refuse a column of text that would be taken for categories although the job does not say so.
+
+    Parameters
+    ----------
+    party : str
+    spec : ColumnSpec
+        What the job says about the column; a kind is believed.
+    counts : mapping of str to int
+        Rows by text, blanks left out, of rows that nobody protects.
+    rules : EncodeRules
+
+    Raises
+    ------
+    InputError
+        Where most texts are numbers, where not one of several texts is in enough rows to be kept, or where most of what
+        would be lost are numbers or dates.
+    """
+    if spec.kind is None:
+        _refuse_numbers_as_text(party, spec.name, counts, rules)
+        _refuse_lost_texts(party, spec.name, counts, rules)
+        _refuse_lost_amounts(party, spec.name, counts, rules)
+
+
+def _refuse_numbers_as_text(party: str, name: str, counts: Mapping[str, int], rules: EncodeRules) -> None:
+    """Refuse to guess where a column of text is mostly numbers: one wrong cell makes a file's numbers text."""
+    wrong = [value for value in sorted(counts) if not reads_as_number(value)]
+    if 2 * sum(counts[value] for value in wrong) > sum(counts.values()):
+        return
+    # Codes such as 1, 2 and U are categories, each in many rows; what stands in few looks like a slip.
+    if len(counts) <= rules.most and not any(counts[value] < rules.rare for value in wrong):
+        return
+    held = f" and {show(wrong[0])}" if wrong else ""
+    raise InputError(
+        f"party {show(party)}: column {show(name)} holds numbers{held} as text: fix the file, or give it "
+        'kind = "number" or kind = "category" in [party.columns]'
+    )
+
+
+def _refuse_lost_texts(party: str, name: str, counts: Mapping[str, int], rules: EncodeRules) -> None:
+    """Refuse a column of which nothing would be left, as all its texts are rare and become the same."""
+    rows = sum(counts.values())
+    # Of a single text nothing is lost: it is the others. In fewer rows than `rare` nothing could be kept.
+    if len(counts) < 2 or rows < rules.rare or max(counts.values()) >= rules.rare:
+        return
+    raise InputError(
+        f"party {show(party)}: column {show(name)} holds {len(counts)} different texts such as {show(min(counts))}, "
+        f"none of them in rare = {rules.rare} of the {rows} rows, so that nothing of it would be used: write numbers "
+        'as 28453.4 and dates as 2023-08-07 (with kind = "date"), give it kind = "category" in [party.columns] to keep '
+        "it as it is (all of it counts as other), or list features without it"
+    )
+
+
+def _refuse_lost_amounts(party: str, name: str, counts: Mapping[str, int], rules: EncodeRules) -> None:
+    """Refuse a column such as 0, 0, "1,234", 0, "3.06%": the zeros would be a category, all amounts its others."""
+    often = sorted((value for value in counts if counts[value] >= rules.rare), key=lambda value: -counts[value])
+    lost = set(counts) - set(often[: rules.most])
+    amounts = sorted(value for value in lost if reads_as_amount(value))
+    rows, all_lost = (sum(counts[value] for value in values) for values in (amounts, lost))
+    if len(amounts) < 2 or rows < rules.rare or 2 * rows <= all_lost:
+        return
+    # of several texts, one that is written in another way says more than a plain number
+    held = next((value for value in amounts if not reads_as_number(value)), amounts[0])
+    raise InputError(
+        f"party {show(party)}: column {show(name)} holds numbers or dates as text, such as {show(held)} beside "
+        f"{show(often[0])}: as categories {rows} rows with {len(amounts)} different ones would all count as other; "
+        "write numbers as 28453.4 (no signs for thousands, percent or money) and dates as 2023-08-07 (with "
+        'kind = "date"), or give it kind = "category" in [party.columns] to keep it as it is'
     )

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tacit.columns.cells import number_cells, text_cells
 from tacit.columns.constants import Encoding, Fact
 from tacit.columns.encoder import JOB, ROWS, BucketColumn, CategoryColumn, Column, Encoder, NumberColumn
 from tacit.columns.spec import MISSING
-from tacit.columns.table import ArrowTable, Table
+from tacit.columns.table import ArrowTable, Table, number_cells, text_cells
 from tacit.text import listing, plural, show
 
 # --- What is said about an encoding: columns by kind, and where its constants come from

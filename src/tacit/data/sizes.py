@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tacit.columns.cells import BLANK, kind_of_type
 from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, unlearnable
 from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
-from tacit.columns.table import ArrowTable, Table
+from tacit.columns.table import BLANK, ArrowTable, Table, kind_of_type
 from tacit.data.load import (
     PartySpec,
     feature_names,

@@ -63,7 +63,6 @@ from tacit.federation.protocol import (
 from tacit.federation.score_handler import SHARE, ScoreHandler, read_request
 from tacit.federation.site import QUESTIONS, MakeHandler, Own, Site, plan_print, read_text
 from tacit.plan import Plan
-from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import digest
 from tacit.run.checkpoint import checkpoint_arrays, from_arrays
 from tacit.run.coordinator import Coordinator
@@ -71,6 +70,7 @@ from tacit.run.drive import QUIET, LoopState, Observer, drive, fitting_threads
 from tacit.run.folder import RunFolder, SavedJoint, SavedResult
 from tacit.run.masking import unmask
 from tacit.run.predict import load_model, predictions_of, write_csv
+from tacit.run.prepare import plan_nodes
 from tacit.run.result import Model, PartyModel, traffic
 from tacit.run.star import Star
 from tacit.solvers.base import Progress

@@ -41,11 +41,11 @@ from tacit.federation.protocol import (
 from tacit.federation.site import Ask, Site, StepResult, Task, private_errors, received
 from tacit.files import text_digest
 from tacit.plan import Plan
-from tacit.plan.from_job import plan_nodes
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.drive import QUIET, fitting_threads
 from tacit.run.folder import RunFolder, SavedResult
 from tacit.run.node import TO_ALL, TO_ONE, Node, Outbox
+from tacit.run.prepare import plan_nodes
 from tacit.run.result import PartyModel
 from tacit.text import show
 from tacit.types import Arrays, Message

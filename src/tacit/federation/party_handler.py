@@ -35,13 +35,13 @@ from tacit.federation.site import Site, StepResult, Task, private_errors, receiv
 from tacit.files import read_json, write_json
 from tacit.job.file import check_as_they_are
 from tacit.plan import Plan
-from tacit.plan.from_job import plan_job
 from tacit.plan.memory import check_on_cluster
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.coordinator import NAME as COORDINATOR
 from tacit.run.drive import QUIET, fitting_threads
 from tacit.run.folder import RunFolder
 from tacit.run.party import Party
+from tacit.run.prepare import plan_job
 from tacit.run.result import PartyModel
 from tacit.text import show
 from tacit.types import Arrays, Message

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.columns.constants import Encoding
 from tacit.columns.encoder import Encoder, to_record
 from tacit.data.align import RowMatching
@@ -50,11 +50,10 @@ from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, Modified
-from tacit.run.checkpoint import read_checkpoint, write_checkpoint
+from tacit.run.checkpoint import growing_trace, read_checkpoint, read_trace, write_checkpoint, write_trace
 from tacit.run.drive import LoopState, Session
 from tacit.run.fingerprint import data_difference, fingerprint, first_difference, job_values, section
 from tacit.run.result import Model, PartyModel, Result, versions
-from tacit.run.trace_file import growing_trace, read_trace, write_trace
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitting_threads

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from tacit.blocks import make_block
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser

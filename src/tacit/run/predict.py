@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.columns.encoder import Encoder, from_record
 from tacit.data.load import PartySpec, PredictionData, Source, load_prediction_data
 from tacit.errors import InputError

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import RowClip
 from tacit.mechanisms.gram.settings import BEND_AT
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate

@@ -26,7 +26,7 @@ from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitti
 from tacit.run.party import Party
 from tacit.run.result import Model, PartyModel, Result, traffic, with_versions
 from tacit.solvers.base import Progress
-from tacit.solvers.memory.window import WindowView
+from tacit.solvers.memory.party import WindowView
 from tacit.types import Arrays, Message, Shard, Vector
 
 # --- Engines: how messages travel between the coordinator and the parties

@@ -9,8 +9,8 @@ from typing import Any
 
 from tacit.errors import InputError
 from tacit.files import show_path
+from tacit.run.checkpoint import TraceReader
 from tacit.run.folder import RunFolder
-from tacit.run.trace_file import TraceReader
 from tacit.types import Trace
 
 READING, TRAINING, FINISHED, STOPPED = "reading its data", "training", "finished", "stopped"

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tacit.blocks import rows as rows_module
+from tacit.blocks import dense as rows_module
 from tacit.blocks.dense import Block
 from tacit.mechanisms.gram import settings as targets
 from tacit.mechanisms.gram.fit import CHECK, GRADIENT, GRAM, MEAN, TRACE, private_fit

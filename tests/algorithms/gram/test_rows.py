@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from tacit.blocks.dense import ROWS_AT_ONCE, Block
-from tacit.blocks.rows import LONGEST, RowClip
+from tacit.blocks.dense import LONGEST, ROWS_AT_ONCE, Block, RowClip
 from tacit.mechanisms.gram.fit import LEAST_SPREAD, _sums, private_fit
 from tacit.mechanisms.gram.settings import RADIUS, HalfTarget, rounding
 from tests.algorithms.gram.cases import COLUMNS, ROWS, case

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from tacit.cli.bar import progress_bar
 from tacit.errors import InputError
-from tacit.plan.from_job import plan_nodes
-from tacit.run.prepare import labels_by_node, prepare
+from tacit.run.prepare import labels_by_node, plan_nodes, prepare
 from tacit.text import tell
 from tacit_papers.design.points import PICTURE, POINTS, Done, LossNoise, Measured, held, read_done, write_done
 

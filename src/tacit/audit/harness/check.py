@@ -29,8 +29,7 @@ from tacit.audit.harness.world import (
     plan_of,
     protected_parties,
 )
-from tacit.columns.cells import kind_of_type
-from tacit.columns.table import SparseTable
+from tacit.columns.table import SparseTable, kind_of_type
 from tacit.data.load import PartySpec, read_training_table
 from tacit.errors import InputError, RunError
 from tacit.job import Job, read_job

@@ -30,10 +30,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from tacit.alignment.aligner import Aligner
 from tacit.audit.replay import Cost
-from tacit.plan import from_job
 from tacit.privacy.aggregation import MaskingParty
 from tacit.privacy.randomness import NoiseSource
 from tacit.privacy.releases import Allowed, AllowedNormNoise, AllowedResponse, Planned, Releaser
+from tacit.run import prepare
 
 # --- Coins that are the same in two runs: keys of noise, masks and private matching follow from a number and a name
 
@@ -120,7 +120,7 @@ def steady_pace(plans: dict[str, Any]) -> Iterator[None]:
             if name.startswith(THREADED) and hasattr(module, POOL):
                 stack.enter_context(patch.object(module, POOL, OneByOne))
         for planner in PLANNERS:
-            plain = getattr(from_job, planner)
+            plain = getattr(prepare, planner)
             kept = _remembering(plain, plans)
             for name, module in list(sys.modules.items()):
                 if name.startswith("tacit.") and getattr(module, planner, None) is plain:

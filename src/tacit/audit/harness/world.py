@@ -19,10 +19,10 @@ from tacit.job import Job, load_job_data
 from tacit.job.file import load_job_nodes
 from tacit.mechanisms.base import COORDINATOR
 from tacit.plan import Plan
-from tacit.plan.from_job import plan_job, plan_nodes
 from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
 from tacit.problem.registry import get_loss
+from tacit.run.prepare import plan_job, plan_nodes
 from tacit.types import Shard
 
 # --- Records as cells, the files that hold them, and changes of one record that are hard on code

@@ -43,8 +43,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.blocks.dense import Block
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import Block, RowClip
 from tacit.mechanisms.gaussian.settings import (
     ALONG,
     CONSTANT,

@@ -30,8 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.blocks.dense import Block, eigen
-from tacit.blocks.rows import ClippedRows, RowClip
+from tacit.blocks.dense import Block, ClippedRows, RowClip, eigen
 from tacit.mechanisms.gram.settings import (
     BEND_AT,
     CONSTANT,

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.blocks.dense import Block
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import Block, RowClip
 from tacit.errors import RunError, TacitError
 from tacit.mechanisms.base import LARGEST, Inbox
 from tacit.mechanisms.gram.fit import (

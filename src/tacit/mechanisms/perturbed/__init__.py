@@ -24,8 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.blocks.dense import Block
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import Block, RowClip
 from tacit.solvers.base import Problem, Release
 from tacit.solvers.consensus.base import NodeData, Place, as_sent, private_progress, split_model
 from tacit.solvers.consensus.local import WIDE, LocalProblem, Solved, descend, steps_for, within

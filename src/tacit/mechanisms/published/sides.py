@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from tacit.blocks.dense import Block, eigen
-from tacit.blocks.rows import RowClip
+from tacit.blocks.dense import Block, RowClip, eigen
 from tacit.errors import RunError
 from tacit.mechanisms.base import Inbox
 from tacit.solvers.base import Problem, Progress, Release, best_constant, constant_loss, private_progress

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from tacit.blocks.dense import Block, eigen
-from tacit.blocks.rows import ClippedRows, RowClip
+from tacit.blocks.dense import Block, ClippedRows, RowClip, eigen
 from tacit.errors import RunError
 from tacit.mechanisms.shares.settings import (
     LEAST_RIDGE,

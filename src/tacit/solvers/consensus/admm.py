@@ -31,10 +31,10 @@ over-relaxation a, which for M = I and a = 1 it is word for word:
 | z_pi | target | only s_p = sum_i c_pi z_pi is kept |
 | c_pi | weights | one for each edge, the same at both ends |
 | eta, a | tuning | from the graph and the sizes alone (the first part of this file) |
-| M | metric | the plain norm at first, then the joint curvature at recent models (`Metric`, everybody.py) |
+| M | metric | the plain norm at first, then the joint curvature at recent models (`Metric`, and sums in base.py) |
 
 Nobody is asked anything: eta and a are public, the metric is a sum over all nodes that reaches all of them in the same
-round, and so is the estimate of the gap that ends the run (everybody.py). The gradients of the nodes' parts add up to
+round, and so is the estimate of the gap that ends the run (base.py). The gradients of the nodes' parts add up to
 -M sum_p v_p,  v_p = 2 eta (sum_i c_pi f_p - s_p),  which makes
 
     gap <= 1/2 (n max_p |v_p|_M + diameter max_edges |f_p - f_i|_M)^2

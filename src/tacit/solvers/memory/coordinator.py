@@ -12,8 +12,7 @@ from tacit.blocks.dense import solve_scaled
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem, Progress, best_constant, negligible_objective
-from tacit.solvers.memory.party import frozen_weights, window_size
-from tacit.solvers.memory.window import Combination, Window, bordered, row_slices
+from tacit.solvers.memory.party import Combination, Window, bordered, frozen_weights, row_slices, window_size
 from tacit.types import Arrays, Vector
 
 # --- The joint predictions z, their loss, its derivatives, and the intercept

@@ -9,7 +9,7 @@ import numpy as np
 from tacit.blocks.dense import solve_scaled
 from tacit.solvers.base import Problem, Progress, best_constant, constant_loss, negligible_objective
 from tacit.solvers.duality import balance, is_certifiable, lower_bound, shrunk
-from tacit.solvers.memory.window import ROWS_AT_ONCE, Window
+from tacit.solvers.memory.party import ROWS_AT_ONCE, Window
 from tacit.solvers.multipliers.envelopes import LossEnvelope, SmoothLoss
 from tacit.solvers.multipliers.party import Control, Damping, StepKind, window_size
 from tacit.types import Arrays, Vector
