@@ -19,7 +19,7 @@ from tacit.errors import InputError, RunError
 from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.report import evaluation
-from tacit.run.checkpoint import CHECKPOINT_SECONDS, LEAN_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
+from tacit.run.checkpoint import CHECKPOINT_SECONDS, LOW_MEMORY_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
 from tacit.run.drive import Observer
 from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.graph import GraphRun
@@ -245,7 +245,7 @@ def _go(folder: RunFolder, prepared: PreparedRun, observer: JobObserver, checkpo
         observer.going_on(run.state.rounds)
     if prepared.plan.private is not None and not folder.checkpoint.exists():
         write_checkpoint(folder.checkpoint, run)  # the keys of the noise, before anything is sent
-    usual = LEAN_CHECKPOINT_SECONDS if prepared.plan.problem.lean else CHECKPOINT_SECONDS
+    usual = LOW_MEMORY_CHECKPOINT_SECONDS if prepared.plan.problem.low_memory else CHECKPOINT_SECONDS
     save = Checkpoints(folder.checkpoint, usual if checkpoint_every is None else checkpoint_every)
     with (
         observer.rounds(prepared.plan) as show,

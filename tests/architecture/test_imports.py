@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -200,3 +201,11 @@ def test_flare_is_imported_by_its_processes_and_not_by_who_looks_at_a_kit() -> N
     check = f"import sys, {modules}; print({{'nvflare', 'psutil'}} & set(sys.modules))"
     said = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=120, check=True)
     assert said.stdout == "set()\n"
+
+
+def test_files_that_are_named_in_the_code_exist() -> None:
+    """A file may name another by its path in the package, in its own folder, or in the repository."""
+    for path in MODULES:
+        for name in set(re.findall(r"(?<![\w.*])[\w/]+\.py(?![\w(])", path.read_text())):
+            homes = (path.parent, SOURCE, SOURCE.parents[1])
+            assert any((home / name).exists() for home in homes), f"{path.relative_to(SOURCE)} names {name}"

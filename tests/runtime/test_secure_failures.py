@@ -44,7 +44,7 @@ def test_a_mechanism_that_gathers_has_no_sum_to_hide(gathers: bool, monkeypatch:
     class Toy(Gram):
         def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
             nobody: Any = None
-            algorithm = PrivateAlgorithm("toy", party=nobody, coordinator=nobody, gathers=gathers)
+            algorithm = PrivateAlgorithm("toy", party=nobody, coordinator=nobody, reads_each_answer=gathers)
             known = not_private(layout.parties, layout.rows)
             return PrivatePlan(request.privacy, self, algorithm, None, {}, known, 3, {}, holder=layout.holder)
 

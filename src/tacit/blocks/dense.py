@@ -39,9 +39,6 @@ from tacit.types import Matrix, Vector
 # --- One party's columns as a linear map: the only operations the algorithms need of the data
 
 
-# --- One party's columns as a linear map: the only operations the algorithms need of the data
-
-
 ROWS_AT_ONCE = 8192  # a chunk of dense rows that stays in cache while its Gram matrix is formed
 CONSTANT = 1e-13  # a centred column whose squares are this small beside those of its mean was constant
 

@@ -245,9 +245,6 @@ def _not_finite(party: str, name: str, value: float, row: int, count: int) -> In
     )
 
 
-# --- One column of a table as numbers or as texts, with its blanks; and texts that are probably badly written numbers
-
-
 # --- One column of a table as numbers or as texts, with its blanks
 
 

@@ -22,9 +22,6 @@ from tacit.records import check_matrix
 from tacit.text import show
 from tacit.types import Matrix, Shard, Vector
 
-# --- What users may hand over: one table that is split between parties or nodes, or one each; names, labels, weights
-
-
 # --- Checks of what users hand over that every estimator shares: names of columns, labels, weights
 
 

@@ -18,6 +18,7 @@ from tacit.plan.splits import Choices
 from tacit.privacy.certificate import Certificate, cautions, up
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
 from tacit.privacy.request import Privacy
+from tacit.solvers import ALGORITHMS
 from tacit.solvers.consensus.admm import MOST_SUMS
 from tacit.text import duration, plural, size
 from tacit.topologies import FeatureSplit, SampleSplit
@@ -26,14 +27,6 @@ FORMAT = 1
 INFINITE = "infinity"  # in JSON, which has no word for it
 WIDTH = 100
 NUMBER = 8  # bytes of what travels for a row
-# Vectors of one number per row in a round, to a party and back, as measured; besides them only a few sums travel.
-VECTORS = {
-    "memory": (1.0, 1.0),
-    "averaged": (1.2, 1.0),
-    "multipliers": (2.5, 1.0),
-    "published": (1.2, 1.0),
-    "sgd": (2.0, 2.0),
-}
 MOST_EPSILONS = 6  # of one unit that a headline names one by one
 MASKED = 2  # a masked number is twice as long
 SEEDED = "the noise comes from a seed, so nobody is protected from those who know it"
@@ -334,7 +327,7 @@ def _vectors(plan: Choices) -> tuple[float, float]:
     """Numbers per row in a round, to a party and back."""
     private = plan.private
     ordinary = private is None or private.algorithm is None
-    down, back = VECTORS[plan.method] if ordinary or private is None else private.mechanism.vectors
+    down, back = ALGORITHMS[plan.method].vectors if ordinary or private is None else private.mechanism.vectors
     return down, MASKED * back if plan.secure else back
 
 

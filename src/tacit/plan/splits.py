@@ -19,7 +19,7 @@ from tacit.errors import InputError
 from tacit.mechanisms import mechanism_of, names_for, those_that
 from tacit.mechanisms.base import COORDINATOR, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
-from tacit.plan.memory import check_lean, fitting_window
+from tacit.plan.memory import check_low_memory, fitting_window
 from tacit.plan.request import TrainingRequest
 from tacit.privacy.certificate import Certificate, in_scope, not_private, secured
 from tacit.privacy.request import Privacy
@@ -67,8 +67,8 @@ class Choices:
     @property
     def asked_parties(self) -> tuple[str, ...]:
         """The parties to which messages go: all but one that is itself the coordinator's side."""
-        gathers = self.private is not None and getattr(self.private.algorithm, "gathers", False)
-        holder = self.private.holder if self.private is not None and gathers else None
+        reads_each = self.private is not None and getattr(self.private.algorithm, "reads_each_answer", False)
+        holder = self.private.holder if self.private is not None and reads_each else None
         return tuple(name for name in self.party_names if name != holder)
 
     @property
@@ -232,7 +232,7 @@ class Features(Split):
             row_weights=layout.row_weights,
             seed=request.seed,
             sums_only=bool(request.secure_aggregation),
-            lean=memory is not None,
+            low_memory=memory is not None,
         )
 
     def method(self, request: TrainingRequest, problem: Problem, layout: FeatureSplit) -> str:
@@ -241,7 +241,7 @@ class Features(Split):
             _fastest_method(problem, layout.columns) if request.method == "auto" else _named_method(request, problem)
         )
         if request.memory is not None:
-            check_lean(chosen, private=request.privacy is not None, secure=bool(request.secure_aggregation))
+            check_low_memory(chosen, private=request.privacy is not None, secure=bool(request.secure_aggregation))
         return chosen
 
     def mechanism(self, request: TrainingRequest, layout: FeatureSplit) -> Mechanism[Any]:
@@ -286,7 +286,7 @@ class Features(Split):
         """Refuse masks that would hide nothing, or that a mechanism has no sum for."""
         if not request.secure_aggregation:
             return
-        if private is not None and getattr(private.algorithm, "gathers", False):
+        if private is not None and getattr(private.algorithm, "reads_each_answer", False):
             raise InputError(
                 f"secure_aggregation=True does not fit mechanism={private.mechanism.name!r}, which reads every party's "
                 "answer by itself and needs no sum: leave secure_aggregation out, or choose another mechanism"

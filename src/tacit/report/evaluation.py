@@ -228,7 +228,7 @@ def _rows(begun: PreparedRun) -> _Rows:
 
 def _refusal(result: Result, begun: PreparedRun, rows: _Rows) -> str:
     """Why a run is not evaluated; empty where it may be."""
-    if result.plan.problem.lean:
+    if result.plan.problem.low_memory:
         return ON_DISK
     if any(isinstance(shard.features, ClusterRows) for shard in rows.shards):
         return ON_CLUSTER

@@ -117,7 +117,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 CHECKPOINT_SECONDS = 2.0  # at most so often ...
-LEAN_CHECKPOINT_SECONDS = 60.0  # where a state has a few numbers for each of very many rows
+LOW_MEMORY_CHECKPOINT_SECONDS = 60.0  # where a state has a few numbers for each of very many rows
 CHECKPOINT_SHARE = 0.1  # ... and never more than this part of the time
 _TRACE_FIELDS = tuple(field.name for field in dataclasses.fields(TraceRow))
 _WHOLE_FIELDS = ("round", "bytes_down", "bytes_up")

@@ -26,12 +26,12 @@ class Coordinator:
 
     def __init__(self, plan: Plan, labels: Vector, own: Block | None = None) -> None:
         private, self.plan, self.own = plan.private, plan, own
-        self.gathers = plan.algorithm.gathers
+        self.reads_each_answer = plan.algorithm.reads_each_answer
         self.party_names = plan.asked_parties
         self.releaser: Releaser | None = None
         if private is not None:
             self.releaser = Releaser(private.releases.get(COORDINATOR, ()), COORDINATOR, private.privacy.noise_seed)
-        self.labels = labels if self.gathers else self._randomized(labels)
+        self.labels = labels if self.reads_each_answer else self._randomized(labels)
         self.side = self._make_side()
 
     def _make_side(self) -> Any:
@@ -77,7 +77,7 @@ class Coordinator:
 
     def combine(self, round_: int, answers: Sequence[Message]) -> Progress | None:
         """Check and sum the answers, then advance."""
-        if self.gathers:
+        if self.reads_each_answer:
             self._check_all(round_, answers, alike=False)
             result: Progress = self.side.gather({answer.sender: dict(answer.arrays) for answer in answers})
             return result
@@ -87,13 +87,13 @@ class Coordinator:
         """Arrays from which `restore` goes on; randomized labels are kept, never drawn twice."""
         if self.releaser is None:
             return dict(self.side.state())
-        return {**self.side.state(), **self.releaser.state(), **({} if self.gathers else {SEEN: self.labels})}
+        return {**self.side.state(), **self.releaser.state(), **({} if self.reads_each_answer else {SEEN: self.labels})}
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
         if self.releaser is not None:
             self.releaser.restore(state)
-            if not self.gathers:
+            if not self.reads_each_answer:
                 self.labels = state[SEEN]
                 self.side = self._make_side()
         self.side.restore(state)
@@ -111,7 +111,7 @@ class Coordinator:
         for name in answers[0].arrays:
             parts = [cast("Vector", answer.arrays[name]) for answer in answers]
             reduce = {"min_": np.minimum, "max_": np.maximum}.get(name[:4], np.add)
-            in_place = len(parts) == 1 or self.plan.problem.lean  # there the first answer's room is the sum's
+            in_place = len(parts) == 1 or self.plan.problem.low_memory  # there the first answer's room is the sum's
             result = parts[0] if in_place else reduce(parts[0], parts[1])
             for part in parts[1 if in_place else 2 :]:
                 reduce(result, part, out=result)

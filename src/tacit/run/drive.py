@@ -185,7 +185,8 @@ def spent_of(plan: Plan) -> float:
     return math.inf if certificate.target is None else certificate.epsilon(certificate.target.delta)
 
 
-# --- How many threads linear algebra gets: one where the products are too small to share out
+# --- How many threads linear algebra gets: one where the products are too small to share out. On a busy machine, waking
+# threads for products of microseconds costs ten times the products themselves
 
 
 LARGE = 20_000_000  # entries of one dense block from which threads pay for products with vectors

@@ -196,10 +196,10 @@ class _Fold:
         self.left_out, self.test_weights = left_out, whole[left_out]
         self.size = float(self.test_weights.sum())
         self.run: Run | None = None
-        self.follows = plan.algorithm.follows
+        self.supports_path = plan.algorithm.supports_path
         # other methods are asked for the scores of the rows left out
-        self.more_rounds = 0 if self.follows else 1
-        self.more_bytes = 0 if self.follows else 8 * len(shards) * len(left_out)
+        self.more_rounds = 0 if self.supports_path else 1
+        self.more_bytes = 0 if self.supports_path else 8 * len(shards) * len(left_out)
 
     def fit(self, alpha: float) -> Result:
         """Fit to the rows of the fold: from where the last alpha ended, or anew where the method cannot follow.
@@ -207,7 +207,7 @@ class _Fold:
         A start from the last coefficients alone saves such a method no rounds, as measured: its multipliers are lost.
         """
         plan = self._plan(alpha)
-        if self.run is not None and self.follows:
+        if self.run is not None and self.supports_path:
             self.run.retune(plan)
         else:
             self.run = Run(plan, self.shards, self.labels)
@@ -218,7 +218,7 @@ class _Fold:
         if result.note and not result.converged:
             return float("inf")
         assert self.run is not None
-        if self.follows:
+        if self.supports_path:
             scores = self.run.coordinator.side.scores
         else:
             scores = result.model.scores(self.shards)

@@ -1,9 +1,4 @@
-"""A plan of a feature split with all its parties in this process: begin, go on, pause, finish.
-
-How many threads linear algebra gets: one where the products are too small to share out.
-
-On a busy machine, waking threads for products of microseconds costs ten times the products themselves.
-"""
+"""A plan of a feature split with all its parties in this process: begin, go on, pause, finish."""
 
 from __future__ import annotations
 
@@ -128,7 +123,7 @@ class Run(Star):
             self.parties = [Party(shard, plan, self.shared) for shard in asked]
             own = None if self.holder is None else make_block(self.holder.features)
             coordinator = Coordinator(plan, labels, own)
-        super().__init__(plan, coordinator, InProcess(self.parties, at_once=plan.problem.lean), LoopState())
+        super().__init__(plan, coordinator, InProcess(self.parties, at_once=plan.problem.low_memory), LoopState())
         if isinstance(self.shared, WindowView):
             self.shared.watch(self.coordinator.side.window)
         self._agreed = False

@@ -1,4 +1,4 @@
-"""Algorithms of the feature split by name. A new one is one file and one entry in `ALGORITHMS`."""
+"""Solvers of the feature split by name. A new one is one file or package, and one entry in `ALGORITHMS`."""
 
 from tacit.solvers.base import Algorithm
 from tacit.solvers.memory import MEMORY
@@ -6,6 +6,6 @@ from tacit.solvers.multipliers import MULTIPLIERS
 from tacit.solvers.sgd import SGD
 from tacit.solvers.sharing import AVERAGED, PUBLISHED
 
-ALGORITHMS: dict[str, Algorithm] = {method.name: method for method in (AVERAGED, MEMORY, MULTIPLIERS, PUBLISHED, SGD)}
+ALGORITHMS: dict[str, Algorithm] = {method.name: method for method in (MEMORY, AVERAGED, MULTIPLIERS, PUBLISHED, SGD)}
 
 __all__ = ["ALGORITHMS", "Algorithm"]

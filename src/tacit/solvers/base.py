@@ -39,7 +39,7 @@ class Problem:
         For methods that draw samples of rows.
     sums_only : bool
         True where parties may send nothing but what the coordinator adds up: no least or largest values.
-    lean : bool
+    low_memory : bool
         True where numbers per row are what memory is short of: the sides, all in one process, keep them once.
     """
 
@@ -55,7 +55,7 @@ class Problem:
     row_weights: Vector | None = None
     seed: int = 0
     sums_only: bool = False
-    lean: bool = False
+    low_memory: bool = False
 
     @property
     def total(self) -> float:
@@ -162,8 +162,12 @@ class Algorithm:
         Make the sides of a problem.
     shared : callable or None
         Makes what parties of one process may keep once between them.
-    follows : bool
+    supports_path : bool
         True where both sides have `retune`, which goes on with another alpha, and the coordinator `scores`.
+    vectors : (float, float)
+        Vectors of one number per row in a round, to a party and back, as measured; besides them a few sums travel.
+    on_cluster : bool
+        Whether it uses all rows together, so that they may be on a cluster.
     """
 
     name: str
@@ -171,9 +175,11 @@ class Algorithm:
     party: Callable[[Problem, Block, Any], PartySide]
     coordinator: Callable[[Problem, Vector], CoordinatorSide]
     shared: Callable[[Problem], Any] | None = None
-    follows: bool = False
+    supports_path: bool = False
+    vectors: tuple[float, float] = (1.0, 1.0)
+    on_cluster: bool = True
     noisy: ClassVar[bool] = False  # what its sides send is computed from the rows as they are
-    gathers: ClassVar[bool] = False  # the coordinator takes the sum of the answers
+    reads_each_answer: ClassVar[bool] = False  # the coordinator takes the sum of the answers
 
     def make_shared(self, problem: Problem) -> Any:
         """What parties of one process keep once between them; None where there is nothing of the kind."""
@@ -221,7 +227,7 @@ class PrivateAlgorithm:
         (problem, block, settings, release) -> the party's side; what it returns may leave as it is.
     coordinator : callable
         (problem, labels, settings, own block or None, release) -> the coordinator's side.
-    gathers : bool
+    reads_each_answer : bool
         True where the coordinator takes the answers by party, and holds the rows of the party with the labels itself;
         False where it takes their sum.
     """
@@ -229,9 +235,9 @@ class PrivateAlgorithm:
     name: str
     party: Callable[[Problem, Block, Any, Release], PartySide]
     coordinator: Callable[[Problem, Vector, Any, Block | None, Release], Any]
-    gathers: bool = False
+    reads_each_answer: bool = False
     noisy: ClassVar[bool] = True
-    follows: ClassVar[bool] = False
+    supports_path: ClassVar[bool] = False
 
     def make_shared(self, problem: Problem) -> Any:
         """Nothing: parties keep apart what they release."""

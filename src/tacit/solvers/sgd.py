@@ -165,4 +165,6 @@ SGD = Algorithm(
     refusal=_refusal,
     party=lambda problem, block, _: SgdParty(problem, block),
     coordinator=SgdCoordinator,
+    vectors=(2.0, 2.0),
+    on_cluster=False,
 )

@@ -110,7 +110,8 @@ class GramSettings:
     holder : str
         The party that holds the labels.
     target : str
-        "half", "logistic", "margin", "residual" (see `targets`), or "symbols" where the label holder is protected too.
+        "half", "logistic", "margin", "residual" (see `FitTarget`), or "symbols" where the label holder is
+        protected too.
     fits : mapping of party to FitSettings
         The protected parties.
     damping : float

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.blocks.dense import Block, RowClip
 from tacit.errors import RunError, TacitError
-from tacit.mechanisms.base import LARGEST, Inbox
+from tacit.mechanisms.base import LABELS, LARGEST, Inbox
 from tacit.mechanisms.gram.fit import (
     CHECK,
     LEAST_WEIGHT,
@@ -269,7 +269,7 @@ class Beside(Loss):
 # --- The label holder: its own fit, what it sends to the protected parties, and the joint model
 
 
-LABELS, SYMBOLS = "labels", "symbols"
+SYMBOLS = "symbols"
 FIRST_EXCESS = 1.5  # the noise of randomized labels counts so much more where all rows weigh the same
 
 
@@ -550,4 +550,4 @@ def _holder(problem: Problem, labels: Vector, settings: Any, own: Block | None, 
     return GramHolder(problem, labels, settings, own, release, (MEMORY, MULTIPLIERS, AVERAGED))
 
 
-GRAM_SHARING = PrivateAlgorithm(name="gram", party=GramParty, coordinator=_holder, gathers=True)
+GRAM_SHARING = PrivateAlgorithm(name="gram", party=GramParty, coordinator=_holder, reads_each_answer=True)

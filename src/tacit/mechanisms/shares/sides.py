@@ -244,7 +244,7 @@ class SharesParty:
 
 
 class SharesCoordinator:
-    """Averaged sharing ADMM (see algorithms/sharing); the intercept is one more block, which the coordinator holds."""
+    """Averaged sharing ADMM (see solvers/sharing); the intercept is one more block, which the coordinator holds."""
 
     def __init__(self, problem: Problem, labels: Vector, settings: SharesSettings) -> None:
         self.problem, self.labels = problem, labels

@@ -264,9 +264,6 @@ def objective_at(problem: Problem, data: NodeData, share: float, total: float, c
     return float(loss + share * penalty)
 
 
-# --- Maxima and sums over all nodes, known to everybody in the same round without a server
-
-
 # --- Maxima over all nodes, known to everybody in the same round without a server
 
 

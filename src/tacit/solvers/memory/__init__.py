@@ -31,5 +31,5 @@ MEMORY = Algorithm(
     party=MemoryParty,
     coordinator=MemoryCoordinator,
     shared=shared_window,
-    follows=True,
+    supports_path=True,
 )

@@ -124,7 +124,7 @@ class JointPredictions:
         self._evaluate(self.loss_at(z))
 
 
-class LeanPredictions(JointPredictions):
+class LowMemoryPredictions(JointPredictions):
     """The same, with three vectors: labels, z and residual, moved in place some rows at a time."""
 
     def place(self, z: Vector, intercept: float) -> None:
@@ -310,7 +310,7 @@ class MemoryCoordinator:
         self.problem = problem
         self.alpha = problem.alpha * problem.regularizer.l2
         self.sends_step = problem.loss.recover(np.zeros(1)) is None
-        self.predictions = (LeanPredictions if problem.lean else JointPredictions)(problem, labels)
+        self.predictions = (LowMemoryPredictions if problem.low_memory else JointPredictions)(problem, labels)
         self.window = Window(labels.size, window_size(problem), project=problem.fit_intercept)
         self.coefficients: Vector = np.zeros(0)
         self.round, self.plain = 0, False

@@ -14,9 +14,6 @@ from tacit.problem.losses.base import Loss
 from tacit.solvers.base import Problem
 from tacit.types import Arrays, Vector
 
-# --- The last steps of z, every small matrix that belongs to them, and one window for all sides where memory is short
-
-
 # --- The last steps of z, and every small matrix that belongs to them
 
 
@@ -231,9 +228,6 @@ class WindowView:
         """Nothing: the coordinator restores it."""
 
 
-# --- The party's side: its block, its part of the window, what it computes from broadcasts, and its block Newton step
-
-
 # --- What every party can compute from the broadcasts alone
 
 
@@ -324,7 +318,7 @@ COUPLING_CUTOFF = 1e-6  # eigenvalues of the scaled coupling matrix below this c
 
 def shared_window(problem: Problem) -> Outlook | WindowView:
     """What parties of one process keep once between them; where memory is short, the coordinator's own window."""
-    return WindowView() if problem.lean else Outlook(problem)
+    return WindowView() if problem.low_memory else Outlook(problem)
 
 
 class MemoryParty:

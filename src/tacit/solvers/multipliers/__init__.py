@@ -56,4 +56,5 @@ MULTIPLIERS = Algorithm(
     party=MultipliersParty,
     coordinator=MultipliersCoordinator,
     shared=SentOutlook,
+    vectors=(2.5, 1.0),
 )

@@ -33,10 +33,12 @@ AVERAGED = Algorithm(
     refusal=_nothing_refused,
     party=lambda problem, block, _: SharingParty(problem, block, averaged_form(problem)),
     coordinator=lambda problem, labels: SharingCoordinator(problem, labels, averaged_form(problem)),
+    vectors=(1.2, 1.0),
 )
 PUBLISHED = Algorithm(
     "published",
     refusal=_nothing_refused,
     party=lambda problem, block, _: SharingParty(problem, block, published_form(problem)),
     coordinator=lambda problem, labels: SharingCoordinator(problem, labels, published_form(problem)),
+    vectors=(1.2, 1.0),
 )
