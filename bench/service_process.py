@@ -16,7 +16,7 @@ from tacit.run.own_scores import OwnScores
 from tacit.service.access import ServiceAccess
 from tacit.service.answering import Answerer, Rules
 from tacit.service.app import make_app, serve
-from tacit.service.identity import SigningIdentity
+from tacit.service.identity import Identity
 from tacit.service.state import State
 from tacit.service.wire import AskScores, to_bytes
 
@@ -42,7 +42,7 @@ def _echo() -> FastAPI:
 
 def _party(folder: Path) -> Answerer:
     """One of two parties that have agreed on keys."""
-    identities = {name: SigningIdentity() for name in NAMES}
+    identities = {name: Identity() for name in NAMES}
     peers = {name: Ed25519PublicKey.from_public_bytes(to_bytes(one.text)) for name, one in identities.items()}
     scores = np.append(np.random.default_rng(0).normal(size=ROWS), 0.0)
     places = {f"c{row}": row for row in range(ROWS)}

@@ -315,7 +315,7 @@ REFUSALS = [
     (put("label", 'label = "sick"'), 'party "north" has no column "sick"'),
     (put("model", 'method = "memory"'), 'model.method = "memory" is not for split = "samples"'),
     (put("model", 'penalty = "l1"'), "penalty='l1' is not available in the sample split"),
-    (put("job", "secure_aggregation = true"), "secure_aggregation=True is for method="),
+    (put("job", "secure_aggregation = true"), "secure_aggregation=True is for mechanism="),
     (drop("east", "x2"), 'party "east" has no feature column "x2", which party "north" has'),
     (drop("north", "x2"), 'party "north" has no feature column "x2", which party "east" has'),
     (no_rows, 'party "south": '),

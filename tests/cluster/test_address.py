@@ -63,6 +63,6 @@ def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_version_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster.tacit, "__version__", "99")
+    monkeypatch.setattr(cluster, "__version__", "99")
     with pytest.raises(InputError, match="install 99 everywhere"):
         connect(ClusterAddress(address))

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from tacit.federation.channel import Channel
-from tacit.federation.identity import Identity, count_start
+from tacit.federation.identity import OwnKeys, count_start
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members, introduce
 from tacit.federation.project import Federation, init
@@ -38,14 +38,14 @@ def make_kits(place: Path) -> dict[str, Kit]:
     """Kits of a federation whose members have met and confirmed each other."""
     kits = copied_kits(place)
     introduce(list(kits.values()))
-    cards = {name: Identity.of(kits[name]).cards() for name in NAMES}
+    cards = {name: OwnKeys.of(kits[name]).cards() for name in NAMES}
     assert all(Members(kits[one]).meet(other, cards[other]) for one in NAMES for other in NAMES if one != other)
     return kits
 
 
 def channel(kit: Kit, run: str = RUN) -> Channel:
     """A process of a site."""
-    return Channel(Identity.of(kit), Members(kit).card, run, count_start(kit))
+    return Channel(OwnKeys.of(kit), Members(kit).card, run, count_start(kit))
 
 
 class Receiver:

@@ -27,7 +27,7 @@ from tacit.federation.channel import (
     SealError,
     UnconfirmedError,
 )
-from tacit.federation.identity import Card, Identity, as_fingerprint, read_chain
+from tacit.federation.identity import Card, OwnKeys, as_fingerprint, read_chain
 from tacit.federation.kit import Kit
 from tacit.federation.members import CONFIRMED, REVOKED, UNCONFIRMED, Members
 from tests.hostile.parties import RUN, Receiver, channel, copied_kits, make_kits
@@ -104,7 +104,7 @@ def test_a_server_with_every_kit_and_every_public_key_opens_nothing(kits: dict[s
 
 def stranger(kit: Kit, **changes: object) -> Channel:
     """A process that says to be a party, and knows all cards, with lasting keys that it made itself."""
-    made = Identity._made(replace(kit, **changes), 1)
+    made = OwnKeys._made(replace(kit, **changes), 1)
     return Channel(made, Members(kit).card, RUN, 10**6)
 
 
@@ -274,8 +274,8 @@ def test_one_member_cannot_fill_the_memory_of_another(kits: dict[str, Kit]) -> N
 def test_a_server_that_swaps_cards_at_first_contact_is_found_out(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("TACIT_HOME", str(tmp_path / "home"))
     kits = copied_kits(tmp_path)
-    shop, true = kits["shop"], Identity.of(kits["bank"])
-    swapped = Identity._made(kits["bank"], 1)
+    shop, true = kits["shop"], OwnKeys.of(kits["bank"])
+    swapped = OwnKeys._made(kits["bank"], 1)
     assert not Members(shop).meet("bank", swapped.cards())  # kept, and waits
     with pytest.raises(UnconfirmedError):
         channel(shop).line("bank", os.urandom(32))
@@ -291,33 +291,33 @@ def test_a_server_that_swaps_cards_at_first_contact_is_found_out(tmp_path: Path,
 def test_a_fingerprint_that_was_confirmed_before_lets_no_swapped_card_in(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("TACIT_HOME", str(tmp_path / "home"))
     kits = copied_kits(tmp_path)
-    true, members = Identity.of(kits["bank"]), Members(kits["shop"])
+    true, members = OwnKeys.of(kits["bank"]), Members(kits["shop"])
     members.confirm("bank", true.card.fingerprint)
     with pytest.raises(InputError, match="another key than the confirmed one"):
-        members.meet("bank", Identity._made(kits["bank"], 1).cards())
+        members.meet("bank", OwnKeys._made(kits["bank"], 1).cards())
     assert members.card("bank") is None
     assert members.meet("bank", true.cards())
     assert members.card("bank") == true.card
 
 
 def test_a_card_that_differs_from_the_confirmed_one_is_refused_and_changes_nothing(kits: dict[str, Kit]) -> None:
-    members, known = Members(kits["shop"]), Identity.of(kits["bank"]).card
-    for other in (Identity._made(kits["bank"], 1), Identity._made(kits["bank"], 2)):
+    members, known = Members(kits["shop"]), OwnKeys.of(kits["bank"]).card
+    for other in (OwnKeys._made(kits["bank"], 1), OwnKeys._made(kits["bank"], 2)):
         with pytest.raises(InputError, match="another key than the confirmed one"):
             members.meet("bank", other.cards())
         assert members.card("bank") == known
     with pytest.raises(InputError, match="somebody else"):
-        members.meet("bank", Identity.of(kits["phone"]).cards())
+        members.meet("bank", OwnKeys.of(kits["phone"]).cards())
     with pytest.raises(InputError, match="somebody else"):
-        members.meet("shop", Identity.of(kits["shop"]).cards())
-    foreign = Identity._made(replace(kits["bank"], federation="debit"), 1)
+        members.meet("shop", OwnKeys.of(kits["shop"]).cards())
+    foreign = OwnKeys._made(replace(kits["bank"], federation="debit"), 1)
     with pytest.raises(InputError, match="somebody else"):
         members.meet("bank", foreign.cards())
 
 
 def test_a_card_that_was_changed_is_no_card(kits: dict[str, Kit]) -> None:
-    card = Identity.of(kits["bank"]).card.record()
-    other = Identity.of(kits["phone"]).card.record()
+    card = OwnKeys.of(kits["bank"]).card.record()
+    other = OwnKeys.of(kits["phone"]).card.record()
     wrong = [{**card, key: other[key]} for key in ("name", "signing", "sealing", "signature")]
     wrong += [{**card, "generation": 2}, {**card, "authority": "x"}, {**card, "more": 1}, {**card, "signing": "zz"}, {}]
     wrong += [{**card, "signing": card["signing"].upper()}] if card["signing"] != card["signing"].upper() else []
@@ -332,10 +332,10 @@ def test_a_card_that_was_changed_is_no_card(kits: dict[str, Kit]) -> None:
 def test_rotated_keys_are_taken_where_the_confirmed_key_vouches_and_the_old_ones_never_come_back(
     kits: dict[str, Kit], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    members, first = Members(kits["shop"]), Identity.of(kits["bank"])
+    members, first = Members(kits["shop"]), OwnKeys.of(kits["bank"])
     for _ in range(2):  # one of them while shop was away
         assert main(["federation", "rotate", str(kits["bank"].path)]) == 0
-    third = Identity.of(kits["bank"])
+    third = OwnKeys.of(kits["bank"])
     assert [card.generation for card in third.chain] == [1, 2, 3]
     assert members.meet("bank", third.cards())
     assert members.card("bank") == third.card
@@ -343,7 +343,7 @@ def test_rotated_keys_are_taken_where_the_confirmed_key_vouches_and_the_old_ones
     with pytest.raises(InputError, match="another key"):
         members.meet("bank", first.cards())
     assert "the old key vouches for it" in capsys.readouterr().out
-    forged = Identity._made(kits["bank"], 4, replace(Identity._made(kits["bank"], 3), chain=third.chain))
+    forged = OwnKeys._made(kits["bank"], 4, replace(OwnKeys._made(kits["bank"], 3), chain=third.chain))
     with pytest.raises(InputError, match="do not follow each other"):
         members.meet("bank", forged.cards())
     held = json.loads((kits["bank"].identity / "own.json").read_text())
@@ -353,7 +353,7 @@ def test_rotated_keys_are_taken_where_the_confirmed_key_vouches_and_the_old_ones
 def test_a_stolen_key_is_revoked_for_good_and_cannot_vouch(
     kits: dict[str, Kit], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    members, stolen = Members(kits["shop"]), Identity.of(kits["bank"])
+    members, stolen = Members(kits["shop"]), OwnKeys.of(kits["bank"])
     thief = Channel(stolen, Members(kits["bank"]).card, RUN, 10**6)
     shop, asked = channel(kits["shop"]), Receiver()
     line = thief.line("shop", shop.process)
@@ -363,14 +363,14 @@ def test_a_stolen_key_is_revoked_for_good_and_cannot_vouch(
     assert members.state("bank") == REVOKED
     with pytest.raises(UnconfirmedError):
         shop.answer(line.seal(b"in a run that goes on"), asked)
-    vouched = Identity._made(kits["bank"], 2, stolen)
+    vouched = OwnKeys._made(kits["bank"], 2, stolen)
     for identity in (stolen, vouched):
         with pytest.raises(InputError, match="was revoked"):
             members.meet("bank", identity.cards())
     with pytest.raises(InputError, match="stays so"):
         members.confirm("bank", stolen.card.fingerprint)
     assert main(["federation", "rotate", str(kits["bank"].path), "--stolen"]) == 0
-    fresh = Identity.of(kits["bank"])
+    fresh = OwnKeys.of(kits["bank"])
     assert (len(fresh.chain), fresh.card.generation, fresh.card.before) == (1, 2, b"")
     assert not members.meet("bank", fresh.cards())
     assert members.state("bank") == UNCONFIRMED
@@ -386,7 +386,7 @@ def test_confirming_needs_the_fingerprint_or_somebody_at_a_terminal(
 ) -> None:
     monkeypatch.setenv("TACIT_HOME", str(tmp_path / "home"))
     kits = copied_kits(tmp_path)
-    shop, bank = str(kits["shop"].path), Identity.of(kits["bank"])
+    shop, bank = str(kits["shop"].path), OwnKeys.of(kits["bank"])
     assert main(["federation", "members", shop, "--confirm", "bank"]) == 2
     assert "no key of 'bank' came yet" in capsys.readouterr().err
     Members(kits["shop"]).meet("bank", bank.cards())
@@ -398,7 +398,7 @@ def test_confirming_needs_the_fingerprint_or_somebody_at_a_terminal(
     assert main(["federation", "members", shop, "--confirm", "bank", "--yes"]) == 0
     said = capsys.readouterr().out
     assert f"confirmed      bank: {bank.card.fingerprint}" in said
-    assert f"you            shop: {Identity.of(kits['shop']).card.fingerprint} (generation 1)" in said
+    assert f"you            shop: {OwnKeys.of(kits['shop']).card.fingerprint} (generation 1)" in said
     assert as_fingerprint(bank.card.fingerprint.upper().replace(" ", ":")) == bank.card.fingerprint
 
 
@@ -419,7 +419,7 @@ def test_own_keys_are_private_and_refused_where_others_can_read_them(kits: dict[
     files = [path for path in shop.identity.iterdir() if path.is_file()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert stat.S_IMODE(shop.identity.stat().st_mode) == 0o700
-    for name, use in (("own.json", Identity.of), ("members.json", lambda kit: Members(kit).names())):
+    for name, use in (("own.json", OwnKeys.of), ("members.json", lambda kit: Members(kit).names())):
         for mode in (0o640, 0o604, 0o620):
             (shop.identity / name).chmod(mode)
             with pytest.raises(InputError, match=rf"{name}.*can be read or written by others.*chmod"):
@@ -433,23 +433,23 @@ def test_keys_of_another_party_and_damaged_ones_are_refused(kits: dict[str, Kit]
     content = own.read_text()
     own.write_text(other.read_text())
     with pytest.raises(InputError, match="of another party"):
-        Identity.of(kits["shop"])
+        OwnKeys.of(kits["shop"])
     record = json.loads(content)
     for change in ({"signing": "00" * 32}, {"sealing": "zz"}, {"cards": []}):
         own.write_text(json.dumps({**record, **change}))
         with pytest.raises(InputError):
-            Identity.of(kits["shop"])
+            OwnKeys.of(kits["shop"])
 
 
 def test_the_own_fingerprint_is_not_taken_for_that_of_another(kits: dict[str, Kit], capsys) -> None:
-    own = Identity.of(kits["shop"]).card.fingerprint
+    own = OwnKeys.of(kits["shop"]).card.fingerprint
     assert main(["federation", "members", str(kits["shop"].path), "--confirm", f"insurer={own}"]) == 2
     assert "your own name or your own fingerprint" in capsys.readouterr().err
 
 
 def impostor(kit: Kit, victim: Kit) -> Channel:
     """A member that shows the true public card of another, and has private keys of its own."""
-    false = replace(Identity._made(victim, 1), chain=(Identity.of(victim).card,))
+    false = replace(OwnKeys._made(victim, 1), chain=(OwnKeys.of(victim).card,))
     return Channel(false, Members(kit).card, RUN, 10**6)
 
 
@@ -464,7 +464,7 @@ def test_who_shows_the_card_of_another_cannot_ask_in_its_name(kits: dict[str, Ki
 def test_who_shows_the_card_of_another_cannot_answer_in_its_name(kits: dict[str, Kit]) -> None:
     bank, asked = channel(kits["bank"]), Receiver()
     false = impostor(kits["phone"], kits["shop"])
-    false.card_of = lambda name: Identity.of(kits[name]).card
+    false.card_of = lambda name: OwnKeys.of(kits[name]).card
     line = bank.line("shop", false.process)
     request = line.seal(b"secret")
     with pytest.raises(SealError):

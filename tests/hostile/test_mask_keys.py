@@ -12,7 +12,7 @@ import pytest
 from tacit.cli.main import main
 from tacit.errors import RunError
 from tacit.federation.consent import Consent, KitAuthorizer
-from tacit.federation.identity import Identity
+from tacit.federation.identity import OwnKeys
 from tacit.federation.kit import Kit
 from tacit.federation.members import MaskSigner, Members
 from tacit.federation.parts import read_masks
@@ -110,7 +110,7 @@ def own_card(place: Path) -> Forge:
 
     def forge(row: Words) -> Words:
         signer = MaskSigner(kit)
-        signer.identity = Identity._made(replace(kit, name="phone"), 1)
+        signer.identity = OwnKeys._made(replace(kit, name="phone"), 1)
         return np.concatenate([own_key(), signer.prove(b"any")])
 
     return forge
@@ -170,7 +170,7 @@ def test_parties_that_have_not_confirmed_each_other_are_told_to_compare(
 ) -> None:
     monkeypatch.setenv("TACIT_HOME", str(tmp_path / "home"))
     kits = copied_kits(tmp_path)
-    card = Identity.of(kits["bank"]).card
+    card = OwnKeys.of(kits["bank"]).card
     Members(kits["shop"]).confirm("bank", card.fingerprint)
     loop, text = make_star(tmp_path, kits)
     loop.run(text)
@@ -181,15 +181,15 @@ def test_parties_that_have_not_confirmed_each_other_are_told_to_compare(
     assert main(["federation", "members", str(kits["shop"].path), "--run", RUN]) == 0
     said = capsys.readouterr().out
     assert "nobody here confirmed phone: compare all of these with them, or confirm their keys" in said
-    assert Identity.of(kits["phone"]).card.fingerprint in said  # its card came with its key, and can be confirmed now
+    assert OwnKeys.of(kits["phone"]).card.fingerprint in said  # its card came with its key, and can be confirmed now
 
 
 def test_a_rotated_key_vouches_as_the_one_before(tmp_path: Path, kits: dict[str, Kit]) -> None:
-    Identity.of(kits["phone"]).rotate(kits["phone"])
+    OwnKeys.of(kits["phone"]).rotate(kits["phone"])
     loop, text = make_star(tmp_path, kits)
     loop.run(text)
     assert read_masks(tmp_path / "sites" / "shop" / RUN)[1] == []
-    assert Members(kits["shop"]).card("phone") == Identity.of(kits["phone"]).card
+    assert Members(kits["shop"]).card("phone") == OwnKeys.of(kits["phone"]).card
 
 
 def test_a_revoked_key_vouches_for_nothing(tmp_path: Path, kits: dict[str, Kit]) -> None:

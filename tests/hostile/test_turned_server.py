@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("nvflare", reason="needs tacit[flare]")
 
-from tacit.federation.identity import Identity
+from tacit.federation.identity import OwnKeys
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members, introduce
 from tacit.federation.project import Federation, init
@@ -110,7 +110,7 @@ def test_what_a_turned_server_changes_is_refused_and_the_model_is_the_same(
 
 @pytest.mark.parametrize("attack", ["swap the card", "swap the key of the process"])
 def test_a_swapped_card_or_key_ends_the_run_before_anything_is_asked(federated: Federated, attack: str) -> None:
-    before = {name: Identity.of(federated.kits[name]).card for name in NAMES}
+    before = {name: OwnKeys.of(federated.kits[name]).card for name in NAMES}
     federated.plan(attack)
     code, said, run = federated.train()
     assert set(federated.made()) == {attack}

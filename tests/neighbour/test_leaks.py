@@ -18,13 +18,14 @@ from tacit.blocks.dense import RowClip
 from tacit.cli import summary as summary_module
 from tacit.cli.main import main
 from tacit.errors import InputError
-from tacit.federation import leads, node_handler, party_handler
+from tacit.federation import node_handler, party_handler
 from tacit.federation.node_handler import NodeHandler
 from tacit.federation.party_handler import PartyHandler
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.mechanisms.gram import fit
 from tacit.mechanisms.gram.sides import GramParty
 from tacit.privacy.releases import Releaser
+from tacit.run import drive
 from tacit.run import folder as store
 from tacit.run.party import Party
 from tests.neighbour.worlds import feature_world, sample_world
@@ -89,7 +90,7 @@ def test_a_residual_in_a_reply(monkeypatch: Patch) -> None:
         return msgspec.structs.replace(reply, residual=float(np.abs(self.node.side.model).sum()))
 
     wrap(monkeypatch, NodeHandler, "play", telling)
-    monkeypatch.setattr(leads, "check_private", lambda row: row)  # the lead would refuse to write it down
+    monkeypatch.setattr(drive, "check_private", lambda row: row)  # the lead would refuse to write it down
     found = nodes()
     assert any(place[1:] == ("Play", "residual") and place[0].startswith("reply") for place in places(found))
 

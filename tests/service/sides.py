@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from tacit.run.own_scores import OwnScores
 from tacit.service.answering import Answerer, Rules
-from tacit.service.identity import SigningIdentity
+from tacit.service.identity import Identity
 from tacit.service.state import State
 from tacit.service.wire import SessionKey, to_bytes
 
@@ -27,7 +27,7 @@ def own_scores(seed: int, party: str) -> OwnScores:
 
 def parties(folder: Path, names: Sequence[str] = NAMES, **rules: Any) -> dict[str, Answerer]:
     """Answerers that know each other."""
-    identities = {name: SigningIdentity() for name in names}
+    identities = {name: Identity() for name in names}
     peers = {name: Ed25519PublicKey.from_public_bytes(to_bytes(identity.text)) for name, identity in identities.items()}
     allowed = Rules(**{"least": len(names), **rules})
     return {

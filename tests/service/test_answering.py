@@ -13,7 +13,7 @@ import pytest
 from tacit.errors import InputError, RunError
 from tacit.privacy.aggregation import SHARE, MaskingParty, unmask_sum
 from tacit.service.answering import Answerer, Rules
-from tacit.service.identity import SigningIdentity, statement
+from tacit.service.identity import Identity, statement
 from tacit.service.state import DAY, State
 from tacit.service.wire import RefusedError, SessionKey, to_text, words_from_text
 from tests.service.sides import IDS, NAMES, SESSION, meet, own_scores, parties
@@ -150,7 +150,7 @@ def test_keys_that_whoever_asks_made_up_are_refused(tmp_path: Path) -> None:
     sides = parties(tmp_path)
     keys = [side.open("bank", SESSION, list(NAMES)) for side in sides.values()]
     false = MaskingParty("phone", SESSION)
-    made_up = SigningIdentity()
+    made_up = Identity()
     signature = made_up.sign(statement(SESSION, "phone", NAMES, false.public_bytes))
     forged = SessionKey(party="phone", key=to_text(false.public_bytes), signature=to_text(signature))
     assert "not signed" in str(refused(403, sides["shop"].agree, "bank", SESSION, [forged, *keys[1:]]))
@@ -220,7 +220,7 @@ def test_sessions_end_and_are_few(tmp_path: Path) -> None:
 
 
 def test_alone_scores_are_in_the_clear(tmp_path: Path) -> None:
-    side = Answerer(own_scores(0, "shop"), State(tmp_path / "a.db"), Rules(1), SigningIdentity())
+    side = Answerer(own_scores(0, "shop"), State(tmp_path / "a.db"), Rules(1), Identity())
     answer, unknown = side.answer("bank", None, 0, ["c1", "nobody"])
     assert answer.scores == [side.own.of(["c1"])[0][0], 0.0]
     assert (answer.masked, unknown) == (None, 1)
@@ -277,8 +277,8 @@ def test_rules_that_make_no_sense(rules: dict[str, int]) -> None:
 
 def test_a_file_of_peers_with_another_identity_of_oneself_is_refused(tmp_path: Path) -> None:
     sides = parties(tmp_path)
-    peers = {"shop": SigningIdentity()._key.public_key()}
+    peers = {"shop": Identity()._key.public_key()}
     with pytest.raises(InputError, match="another identity"):
-        Answerer(own_scores(0, "shop"), sides["shop"].state, Rules(1), SigningIdentity(), peers)
+        Answerer(own_scores(0, "shop"), sides["shop"].state, Rules(1), Identity(), peers)
     with pytest.raises(InputError, match="with its peers there are 1"):
-        Answerer(own_scores(0, "shop"), sides["shop"].state, Rules(2), SigningIdentity(), {})
+        Answerer(own_scores(0, "shop"), sides["shop"].state, Rules(2), Identity(), {})

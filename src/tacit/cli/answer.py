@@ -12,7 +12,7 @@ from tacit.errors import InputError
 if TYPE_CHECKING:
     from tacit.service.access import ServiceAccess
     from tacit.service.answering import Answerer
-    from tacit.service.identity import SigningIdentity
+    from tacit.service.identity import Identity
 
 DESCRIPTION = """\
 Answer requests for scores over HTTP, with this party's part of a model and its
@@ -90,7 +90,7 @@ def _door(options: argparse.Namespace) -> ServiceAccess:
     return ServiceAccess(options.host, options.port, options.cert, options.key, options.ca, tokens, options.insecure)
 
 
-def _answerer(options: argparse.Namespace, file: Path, identity: SigningIdentity) -> Answerer:
+def _answerer(options: argparse.Namespace, file: Path, identity: Identity) -> Answerer:
     from tacit.run.own_scores import read_own_scores
     from tacit.service.answering import ALONE, Answerer, Rules
     from tacit.service.identity import read_peers

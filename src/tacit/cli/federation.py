@@ -120,11 +120,11 @@ def _renew(options: argparse.Namespace) -> None:
 
 
 def _members(options: argparse.Namespace) -> None:
-    from tacit.federation.identity import Identity
+    from tacit.federation.identity import OwnKeys
     from tacit.federation.members import Members
 
     kit = _party(options.kit)
-    own, members = Identity.of(kit).card, Members(kit)
+    own, members = OwnKeys.of(kit).card, Members(kit)
     for name in options.revoke:
         for one in members.revoke(name):
             print(f"{'revoked':<14} {name}: {one}")
@@ -178,13 +178,13 @@ def _masks(kit: Kit, run: str) -> str:
 
 
 def _rotate(options: argparse.Namespace) -> None:
-    from tacit.federation.identity import Identity
+    from tacit.federation.identity import OwnKeys
     from tacit.federation.processes import running
 
     kit = _party(options.kit)
     if running(kit):
         raise InputError(f"{kit.name} runs: stop tacit join first")
-    card = Identity.of(kit).rotate(kit, stolen=options.stolen).card
+    card = OwnKeys.of(kit).rotate(kit, stolen=options.stolen).card
     print(f"you        {card.name}: {card.fingerprint} (generation {card.generation})")
     if options.stolen:
         print("next       tell the others: each revokes your old key, compares this one by telephone and confirms it")

@@ -120,7 +120,7 @@ def supervise(kit: Kit) -> int:
 def active(kit: Kit) -> list[str]:
     """Every setting that holds, with where it comes from; and the own fingerprint."""
     from tacit.federation.consent import read_policy
-    from tacit.federation.identity import Identity
+    from tacit.federation.identity import OwnKeys
     from tacit.job.values import literal
 
     if kit.role != "party":
@@ -131,7 +131,7 @@ def active(kit: Kit) -> list[str]:
         lines.append(f'accept = "{read_policy(settings)}"  (default)')
     if "budget" not in settings:
         lines.append("no budget: nothing limits what jobs learn together  (default)")
-    return [*lines, f"own fingerprint {Identity.of(kit).card.fingerprint}"]
+    return [*lines, f"own fingerprint {OwnKeys.of(kit).card.fingerprint}"]
 
 
 def _tuples(value: Any) -> Any:

@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tacit.errors import TacitError
-from tacit.federation.identity import Card, Identity
+from tacit.federation.identity import Card, OwnKeys
 from tacit.privacy.randomness import KEY_BYTES, derive_key, pack
 
 __all__ = ["Channel", "PeerConnection", "SealError", "Sealed", "SealedRequest", "UnconfirmedError"]
@@ -153,7 +153,7 @@ class Channel:
 
     Parameters
     ----------
-    identity : Identity
+    identity : OwnKeys
         The site's own keys.
     card_of : callable
         The confirmed card of a site by its name; None where there is none.
@@ -163,7 +163,7 @@ class Channel:
         Which process of this site it is: later ones have larger numbers.
     """
 
-    def __init__(self, identity: Identity, card_of: Callable[[str], Card | None], run: str, start: int) -> None:
+    def __init__(self, identity: OwnKeys, card_of: Callable[[str], Card | None], run: str, start: int) -> None:
         self.identity, self.card_of, self.run, self.start = identity, card_of, run, start
         self._process = X25519PrivateKey.generate()
         self._inboxes: dict[str, _Inbox] = {}

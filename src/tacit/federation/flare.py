@@ -28,7 +28,7 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.channel import Channel, PeerConnection, Sealed, SealedRequest, SealError, UnconfirmedError
 from tacit.federation.child import end_with_parent
-from tacit.federation.identity import Identity, count_start
+from tacit.federation.identity import OwnKeys, count_start
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.members import Members
 from tacit.federation.progress import write_fault, write_outcome, write_progress
@@ -139,7 +139,7 @@ class Member:
                 self._kit, self._members = kit, Members(kit)
                 self._proxies = {proxy.name: proxy for proxy in collab.context.clients}
                 self._line_locks = {name: threading.Lock() for name in self._proxies}
-                self._channel = Channel(Identity.of(kit), self._members.card, self.run, count_start(kit))
+                self._channel = Channel(OwnKeys.of(kit), self._members.card, self.run, count_start(kit))
                 self._site = own_site(kit, self._ask)
                 threading.Thread(target=self._greet, daemon=True).start()
             return self._site

@@ -26,7 +26,7 @@ from tacit.files import open_lock, read_json, wait_for_lock, write_json
 from tacit.privacy.randomness import pack
 from tacit.text import show
 
-__all__ = ["Card", "Identity", "as_fingerprint", "read_chain"]
+__all__ = ["Card", "OwnKeys", "as_fingerprint", "read_chain"]
 
 OWN = "own.json"
 STARTS = "starts.json"
@@ -154,7 +154,7 @@ def as_fingerprint(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Identity:
+class OwnKeys:
     """A party's own keys.
 
     Attributes
@@ -175,7 +175,7 @@ class Identity:
         return self.chain[-1]
 
     @classmethod
-    def of(cls, kit: Kit) -> Identity:
+    def of(cls, kit: Kit) -> OwnKeys:
         """The keys of a party; made where it has none yet.
 
         Raises
@@ -196,7 +196,7 @@ class Identity:
         return found
 
     @classmethod
-    def _read(cls, path: Path) -> Identity:
+    def _read(cls, path: Path) -> OwnKeys:
         record = read_json(path)
         try:
             signing = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(record["signing"]))
@@ -210,7 +210,7 @@ class Identity:
         return cls(signing, sealing, chain)
 
     @classmethod
-    def _made(cls, kit: Kit, generation: int, before: Identity | None = None) -> Identity:
+    def _made(cls, kit: Kit, generation: int, before: OwnKeys | None = None) -> OwnKeys:
         signing, sealing = Ed25519PrivateKey.generate(), X25519PrivateKey.generate()
         halves = (signing.public_key().public_bytes_raw(), sealing.public_key().public_bytes_raw())
         about = (kit.federation, kit.authority.fingerprint, kit.name, generation)
@@ -219,7 +219,7 @@ class Identity:
         card = Card(*about, *halves, signing.sign(body), vouched)
         return cls(signing, sealing, (*(before.chain if before is not None else ()), card))
 
-    def _kept(self, path: Path) -> Identity:
+    def _kept(self, path: Path) -> OwnKeys:
         record = {
             "signing": self.signing.private_bytes_raw().hex(),
             "sealing": self.sealing.private_bytes_raw().hex(),
@@ -228,7 +228,7 @@ class Identity:
         write_json(path, record, secret=True)
         return self
 
-    def rotate(self, kit: Kit, *, stolen: bool = False) -> Identity:
+    def rotate(self, kit: Kit, *, stolen: bool = False) -> OwnKeys:
         """Make new keys in the place of these, which are deleted.
 
         Parameters

@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.federation.identity import Card, Identity, as_fingerprint, locked, read_chain
+from tacit.federation.identity import Card, OwnKeys, as_fingerprint, locked, read_chain
 from tacit.federation.kit import PARTY, Kit, check_private
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.files import read_json, write_json
@@ -182,7 +182,7 @@ class Members:
         InputError
             Where another key is confirmed, this one was revoked, or the card that came has another fingerprint.
         """
-        wanted, own = as_fingerprint(fingerprint), Identity.of(self.kit).card.fingerprint
+        wanted, own = as_fingerprint(fingerprint), OwnKeys.of(self.kit).card.fingerprint
         with locked(self.kit):
             book = self._read()
             member = book.members.get(name, KnownMember())
@@ -264,7 +264,7 @@ class Members:
 def introduce(kits: Sequence[Kit]) -> None:
     """Confirm everybody's keys at everybody: for organisations that are all on this machine, as in a trial."""
     parties = [kit for kit in kits if kit.role == PARTY]
-    prints = {kit.name: Identity.of(kit).card.fingerprint for kit in parties}
+    prints = {kit.name: OwnKeys.of(kit).card.fingerprint for kit in parties}
     for kit in parties:
         for name in prints:
             if name != kit.name:
@@ -295,7 +295,7 @@ class MaskSigner:
     words = sum(_SIZES) // 8
 
     def __init__(self, kit: Kit) -> None:
-        self.identity, self.members = Identity.of(kit), Members(kit)
+        self.identity, self.members = OwnKeys.of(kit), Members(kit)
 
     def unchecked(self, names: Sequence[str]) -> list[str]:
         """Parties whose keys nobody here has compared."""

@@ -10,7 +10,7 @@ from typing import Any
 from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, read_limits
 from tacit.federation.consent import waits
-from tacit.federation.identity import OWN, Identity
+from tacit.federation.identity import OWN, OwnKeys
 from tacit.federation.journal import Journal
 from tacit.federation.kit import PARTY, Kit
 from tacit.federation.leads import PREDICTIONS
@@ -127,7 +127,7 @@ def confirmation_lines(kit: Kit) -> list[str]:
         f"then tacit federation members {kit.path} --confirm {card.name}"
         for card in members.unconfirmed()
     ]
-    own = Identity.of(kit).card.fingerprint
+    own = OwnKeys.of(kit).card.fingerprint
     return lines + [f"{name} has not confirmed you: read them your fingerprint, {own}" for name in members.waited_for()]
 
 

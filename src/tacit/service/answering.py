@@ -12,7 +12,7 @@ from tacit.errors import InputError, RunError
 from tacit.privacy.aggregation import SHARE, MaskingParty, fingerprint
 from tacit.privacy.randomness import pack
 from tacit.run.own_scores import OwnScores
-from tacit.service.identity import SigningIdentity, same, statement, vouched
+from tacit.service.identity import Identity, same, statement, vouched
 from tacit.service.state import ScoreSession, ScoreSessions, State
 from tacit.service.wire import (
     MOST_IDS,
@@ -68,7 +68,7 @@ class Answerer:
     own : OwnScores
     state : State
     rules : Rules
-    identity : SigningIdentity
+    identity : Identity
     peers : mapping of str to Ed25519PublicKey
         Identities of the parties with which this one answers; it may be among them. Not used where it answers alone.
     """
@@ -78,7 +78,7 @@ class Answerer:
         own: OwnScores,
         state: State,
         rules: Rules,
-        identity: SigningIdentity,
+        identity: Identity,
         peers: Mapping[str, Ed25519PublicKey] | None = None,
     ) -> None:
         self.own, self.state, self.rules, self.identity = own, state, rules, identity

@@ -25,7 +25,7 @@ from tacit.text import one_line, show
 PEERS = "peers"
 
 
-class SigningIdentity:
+class Identity:
     """A party's lasting Ed25519 key pair, with which it signs the keys of its sessions."""
 
     def __init__(self, key: Ed25519PrivateKey | None = None) -> None:
@@ -45,10 +45,10 @@ class SigningIdentity:
         return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def open_identity(path: Path) -> SigningIdentity:
+def open_identity(path: Path) -> Identity:
     """Read an identity, or draw one where there is no file yet; only its owner can read the file."""
     if not path.exists():
-        identity = SigningIdentity()
+        identity = Identity()
         write_atomically(path, lambda file: file.write(identity.pem()), secret=True)
         return identity
     where = show_path(path)
@@ -62,7 +62,7 @@ def open_identity(path: Path) -> SigningIdentity:
         raise InputError(f"{where} is no identity: {one_line(error)}; remove it to draw a new one") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise InputError(f"{where} holds no Ed25519 key: remove it to draw a new one")
-    return SigningIdentity(key)
+    return Identity(key)
 
 
 def read_peers(path: Path) -> dict[str, Ed25519PublicKey]:
@@ -84,7 +84,7 @@ def _public(where: str, name: str, text: object) -> Ed25519PublicKey:
         raise InputError(f"{where}: {show(text)} is no identity of {show(name)}: take what it prints") from error
 
 
-def same(key: Ed25519PublicKey, identity: SigningIdentity) -> bool:
+def same(key: Ed25519PublicKey, identity: Identity) -> bool:
     """Whether this is the identity's public half."""
     return base64.b64encode(key.public_bytes_raw()).decode() == identity.text
 

@@ -81,7 +81,7 @@ def test_weights_that_depend_on_the_row_are_caught():
     settings, sds = one.plan.private.settings.fits["guest"], deviations(one.plan, "guest")
 
     def run(rows, release, *, own: bool) -> None:
-        target = targets.Half(-np.ones(ROWS), np.ones(ROWS))
+        target = targets.HalfTarget(-np.ones(ROWS), np.ones(ROWS))
         target.weight = 0.5 * np.where(own & (rows[:, 0] < 0), 0.0, 1.0)
         private_fit(Block(rows), target, settings, release)
 

@@ -135,7 +135,7 @@ class Turned:
         identity = importlib.import_module("tacit.federation.identity")
         kit = importlib.import_module("tacit.federation.kit").Kit.from_environment()
         kept = __import__("dataclasses").replace(kit, name=content["result"]["cards"][0]["name"])
-        return {"result": {**content["result"], "cards": identity.Identity._made(kept, 1).cards()}}
+        return {"result": {**content["result"], "cards": identity.OwnKeys._made(kept, 1).cards()}}
 
     def swap_process(self, way: str, content: Record) -> Record | None:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
