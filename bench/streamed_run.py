@@ -15,7 +15,7 @@ from typing import Any
 from bench.clock import RoundClock
 from bench.peak_memory import read_status
 from tacit.cli.main import main
-from tacit.run import progress
+from tacit.cli.summary import Terminal
 
 
 def _pause() -> None:
@@ -34,7 +34,7 @@ def train(job: str, out: str, memory: str) -> None:
         yield clocks[0]
 
     setups: list[float] = []
-    progress.progress = watched
+    Terminal.rounds = watched  # type: ignore[method-assign,assignment]
     code = main(["train", job, "--out", out, "--memory", memory, "--quiet"])
     peak = read_status("VmHWM")  # ru_maxrss, without what Linux carries over from the process that started this one
     if code:

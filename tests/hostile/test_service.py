@@ -67,8 +67,18 @@ def answered_soon(url: str, **how: Any) -> None:
     """Five requests over connections of their own, each answered in time."""
     for number in range(5):
         start = time.monotonic()
-        assert ask(url, IDS[number : number + 1], **how).status_code == 200
+        assert asked_again(url, IDS[number : number + 1], start + SOON, **how).status_code == 200
         assert time.monotonic() - start < SOON
+
+
+def asked_again(url: str, ids: list[str], until: float, **how: Any) -> httpx.Response:
+    """The answer to an honest caller, who asks again where its connection is closed while a flood is being refused."""
+    while True:
+        try:
+            return ask(url, ids, **how)
+        except httpx.TransportError:
+            if time.monotonic() > until:
+                raise
 
 
 HEAD = b"POST /v1/scores HTTP/1.1\r\nHost: shop\r\nContent-Type: application/json\r\n"
