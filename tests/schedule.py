@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 SECONDS_FILE = Path(__file__).parent / "seconds.json"
-SLOW = 4.0  # seconds; files that take longer are marked slow, and are left out by `make quick`
+SLOW = 2.0  # seconds; files that take longer are marked slow, and are left out by `make quick`
 ALWAYS = ("tests/golden/", "tests/architecture/")  # what guards the structure is never marked slow
 LIVE = (  # they start processes and wait for them most of the time: one after the other, beside those that compute
     "tests/federation/test_live.py",
