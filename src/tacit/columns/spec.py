@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from tacit.errors import InputError
 from tacit.text import show
@@ -11,7 +12,10 @@ from tacit.text import show
 NUMBER, CATEGORY, DATE = "number", "category", "date"
 KINDS = (NUMBER, CATEGORY, DATE)
 SCALES = ("standard", "range", "none")
+LINEAR, SPLINE = "linear", "spline"
+TERMS = (LINEAR, SPLINE)
 OTHER, MISSING = "other", "missing"
+RANGE, CURVE = ("low", "high"), ("term", "log", "whole")  # keys that numbers alone have
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,12 @@ class ColumnSpec:
         Number of buckets that categories are hashed into.
     missing : bool or None
         Whether blanks get a column of their own; None for one where blanks occur in rows that nobody protects.
+    term : {"linear", "spline"} or None
+        What a number adds to the score: a line, or a smooth curve. None is what [model] says by `terms`.
+    log : bool or None
+        Whether the curve of a number follows its logarithm, counted from `low`; true needs low and high.
+    whole : bool or None
+        Whether a number is always whole, such as an age in years.
     """
 
     name: str
@@ -40,10 +50,12 @@ class ColumnSpec:
     values: tuple[str, ...] | None = None
     buckets: int | None = None
     missing: bool | None = None
+    term: str | None = None
+    log: bool | None = None
+    whole: bool | None = None
 
     def __post_init__(self) -> None:
-        number = [key for key in ("low", "high") if getattr(self, key) is not None]
-        category = [key for key in ("values", "buckets") if getattr(self, key) is not None]
+        number, curve, category = (self._given(*keys) for keys in (RANGE, CURVE, ("values", "buckets")))
         if len(category) == 2:
             raise InputError(f"column {show(self.name)} has both values and buckets: keep one")
         if len(number) == 1:
@@ -52,13 +64,21 @@ class ColumnSpec:
             raise InputError(f"column {show(self.name)}: low = {self.low:g} is not below high = {self.high:g}")
         if number and (category or self.kind == CATEGORY):
             raise InputError(f"column {show(self.name)}: low and high are for numbers: remove them, or the rest")
+        if curve and (category or self.kind == CATEGORY):
+            raise InputError(f"column {show(self.name)}: {curve[0]} is for numbers: remove it, or the rest")
         if category and self.kind in (NUMBER, DATE):
             raise InputError(f"column {show(self.name)}: {category[0]} is for categories: remove it, or the kind")
+        if self.log and not number:
+            raise InputError(f"column {show(self.name)}: log = true needs low and high: give both, or leave log out")
+
+    def _given(self, *keys: str) -> list[str]:
+        """Those of some keys that have a value."""
+        return [key for key in keys if getattr(self, key) is not None]
 
     @property
     def given_kind(self) -> str | None:
         """The kind that follows from what is given; None where it is left to the file."""
-        if self.low is not None:
+        if self._given(*RANGE, *CURVE):
             return self.kind or NUMBER
         return CATEGORY if self.values is not None or self.buckets is not None else self.kind
 
@@ -76,11 +96,22 @@ class EncodeRules:
         A category in fewer rows counts as "other".
     most : int
         At most so many categories of a column, the most frequent ones.
+    terms : {"linear", "spline", "auto"}
+        What numbers add to the score, where a column does not say it: lines or smooth curves. It is `terms` of the
+        section [model]; "auto" is settled before anything is encoded.
+    pairs : int or None
+        How many pairs of waves make the curve of a protected number; None for a number that follows from how much
+        noise there is.
+    noise : object or None
+        Public numbers about the noise that the rule for `pairs` needs; never in a file.
     """
 
     scale: str | None = None
     rare: int = 10
     most: int = 50
+    terms: str = LINEAR
+    pairs: int | None = None
+    noise: Any = field(default=None, repr=False)
 
     def scale_of(self, protected: bool) -> str:
         """What is done to the numbers of a party."""

@@ -1,10 +1,10 @@
 """The job file: its sections and keys, read and written.
 
 [job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout
-[model]    loss, penalty, alpha, fit_intercept, method, rho, published
+[model]    loss, penalty, alpha, fit_intercept, method, rho, published, terms
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
 [graph]    kind or edges, with split = "samples"
-[encode]   scale, rare, most: how columns become numbers
+[encode]   scale, rare, most, pairs: how columns become numbers
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
            coef_norm, refit, label_norm, epsilon_by_party, honest, noise_seed; without the section nothing is protected,
            and the certificate says so
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit.columns.spec import EncodeRules
+from tacit.columns.spec import LINEAR, TERMS, EncodeRules
 from tacit.columns.table import MOST_COLUMNS
 from tacit.data.align import Counts
 from tacit.data.holdout import Holdout
@@ -66,6 +66,7 @@ from tacit.job.values import (
     TRUTH,
     Kind,
     assignment,
+    one_of,
     parse_keys,
     read_toml,
     whole_number,
@@ -138,7 +139,14 @@ def _has_section(document: Mapping[str, Any], section: str) -> bool:
 
 @dataclass(frozen=True)
 class ModelSection:
-    """The section [model]: the arguments of the estimators, under the same names."""
+    """The section [model]: the arguments of the estimators, under the same names.
+
+    Attributes
+    ----------
+    terms : {"linear", "spline", "auto"}
+        What a number adds to the score: a line, or a smooth curve; "auto" takes curves where they do better. A column
+        may say another `term`.
+    """
 
     loss: str = "logistic"
     penalty: str = "l2"
@@ -147,6 +155,7 @@ class ModelSection:
     method: str = "auto"
     rho: float | str = "auto"
     published: bool = False
+    terms: str = LINEAR
 
 
 @dataclass(frozen=True)
@@ -386,6 +395,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "method": TEXT,
         "rho": POSITIVE_OR_AUTO,
         "published": TRUTH,
+        "terms": one_of((*TERMS, "auto")),
     },
     "search": SEARCH_KEYS,
     "graph": GRAPH_KEYS,
@@ -457,7 +467,7 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         options=options,
         search=search,
         parties=parties,
-        encode=EncodeRules(**_section(document.get("encode", {}), "encode")),
+        encode=EncodeRules(**_section(document.get("encode", {}), "encode"), terms=model.terms),
         graph=_graph(document, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
         file=path.name,
@@ -570,6 +580,8 @@ def check_all_rows(job: Job, key: str) -> None:
         raise InputError(f"{key} does not go with [search]: give model.alpha instead, or leave {key} out")
     if job.holdout:
         raise InputError(f"{key} does not go with holdout = {job.holdout:g}: leave one of them out")
+    if job.model.terms != LINEAR:
+        raise InputError(f"{key} does not go with terms = {show(job.model.terms)}: leave one of them out")
     for party in job.parties:
         if party.columns:
             raise InputError(

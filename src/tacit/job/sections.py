@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tacit.columns.encoder import MOST_BUCKETS
-from tacit.columns.spec import DATE, KINDS, SCALES, ColumnSpec
+from tacit.columns.spec import DATE, KINDS, SCALES, TERMS, ColumnSpec
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tacit.job.values import (
@@ -125,6 +125,7 @@ def _check_label(parties: Sequence[PartySpec]) -> None:
 
 
 EPOCH = datetime.date(1970, 1, 1)
+MOST_PAIRS = 64
 
 
 def _value(value: Any) -> str:
@@ -183,6 +184,7 @@ ENCODE_KEYS: dict[str, Kind] = {
     "scale": one_of(SCALES),
     "rare": whole_number(1, 10**9),
     "most": whole_number(1, 10**6),
+    "pairs": whole_number(0, MOST_PAIRS),
 }
 COLUMN_KEYS: dict[str, Kind] = {
     "kind": one_of(KINDS),
@@ -191,6 +193,9 @@ COLUMN_KEYS: dict[str, Kind] = {
     "values": Kind('a list of categories, such as ["Basel", "Bern"], none twice', _values),
     "buckets": whole_number(1, MOST_BUCKETS),
     "missing": TRUTH,
+    "term": one_of(TERMS),
+    "log": TRUTH,
+    "whole": TRUTH,
 }
 COLUMNS = Kind("a table of columns, such as { age = { low = 18, high = 90 } }", _table)
 POSITIVE_LABEL = Kind("a label: text, a number, true or false", _positive)
