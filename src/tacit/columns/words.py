@@ -149,8 +149,8 @@ def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[
     elif learnt:
         whose = "its" if len(learnt) == 1 else "each one's"
         uncovered.append(
-            f"the constants of the encoding of {', '.join(learnt)} ({which}): they were taken from {whose} rows and are "
-            f"saved with {whose} part of the model"
+            f"the constants of the encoding of {', '.join(learnt)} ({which}): they were taken from {whose} rows and "
+            f"are saved with {whose} part of the model"
         )
     if stated:
         assumed.append(
