@@ -25,6 +25,7 @@ class ColumnSpec:
     Attributes
     ----------
     name : str
+        The column's name; with the wildcards * ? and [...] those of several.
     kind : {"number", "category", "date"} or None
         None to go by the type of the file, which says enough for all but dates. A date is a number of days.
     low, high : float or None
@@ -41,6 +42,8 @@ class ColumnSpec:
         Whether the curve of a number follows its logarithm, counted from `low`; true needs low and high.
     whole : bool or None
         Whether a number is always whole, such as an age in years.
+    optional : bool
+        Whether there may be no such column, as with the entries of a code book; never in a file.
     """
 
     name: str
@@ -53,6 +56,7 @@ class ColumnSpec:
     term: str | None = None
     log: bool | None = None
     whole: bool | None = None
+    optional: bool = False
 
     def __post_init__(self) -> None:
         number, curve, category = (self._given(*keys) for keys in (RANGE, CURVE, ("values", "buckets")))
@@ -121,6 +125,8 @@ class EncodeRules:
 def common_specs(parties: Sequence[tuple[str, Sequence[ColumnSpec]]]) -> tuple[ColumnSpec, ...]:
     """What several parties that hold the same columns say about them, each of which holds for all.
 
+    What a party says itself comes before what is optional, whoever it is of.
+
     Raises
     ------
     InputError
@@ -130,7 +136,9 @@ def common_specs(parties: Sequence[tuple[str, Sequence[ColumnSpec]]]) -> tuple[C
     for party, specs in parties:
         for spec in specs:
             first, known = found.setdefault(spec.name, (party, spec))
-            if known != spec:
+            if known.optional and not spec.optional:
+                found[spec.name] = (party, spec)
+            elif known != spec and known.optional == spec.optional:
                 raise InputError(
                     f"parties {show(first)} and {show(party)} say different things about column {show(spec.name)}: "
                     "all parties need the same, so say it once"

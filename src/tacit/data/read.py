@@ -235,6 +235,19 @@ def _read_csv(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     return arrow_table(data, path, party)
 
 
+def csv_names(path: Path) -> tuple[str, ...]:
+    """Names of the columns of a CSV file; none where it is of another kind or damaged, which its reader says."""
+    name = path.name.lower()
+    if not name.endswith((".csv", ".csv.gz")):
+        return ()
+    try:
+        content = unzipped(path) if name.endswith(".gz") else None
+        with pyarrow.csv.open_csv(_source(path, content), *_options(())) as reader:
+            return tuple(reader.schema.names)
+    except DAMAGED:
+        return ()
+
+
 def check_separator(names: list[str], path: Path, party: str) -> None:
     """Refuse a header that became one column because another separator is used."""
     for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
