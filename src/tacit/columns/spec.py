@@ -108,6 +108,9 @@ class EncodeRules:
         noise there is.
     noise : object or None
         Public numbers about the noise that the rule for `pairs` needs; never in a file.
+    codebook : tuple of ColumnSpec
+        What is known of columns of all parties, where a party does not say it itself: a CSV file whose header names
+        `column` and keys of [party.columns], or what such a file says.
     """
 
     scale: str | None = None
@@ -116,6 +119,7 @@ class EncodeRules:
     terms: str = LINEAR
     pairs: int | None = None
     noise: Any = field(default=None, repr=False)
+    codebook: tuple[ColumnSpec, ...] = ()
 
     def scale_of(self, protected: bool) -> str:
         """What is done to the numbers of a party."""

@@ -235,9 +235,7 @@ def party_encoding(
 def refuse_columns(party: str, columns: Sequence[ColumnSpec]) -> None:
     """Refuse statements about the columns of a LIBSVM file."""
     if columns:
-        raise InputError(
-            f"party {show(party)}: a LIBSVM file is used as it is: remove columns, or give CSV or Parquet"
-        )
+        raise InputError(f"party {show(party)}: a LIBSVM file is used as it is: remove columns, or give CSV or Parquet")
 
 
 def load_prediction_data(
