@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
 from tacit.data.labels import file_labels
 from tacit.data.randomized import refuse_randomized
-from tacit.data.read import csv_names, frame_table, is_libsvm, read_table
+from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
 from tacit.types import Matrix, Shard
@@ -195,7 +196,11 @@ def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
     """Columns of a party's file to be read as text; its header is read where a wildcard may name some."""
     if not any(map(is_wildcard, spec.text_columns)):
         return spec.text_columns
-    own = [name for name in csv_names(path) if name not in (spec.id, spec.label)]
+    try:
+        names = csv_names(path)
+    except (csv.Error, *DAMAGED):  # what is wrong is said when its rows are read
+        names = ()
+    own = [name for name in names if name not in (spec.id, spec.label)]
     return text_names(spec.columns, spec.features or own)
 
 
