@@ -31,6 +31,7 @@ class Verb:
 
 VERBS = {
     "demo": Verb("see it work on data shipped with scikit-learn"),
+    "init": Verb("write a first job file from data files"),
     "randomize": Verb("randomize labels before handing data over"),
     "align": Verb("match rows by id without showing ids"),
     "plan": Verb("see rounds, noise, privacy and traffic before training"),

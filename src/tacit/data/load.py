@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +16,12 @@ from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.encoder import Encoder
 from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules
 from tacit.columns.table import ArrowTable, Table, is_column_number
+from tacit.columns.wildcards import is_wildcard, resolve_specs, text_names
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
 from tacit.data.labels import file_labels
 from tacit.data.randomized import refuse_randomized
-from tacit.data.read import frame_table, is_libsvm, read_table
+from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
 from tacit.types import Matrix, Shard
@@ -62,8 +64,12 @@ class PartySpec:
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """Columns that are categories, to be read as text."""
+        """Columns that are categories, to be read as text; wildcards as they are written."""
         return tuple(column.name for column in self.columns if column.given_kind == CATEGORY)
+
+    def known_columns(self, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
+        """What is known of its feature columns, wildcards settled; `names` are these columns."""
+        return resolve_specs(self.columns, names, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +188,20 @@ def read_training_table(spec: PartySpec, folder: str | os.PathLike[str], *, prot
     """Read a party's file, categories as text."""
     path = Path(folder, spec.data)
     width = stated_width(spec, path, protected=protected)
-    return read_table(path, party=spec.name, id_column=spec.id, text_columns=spec.text_columns, width=width)
+    text = text_columns(spec, path)
+    return read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width)
+
+
+def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
+    """Columns of a party's file to be read as text; its header is read where a wildcard may name some."""
+    if not any(map(is_wildcard, spec.text_columns)):
+        return spec.text_columns
+    try:
+        names = csv_names(path)
+    except (csv.Error, *DAMAGED):  # what is wrong is said when its rows are read
+        names = ()
+    own = [name for name in names if name not in (spec.id, spec.label)]
+    return text_names(spec.columns, spec.features or own)
 
 
 def stated_width(spec: PartySpec, path: Path, *, protected: bool) -> int | None:
@@ -211,18 +230,17 @@ def party_encoding(
     protected: bool,
 ) -> Encoding | None:
     """How a party's columns are encoded; None for a LIBSVM file, which is sparse and stays as it is."""
+    columns = spec.known_columns(names)
     if isinstance(table, ArrowTable):
-        return make_encoding([Part(table, rows)], names, spec.columns, encode, protected=protected)
-    refuse_columns(spec)
+        return make_encoding([Part(table, rows)], names, columns, encode, protected=protected)
+    refuse_columns(spec.name, columns)
     return None
 
 
-def refuse_columns(spec: PartySpec) -> None:
+def refuse_columns(party: str, columns: Sequence[ColumnSpec]) -> None:
     """Refuse statements about the columns of a LIBSVM file."""
-    if spec.columns:
-        raise InputError(
-            f"party {show(spec.name)}: a LIBSVM file is used as it is: remove columns, or give CSV or Parquet"
-        )
+    if columns:
+        raise InputError(f"party {show(party)}: a LIBSVM file is used as it is: remove columns, or give CSV or Parquet")
 
 
 def load_prediction_data(

@@ -9,6 +9,7 @@ would move up.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import mmap
@@ -235,6 +236,50 @@ def _read_csv(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     return arrow_table(data, path, party)
 
 
+def csv_names(path: Path) -> tuple[str, ...]:
+    """Names of the columns of a CSV file, from its first line alone; none for a file of another kind.
+
+    Raises
+    ------
+    csv.Error, or one of DAMAGED
+        Where the line cannot be read.
+    """
+    name = path.name.lower()
+    if not name.endswith((".csv", ".csv.gz")):
+        return ()
+    opened: Any = gzip.open if name.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        return tuple(next((cells for cells in csv.reader(file, strict=True) if cells), ()))
+
+
+def header_table(path: Path, party: str) -> ArrowTable:
+    """The columns of a CSV or Parquet file without their rows; a CSV file does not say their types.
+
+    Raises
+    ------
+    InputError
+        For a file that is absent, damaged or LIBSVM text, and for names that are missing or twice.
+    """
+    _, hint = reader_of(path, party)
+    check_file(path, party)
+    if is_libsvm(path, party):
+        raise InputError(f"party {show(party)}: {show(str(path))} is LIBSVM text, which has no names of columns: write "
+                         "its party into a job by hand")  # fmt: skip
+    try:
+        if path.name.lower().endswith(".parquet"):
+            with pyarrow.parquet.ParquetFile(path) as file:
+                schema = file.schema_arrow
+        else:
+            names = csv_names(path)
+            check_separator(list(names), path, party)
+            schema = pa.schema([(name, pa.null()) for name in names])
+    except InputError:
+        raise
+    except (csv.Error, *DAMAGED) as error:
+        raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
+    return arrow_table(schema.empty_table(), path, party, rows=1)
+
+
 def check_separator(names: list[str], path: Path, party: str) -> None:
     """Refuse a header that became one column because another separator is used."""
     for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
@@ -268,7 +313,7 @@ def frame_table(frame: Any, party: str) -> Table:
     return arrow_table(data, Path("data frame"), party)
 
 
-def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> Table:
+def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> ArrowTable:
     """Check the header and wrap the columns; `rows` says how many the file has where `data` is its header alone."""
     names = tuple(data.column_names)
     repeated = [name for name, count in Counter(names).items() if count > 1]

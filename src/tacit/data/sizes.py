@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, unlearnable
-from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
+from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.columns.table import BLANK, ArrowTable, Table, kind_of_type
 from tacit.data.load import (
     PartySpec,
@@ -23,7 +23,7 @@ from tacit.data.load import (
     refuse_columns,
     stated_width,
 )
-from tacit.data.nodes import known_epsilons, node_columns, node_encoding, read_nodes
+from tacit.data.nodes import known_columns, known_epsilons, node_columns, node_encoding, read_nodes
 from tacit.data.randomized import epsilon_columns, label_epsilons
 from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.errors import InputError
@@ -81,7 +81,8 @@ def public_size(
     if encode is None:
         return PublicSize(table.n_rows, len(names))
     if protected:
-        encoding = _public_encoding(table, path, names, spec.columns, encode, table.n_rows if rows is None else rows)
+        trained, known = table.n_rows if rows is None else rows, spec.known_columns(names)
+        encoding = _public_encoding(table, path, names, known, encode, trained)
     else:
         whole = table if not isinstance(table, ArrowTable) else read_training_table(spec, folder)
         encoding = party_encoding(whole, spec, names, None, encode, False)
@@ -93,7 +94,7 @@ def _public_encoding(
 ) -> Encoding | None:
     """The encoding that a job states; a Parquet file says the types of its columns, for a CSV file its rows would."""
     if not isinstance(table, ArrowTable):
-        refuse_columns(PartySpec(table.party, columns=tuple(columns)))
+        refuse_columns(table.party, columns)
         return None
     given = known_specs(columns, names, table.party)
     typed = path.name.lower().endswith(".parquet")
@@ -119,7 +120,7 @@ def node_sizes(
     columns = node_columns(headers, specs)
     if not protected:
         return node_encoding(read_nodes(specs, folder), specs, columns, encode, protected=False)
-    known = common_specs([(spec.name, spec.columns) for spec in specs])
+    known = known_columns(specs, columns)
     pairs = list(zip(headers, specs, strict=True))
     # Each file is checked; all have the same encoding.
     found = [_public_encoding(table, Path(spec.data), columns, known, encode, rows) for table, spec in pairs]

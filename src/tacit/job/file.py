@@ -4,7 +4,7 @@
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published, terms
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
 [graph]    kind or edges, with split = "samples"
-[encode]   scale, rare, most, pairs: how columns become numbers
+[encode]   scale, rare, most, pairs, codebook: how columns become numbers
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
            coef_norm, refit, label_norm, epsilon_by_party, honest, noise_seed; without the section nothing is protected,
            and the certificate says so
@@ -29,6 +29,7 @@ from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.errors import InputError
+from tacit.job.codebook import read_codebook, stated_codebook, with_codebook
 from tacit.job.sections import (
     COLUMNS,
     ENCODE_KEYS,
@@ -286,7 +287,9 @@ class Job:
             lines += ["", "[search]", *(assignment(key, getattr(self.search, key)) for key in SEARCH_KEYS)]
         if self.graph is not None:
             lines += ["", "[graph]", *(assignment(key, getattr(self.graph, key)) for key in GRAPH_KEYS)]
-        lines += ["", "[encode]", *(assignment(key, getattr(self.encode, key)) for key in ENCODE_KEYS)]
+        rules = {key: getattr(self.encode, key) for key in ENCODE_KEYS}
+        rules |= {"codebook": columns_record(self.encode.codebook)}  # as a table: a job that travels is one text
+        lines += ["", "[encode]", *(assignment(key, value) for key, value in rules.items())]
         if self.privacy is not None:
             lines += ["", "[privacy]"]
             lines += [assignment(key, value) for key, value in values_of_privacy(self.privacy).items()]
@@ -294,7 +297,8 @@ class Job:
             lines += ["", f"[{OPTIONS}]"]
             lines += [assignment(key, value) for key, value in values_of_options(self.options).items()]
         for party in self.parties:
-            values = {key: getattr(party, key) for key in _KEYS["party"]} | {"columns": columns_record(party.columns)}
+            own = [spec for spec in party.columns if not spec.optional]
+            values = {key: getattr(party, key) for key in _KEYS["party"]} | {"columns": columns_record(own)}
             if not party.data:
                 del values["data"]
             elif folder is not None:
@@ -336,10 +340,10 @@ def read_job(path: str | os.PathLike[str]) -> Job:
 
 
 def parse_job(text: str, name: str) -> Job:
-    """The job of a text that came from elsewhere; `name` stands for the file in messages."""
+    """The job of a text that came from elsewhere; `name` stands for the file in messages. No file is read for it."""
     document = read_toml(text, name)
     try:
-        return _job(document, Path(f"{name}.toml"))
+        return _job(document, Path(f"{name}.toml"), alone=True)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
@@ -441,8 +445,8 @@ def _document(path: Path) -> dict[str, Any]:
     return read_toml(text, "the file")
 
 
-def _job(document: Mapping[str, Any], path: Path) -> Job:
-    """Build the job from the parsed file."""
+def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job:
+    """Build the job from the parsed file; `alone` where it must not name another one."""
     for name in document:
         if name not in _SECTIONS:
             allowed = listing(_SECTIONS)
@@ -466,20 +470,31 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
     parties = _parties(document.get("party", []), rules.check_parties, apart)
     rules.refuse_missing(document, split)
     privacy, options = _privacy(document, [party.name for party in parties])
+    encode = _encode(document, model.terms, None if alone else path.parent)
     job = Job(
         **{"name": path.stem, **top},
         model=model,
         privacy=privacy,
         options=options,
         search=search,
-        parties=parties,
-        encode=EncodeRules(**_section(document.get("encode", {}), "encode"), terms=model.terms),
+        parties=tuple(with_codebook(party, encode.codebook) for party in parties),
+        encode=encode,
         graph=_graph(document, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
         file=path.name,
     )
     check_memory(job)
     return job
+
+
+def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> EncodeRules:
+    """Read how columns become numbers; a code book is in this folder, or in the job itself where there is none."""
+    given = _section(document.get("encode", {}), "encode")
+    book = given.pop("codebook", {})
+    if isinstance(book, str) and folder is None:
+        raise InputError(f"encode.codebook = {show(book)} names a file of whoever wrote the job: write a table instead")
+    entries = read_codebook(folder / book) if isinstance(book, str) and folder is not None else stated_codebook(book)
+    return EncodeRules(**given, terms=terms, codebook=entries)
 
 
 def check_engine(engine: str) -> None:
@@ -534,7 +549,7 @@ def _party(values: Any, number: int, apart: bool) -> PartySpec:
         if key not in parsed:
             raise InputError(f"party {number} has no {key}: add {key} = ...")
     if "columns" in parsed:
-        parsed["columns"] = make_columns(parsed["columns"], number)
+        parsed["columns"] = make_columns(parsed["columns"], f"party {number}.columns")
     spec = PartySpec(**parsed)
     check_party(spec, number)
     check_columns(spec)
@@ -588,6 +603,8 @@ def check_all_rows(job: Job, key: str) -> None:
         raise InputError(f"{key} does not go with holdout = {job.holdout:g}: leave one of them out")
     if job.model.terms != LINEAR:
         raise InputError(f"{key} does not go with terms = {show(job.model.terms)}: leave one of them out")
+    if job.encode.codebook:
+        raise InputError(f"{key} takes columns as the files have them: remove encode.codebook, or leave {key} out")
     for party in job.parties:
         if party.columns:
             raise InputError(

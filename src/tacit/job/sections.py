@@ -180,11 +180,17 @@ def _table(value: Any) -> dict[str, Any]:
     return value
 
 
+def _path_or_table(value: Any) -> str | dict[str, Any]:
+    """Parse a path, or a table that is checked by `make_columns`."""
+    return value if isinstance(value, str) and value else _table(value)
+
+
 ENCODE_KEYS: dict[str, Kind] = {
     "scale": one_of(SCALES),
     "rare": whole_number(1, 10**9),
     "most": whole_number(1, 10**6),
     "pairs": whole_number(0, MOST_PAIRS),
+    "codebook": Kind("the path of a CSV file in quotes, or a table of columns", _path_or_table),
 }
 COLUMN_KEYS: dict[str, Kind] = {
     "kind": one_of(KINDS),
@@ -201,19 +207,19 @@ COLUMNS = Kind("a table of columns, such as { age = { low = 18, high = 90 } }", 
 POSITIVE_LABEL = Kind("a label: text, a number, true or false", _positive)
 
 
-def make_columns(values: Mapping[str, Any], number: int) -> tuple[ColumnSpec, ...]:
-    """What a party says about its columns, sorted by name; `number` counts the parties from 1.
+def make_columns(values: Mapping[str, Any], place: str) -> tuple[ColumnSpec, ...]:
+    """What a table says about columns, sorted by name; `place` is the table's name in refusals.
 
     Raises
     ------
     InputError
         For an unknown key, a value that is not allowed, or values that do not fit each other.
     """
-    return tuple(_column(name, values[name], f"party {number}.columns.{name}") for name in sorted(values))
+    return tuple(make_column(name, values[name], f"{place}.{name}") for name in sorted(values))
 
 
-def _column(name: str, values: Any, place: str) -> ColumnSpec:
-    """One column."""
+def make_column(name: str, values: Any, place: str) -> ColumnSpec:
+    """What a table says about one column; raises as `make_columns`."""
     if not isinstance(values, dict):
         raise InputError(f"{place} = {show(values)} is not allowed: write a table, such as {{ low = 18, high = 90 }}")
     parsed = parse_keys(values, COLUMN_KEYS, place)
@@ -223,7 +229,7 @@ def _column(name: str, values: Any, place: str) -> ColumnSpec:
 
 
 def columns_record(columns: Sequence[ColumnSpec]) -> dict[str, dict[str, Any]] | None:
-    """What a party says about its columns, for writing; None where it says nothing."""
+    """What is said about columns, for writing; None where nothing is."""
     found = {
         spec.name: {key: getattr(spec, key) for key in COLUMN_KEYS if getattr(spec, key) is not None}
         for spec in columns
