@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,16 +140,17 @@ def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[
     learnt = [name for name, own in encodings.items() if not own.protected and _sources(own) & {ROWS}]
     stated = [name for name, own in encodings.items() if own.protected]
     uncovered, assumed = [], []
+    which = _learnt_constants([encodings[name] for name in learnt])
     if learnt and shared:
         uncovered.append(
-            "the constants of the encoding (means, deviations, which categories and blanks occur): they were taken "
-            "from the rows of all parties and shared between them"
+            f"the constants of the encoding ({which}): they were taken from the rows of all parties and shared between "
+            "them"
         )
     elif learnt:
         whose = "its" if len(learnt) == 1 else "each one's"
         uncovered.append(
-            f"the constants of the encoding of {', '.join(learnt)} (means, deviations, which categories and blanks "
-            f"occur): they were taken from {whose} rows and are saved with {whose} part of the model"
+            f"the constants of the encoding of {', '.join(learnt)} ({which}): they were taken from {whose} rows and "
+            f"are saved with {whose} part of the model"
         )
     if stated:
         assumed.append(
@@ -157,6 +158,13 @@ def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[
             "buckets) are public: the job states them, and nobody took them from the rows"
         )
     return uncovered, assumed
+
+
+def _learnt_constants(encodings: Sequence[Encoding]) -> str:
+    """What kinds of constants came from rows."""
+    splines = any(isinstance(column, SplineColumn) for own in encodings for column in own.encoder.columns)
+    knots = "knots of curves, among them the least and the greatest value, frequent values, " if splines else ""
+    return f"means, deviations, {knots}which categories and blanks occur"
 
 
 def _sources(encoding: Encoding) -> set[str]:
