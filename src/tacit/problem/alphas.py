@@ -90,6 +90,30 @@ def choose(losses: Vector, sizes: Vector, rule: str) -> int:
     return int(np.flatnonzero(means <= bar)[0])
 
 
+def prefer_curves(linear_losses: Vector, curve_losses: Vector, sizes: Vector) -> bool:
+    """Whether curves are better than lines by more than chance: by over one standard error of the folds' differences.
+
+    Parameters
+    ----------
+    linear_losses, curve_losses : array of shape (folds,)
+        Mean loss of the rows that each fold leaves out, each code at the alpha taken for it, on the same folds.
+    sizes : array of shape (folds,)
+        Their weight.
+    """
+    held = np.asarray(sizes) > 0
+    weights, lines, curves = (
+        np.asarray(values, dtype=np.float64)[held] for values in (sizes, linear_losses, curve_losses)
+    )
+    if len(weights) < 2 or not np.isfinite(curves).all():
+        return False
+    if not np.isfinite(lines).all():
+        return True
+    shares, gains = weights / weights.sum(), lines - curves
+    gain = float(shares @ gains)
+    error = math.sqrt(float(shares @ (gains - gain) ** 2) / (len(gains) - 1))
+    return gain > error
+
+
 def edge_remark(alphas: Sequence[float], alpha: float) -> str:
     """A remark where the alpha taken is the first or the last that was tried; empty otherwise."""
     if len(alphas) < 3 or alpha not in (alphas[0], alphas[-1]):
