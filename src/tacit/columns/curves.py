@@ -184,13 +184,13 @@ MOST_KNOTS = 64  # in a file that is read
 LEAST_MASS, LEAST_ROWS, TIMES, AROUND, MOST_SPIKES = 0.001, 10, 3, 5, 16
 
 
-def unit_height(rows: int, columns: int) -> float:
+def unit_height(rows: float, columns: int) -> float:
     """The unit of heights: the score of all columns together has the same prior, however many share it.
 
     Parameters
     ----------
-    rows : int
-        Rows that are trained on.
+    rows : float
+        Rows that are trained on, or the sum of their weights.
     columns : int
         Columns of all parties, before they are encoded: those of this party times the number of parties.
     """
@@ -298,7 +298,14 @@ class SplineColumn:
 
 
 def fit_spline(
-    name: str, values: Vector, moments: tuple[float, float], unit: float, *, missing: bool = False, days: bool = False
+    name: str,
+    values: Vector,
+    moments: tuple[float, float],
+    unit: float,
+    weights: Vector | None = None,
+    *,
+    missing: bool = False,
+    days: bool = False,
 ) -> SplineColumn:
     """The curve of a column of rows that nobody protects.
 
@@ -311,18 +318,28 @@ def fit_spline(
         Their mean and deviation.
     unit : float
         See `unit_height`.
+    weights : array, optional
+        What each cell counts for; 1 by default.
     missing, days : bool
         Of the column.
     """
     if not values.size:
         return SplineColumn(name, (0.0,), unit=unit, missing=missing, days=days)
-    distinct, found = np.unique(values, return_counts=True)
-    counts = found.astype(np.float64)
+    distinct, counts = _counted(values, weights)
     knots = _knots(distinct, counts)
     spikes = distinct[:0] if len(knots) == len(distinct) else _spikes(distinct, counts)
     mean, deviation = moments
     ends = tuple(knots.tolist())
     return SplineColumn(name, ends, tuple(spikes.tolist()), mean, deviation or 1.0, unit, missing, days)
+
+
+def _counted(values: Vector, weights: Vector | None) -> tuple[Vector, Vector]:
+    """The different values, and in how many rows each is, or what these count for."""
+    if weights is None:
+        distinct, counts = np.unique(values, return_counts=True)
+        return distinct, counts.astype(np.float64)
+    distinct, places = np.unique(values, return_inverse=True)
+    return distinct, np.asarray(np.bincount(places, weights), dtype=np.float64)
 
 
 def _knots(distinct: Vector, counts: Vector) -> Vector:
