@@ -33,6 +33,7 @@ from tacit.errors import InputError
 from tacit.plan.terms import curve_columns, curve_noise, with_row_norms
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
+from tacit.records import check_matrix
 from tacit.text import listing, nearest, show
 from tacit.topologies import SampleSplit
 from tacit.types import Matrix, Shard, Vector
@@ -59,6 +60,19 @@ def as_table(table: Any, names: Sequence[str], party: str) -> ArrowTable:
         table = table.set_axis(list(names), axis=1)  # names that are no texts
     found = cast("ArrowTable", frame_table(table, party))
     return replace(found, columns=tuple(names), data=found.data.rename_columns(list(names)))
+
+
+def dense(table: Any, party: str, columns: tuple[str, ...]) -> Any:
+    """A frame as it is; an array checked, which has no blanks.
+
+    Raises
+    ------
+    InputError
+        For a sparse matrix, and for an array that holds anything but finite numbers.
+    """
+    if sparse.issparse(table):
+        raise InputError(f"{party} is sparse: give a dense array or a frame, as other tables are encoded")
+    return table if is_frame(table) else check_matrix(table, party, columns)
 
 
 def is_plain(table: Any, names: Sequence[str]) -> bool:

@@ -45,6 +45,9 @@ class _Search(_Vertical):
         random_state: Any = None,
         verbose: int = 0,
         secure_aggregation: bool = False,
+        terms: str = "linear",
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -62,17 +65,21 @@ class _Search(_Vertical):
         self.random_state = random_state
         self.verbose = verbose
         self.secure_aggregation = secure_aggregation
+        self.terms = terms
+        self.ranges = ranges
+        self.categories = categories
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
         check_not_private(self.privacy)
         check_rule(self.rule)
-        plan, shards, encoded, layout = self._prepare(X, y, sample_weight, 1.0, None)
+        prepared = self._prepare(X, y, sample_weight, 1.0, None, self._wishes(self.terms))
+        plan, labels = prepared.plan, prepared.labels
         alphas = alpha_grid(self.alphas, plan.problem.total)
-        found = search_alpha(plan, shards, encoded, alphas, self._splits(plan, encoded), self.rule)
+        found = search_alpha(plan, prepared.shards, labels, alphas, self._splits(plan, labels), self.rule)
         if found.unfinished:
             warnings.warn(_why_unfinished(found, plan), ConvergenceWarning, stacklevel=3)
         last = replace(plan, problem=replace(plan.problem, alpha=found.alpha))
-        result = self._go(Run(last, shards, encoded), layout)
+        result = self._go(Run(last, prepared.shards, labels), prepared)
         self._keep_search(found)
         return result
 
@@ -181,10 +188,13 @@ class VerticalRegressorCV(_Search, VerticalRegressor):
         random_state: Any = None,
         verbose: int = 0,
         secure_aggregation: bool = False,
+        terms: str = "linear",
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         super().__init__(
             loss, penalty, alphas, cv, rule, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
-            random_state, verbose, secure_aggregation,
+            random_state, verbose, secure_aggregation, terms, ranges, categories,
         )  # fmt: skip
 
 
