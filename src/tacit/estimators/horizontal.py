@@ -117,7 +117,7 @@ class _Horizontal(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.terms == "linear" and not self.ranges and not self.categories
         return tags
 
     # --- fitting --------------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ class _Vertical(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.terms == "linear" and not self.ranges and not self.categories
         return tags
 
     # --- fitting --------------------------------------------------------------------------------------
