@@ -234,14 +234,10 @@ def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -
             f"buckets = 32 in [party.columns], or leave {them} out of features"
         )
     if curves:
-        what, it = (
-            ("has no range, and its curve needs one", "it")
-            if len(curves) == 1
-            else ("have no ranges, and their curves need them", "each")
-        )
+        have, each = ("has no range", "it") if len(curves) == 1 else ("have no ranges", "each")
         said.append(
-            f"{named(curves)} {what} that is not taken from the rows: give {it} low and high in [party.columns] "
-            '(values for categories), or term = "linear"'
+            f"{named(curves)} {have}, and curves of protected rows need ranges that are not taken from the rows: give "
+            f'{each} low and high in [party.columns] (values for categories), or term = "linear"'
         )
     if scaled:
         its, it = ("its", "it") if len(scaled) == 1 else ("their", "each")
