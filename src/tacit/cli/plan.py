@@ -50,8 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Plan the job and print the plan."""
     from tacit.job import read_job
+    from tacit.plan.terms import with_terms
 
-    job = read_job(options.job)
+    job = with_terms(read_job(options.job))
     sizes = _SIZES[job.split](job, options.rows, options.columns)
     plan = sizes.plan()
     if options.json:
@@ -124,10 +125,12 @@ class PartySizes:
 
     def plan(self) -> Plan:
         """The plan that they give."""
+        from tacit.plan.terms import curve_columns
         from tacit.run.prepare import plan_job
 
         columns = tuple(self.columns[name] for name in self.job.names)
-        return plan_job(self.job, self.trained, columns, 8 * self.trained * sum(columns))
+        curves = curve_columns(self.encodings, self.job.names)
+        return plan_job(self.job, self.trained, columns, 8 * self.trained * sum(columns), curves)
 
     def record(self) -> dict[str, Any]:
         """The sizes for `--json`."""
@@ -176,22 +179,28 @@ class PartySizes:
 
 def party_sizes(job: Job, rows: str | None, columns: str | None) -> PartySizes:
     """Sizes from the options, and from the files where the options leave any open."""
+    from tacit.data.holdout import held_count
+
     known = {} if columns is None else parse_columns(columns, list(job.names))
     given = None if rows is None else whole("--rows", rows)
     needed = [spec for spec in job.parties if given is None or spec.name not in known]
     for spec in needed:
         _check_there(job, spec)
+    if len(needed) < len(job.parties) and job.has_curves:
+        raise InputError("--columns does not go with curves, whose number follows from the files: leave it out")
     read = {spec.name: _size(job, spec) for spec in needed}
-    encodings = {name: size.encoding for name, size in read.items() if size.encoding is not None}
-    widths = {name: known.get(name) or read[name].columns for name in job.names}
-    if given is not None:
-        return PartySizes(job, given, widths, opened=tuple(read), encodings=encodings)
     lengths = {name: size.rows for name, size in read.items()}
     matched = any(spec.id is not None for spec in job.parties)
-    if not matched and len(set(lengths.values())) > 1:
+    if given is None and not matched and len(set(lengths.values())) > 1:
         held = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise InputError(f"without ids every party needs the same rows, but they are {held}: name an id for each party")
-    return PartySizes(job, min(lengths.values()), widths, matched, tuple(read), encodings)
+    count = min(lengths.values()) if given is None else given
+    if job.has_curves:  # the curves of protected rows are finer where more rows are trained on
+        trained = count - held_count(count, job.holdout)
+        read = {spec.name: _size(job, spec, trained) for spec in needed}
+    encodings = {name: size.encoding for name, size in read.items() if size.encoding is not None}
+    widths = {name: known.get(name) or read[name].columns for name in job.names}
+    return PartySizes(job, count, widths, matched and given is None, tuple(read), encodings)
 
 
 def _check_there(job: Job, spec: PartySpec) -> None:
@@ -210,12 +219,13 @@ def _check_there(job: Job, spec: PartySpec) -> None:
         )
 
 
-def _size(job: Job, spec: PartySpec) -> PublicSize:
-    """The size of one party's file; where rows are to stay on disk, without its rows."""
+def _size(job: Job, spec: PartySpec, rows: int | None = None) -> PublicSize:
+    """The size of one party's file, of which so many rows are trained on; where rows stay on disk, without its rows."""
     from tacit.data.sizes import PublicSize, public_size
 
     if job.memory is None:
-        return public_size(spec, job.parties, job.folder, job.encode, protected=spec.name in job.protected)
+        protected = spec.name in job.protected
+        return public_size(spec, job.parties, job.folder, job.encode, protected=protected, rows=rows)
     from tacit.data.streamed import open_file
     from tacit.job.values import bytes_of
     from tacit.plan.memory import check_reading
@@ -250,12 +260,15 @@ class NodeSizes:
     def plan(self) -> Plan:
         """The plan that they give; refusals name the job's file."""
         from tacit.data.holdout import held_count
+        from tacit.plan.terms import curve_columns
         from tacit.run.prepare import plan_nodes
 
         counts = [self.rows[name] for name in self.job.names]
         rows = tuple(count - held_count(count, self.job.holdout) for count in counts)
         with self.job.named_refusals():
-            return plan_nodes(self.job, rows, self.columns, self._trained_epsilons(rows))
+            found = {} if self.encoding is None else dict.fromkeys(self.job.names, self.encoding)
+            curves = curve_columns(found, self.job.names)
+            return plan_nodes(self.job, rows, self.columns, self._trained_epsilons(rows), curves)
 
     def _trained_epsilons(self, rows: Sequence[int]) -> Mapping[str, Vector]:
         """The largest epsilons of as many labels as are trained on: a plan claims no more than the run will."""
@@ -311,15 +324,19 @@ class NodeSizes:
 
 def node_sizes(job: Job, rows: str | None, columns: str | None) -> NodeSizes:
     """Sizes from the options, or else from the files; refusals name the job's file."""
+    from tacit.data.holdout import held_count
     from tacit.data.sizes import node_sizes as encoding_of
     from tacit.data.sizes import public_nodes
 
     with job.named_refusals():
+        if columns is not None and job.has_curves:
+            raise InputError("--columns does not go with curves, whose number follows from the files: leave it out")
         if (rows is None) != (columns is None):
             raise InputError('with split = "samples" give both --rows and --columns, or neither')
         if rows is None or columns is None:
             counts, width, epsilons = public_nodes(job.parties, job.folder, protected=bool(job.protected))
-            encoding = encoding_of(job.parties, job.folder, job.encode, protected=bool(job.protected))
+            trained = sum(count - held_count(count, job.holdout) for count in counts.values())
+            encoding = encoding_of(job.parties, job.folder, job.encode, protected=bool(job.protected), rows=trained)
             width = width if encoding is None else len(encoding.encoder.names)
             return NodeSizes(job, counts, width, epsilons, True, encoding)
         widths = set(_by_party(columns, list(job.names), "--columns").values())

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tacit.columns.encoder import JOB, ROWS, BucketColumn, CategoryColumn, Column, Encoder, NumberColumn
-from tacit.columns.spec import CATEGORY, DATE, MISSING, NUMBER, OTHER, ColumnSpec, EncodeRules
+from tacit.columns.curves import LINE, LONG, MOST_PAIRS, FourierColumn, SplineColumn, fit_spline, unit_height
+from tacit.columns.encoder import BucketColumn, CategoryColumn, Column, Encoder, NumberColumn, TextColumn
+from tacit.columns.spec import CATEGORY, DATE, JOB, MISSING, NUMBER, OTHER, ROWS, SPLINE, ColumnSpec, EncodeRules
 from tacit.columns.table import (
     BLANK,
     ArrowTable,
@@ -118,10 +119,59 @@ def public_encoder(
     names: Sequence[str],
     specs: Sequence[ColumnSpec],
     unused: tuple[str, ...] = (),
+    rules: EncodeRules | None = None,
+    rows: int = 0,
 ) -> Encoder:
-    """The encoder of columns of which nothing is known but what the job says; the others are numbers, as they are."""
-    given = {spec.name: spec for spec in specs}
-    return Encoder(tuple(stated_column(given.get(name, ColumnSpec(name))) for name in names), unused)
+    """The encoder of columns of which nothing is known but what the job says; the others are numbers, as they are.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The columns, in order.
+    specs : sequence of ColumnSpec
+        What the job says about them.
+    unused : tuple of str
+        Columns of the file that the model does not use.
+    rules : EncodeRules, optional
+        Which numbers are curves.
+    rows : int
+        How many rows are trained on, which is public: curves are finer where there are more.
+    """
+    rules = rules or EncodeRules()
+    found = {spec.name: spec for spec in specs}
+    given = [found.get(name, ColumnSpec(name)) for name in names]
+    columns = [stated_column(spec) for spec in given]
+    if not any(_is_curve(spec, rules) for spec in given):
+        return Encoder(tuple(columns), unused)
+    pairs = _pairs(columns, rules, rows)
+    curved = [
+        stated_curve(spec, pairs) if _is_curve(spec, rules) and spec.low is not None else column
+        for spec, column in zip(given, columns, strict=True)
+    ]
+    return Encoder(tuple(curved), unused)
+
+
+def _is_curve(spec: ColumnSpec, rules: EncodeRules) -> bool:
+    """Whether a column becomes a curve if it holds numbers."""
+    return spec.given_kind != CATEGORY and (spec.term or rules.terms) == SPLINE
+
+
+def _pairs(columns: Sequence[Column], rules: EncodeRules, rows: int) -> int:
+    """Pairs of frequencies of each curve: as the job says, or from public numbers."""
+    if rules.pairs is not None:
+        return rules.pairs
+    lists = [len(column.names) for column in columns if isinstance(column, TextColumn)]
+    return MOST_PAIRS if rules.noise is None else rules.noise.pairs(rows, len(columns) - len(lists), lists)
+
+
+def stated_curve(spec: ColumnSpec, pairs: int) -> FourierColumn:
+    """The curve of a column whose range the job states."""
+    assert spec.low is not None
+    assert spec.high is not None
+    log = spec.low >= 0 and spec.high >= LONG if spec.log is None else spec.log
+    log = log and not (spec.log is None and spec.kind == DATE)  # days since 1970 are no amounts
+    days, whole = spec.kind == DATE, bool(spec.whole)
+    return FourierColumn(spec.name, spec.low, spec.high, pairs, log, whole, bool(spec.missing), days)
 
 
 def known_specs(specs: Sequence[ColumnSpec], names: Sequence[str], party: str) -> dict[str, ColumnSpec]:
@@ -162,7 +212,7 @@ def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -
         What the job says of each column, and its kind in the file.
     rules : EncodeRules
     """
-    dates, listed, scaled = [], [], []
+    dates, listed, scaled, curves = [], [], [], []
     for spec, kind in columns:
         if lacks_range(spec, kind):
             dates.append(spec.name)
@@ -170,6 +220,8 @@ def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -
         category = (spec.given_kind or kind) == CATEGORY
         if category and spec.values is None and spec.buckets is None:
             listed.append(spec.name)
+        elif not category and spec.low is None and _is_curve(spec, rules):
+            curves.append(spec.name)
         elif not category and spec.low is None and rules.scale in ("standard", "range"):
             scaled.append(spec.name)
     said = _undated(dates)
@@ -180,6 +232,16 @@ def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -
         said.append(
             f"{named(listed)} {what} would not be private: give {'it' if them == 'it' else 'each'} values = [...] or "
             f"buckets = 32 in [party.columns], or leave {them} out of features"
+        )
+    if curves:
+        what, it = (
+            ("has no range, and its curve needs one", "it")
+            if len(curves) == 1
+            else ("have no ranges, and their curves need them", "each")
+        )
+        said.append(
+            f"{named(curves)} {what} that is not taken from the rows: give {it} low and high in [party.columns] "
+            '(values for categories), or term = "linear"'
         )
     if scaled:
         its, it = ("its", "it") if len(scaled) == 1 else ("their", "each")
@@ -227,6 +289,11 @@ class Part:
 
     table: ArrowTable
     rows: Rows | None = None
+
+    @property
+    def size(self) -> int:
+        """How many rows."""
+        return self.table.n_rows if self.rows is None else len(self.rows)
 
     def numbers(self, name: str, *, days: bool) -> Vector:
         """One column as numbers."""
@@ -302,7 +369,9 @@ def make_encoding(
     if protected:
         for part in parts:
             _check_protected(part, names, given, rules)
-        return Encoding(public_encoder(names, specs, unused), {}, protected=True)
+        rows = sum(part.size for part in parts)
+        return Encoding(public_encoder(names, specs, unused, rules, rows), {}, protected=True)
+    rules = replace(rules, columns=len(names))
     columns: list[Column] = []
     facts: dict[str, Fact] = {}
     for name in names:
@@ -378,7 +447,9 @@ def _kind(parts: Sequence[Part], spec: ColumnSpec) -> str:
     return next(iter(found), NUMBER)
 
 
-def _fit_number(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -> tuple[NumberColumn, Fact]:
+def _fit_number(
+    parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules
+) -> tuple[NumberColumn | SplineColumn, Fact]:
     days = spec.kind == DATE
     cells = np.concatenate([part.numbers(spec.name, days=days) for part in parts])
     blank = np.isnan(cells)
@@ -387,13 +458,30 @@ def _fit_number(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -> 
     # A column of blanks alone would be told twice, by two columns that are the same in all rows.
     missing = bool(blank.any() and values.size) if spec.missing is None else spec.missing
     fact = Fact(int(blank.sum()), constant=alike and not missing)
+    unit = _unit(parts, rules)
+    if _is_curve(spec, rules):
+        if spec.low is not None and spec.high is not None:
+            values = np.clip(values, spec.low, spec.high)
+        return fit_spline(spec.name, values, moments(values), unit, missing=missing, days=days), fact
     if spec.low is not None:
         public = stated_column(spec)
         assert isinstance(public, NumberColumn)
         return replace(public, missing=missing, source=_source(spec)), fact
     bounds = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    mean, deviation = moments(values)
+    if rules.terms == SPLINE:  # a line beside curves, as high as theirs
+        return NumberColumn(
+            spec.name, mean, (deviation or 1.0) / (LINE * unit), mean, None, None, missing, days, ROWS
+        ), fact
     scale = rules.scale_of(False)
-    return scaled_column(spec.name, bounds, *moments(values), scale, missing=missing, days=days), fact
+    return scaled_column(spec.name, bounds, mean, deviation, scale, missing=missing, days=days), fact
+
+
+def _unit(parts: Sequence[Part], rules: EncodeRules) -> float:
+    """The unit of heights beside curves; 1 where no number is a curve."""
+    if rules.terms != SPLINE:
+        return 1.0
+    return unit_height(sum(part.size for part in parts), rules.columns * rules.parties)
 
 
 def scaled_column(
@@ -419,9 +507,7 @@ def encoding_of_moments(names: Sequence[str], unused: Sequence[str], seen: Runni
     return Encoding(Encoder(tuple(columns), tuple(unused)), facts)
 
 
-def _fit_category(
-    parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules
-) -> tuple[CategoryColumn | BucketColumn, Fact]:
+def _fit_category(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -> tuple[TextColumn, Fact]:
     counts: dict[str, int] = {}
     blanks = 0
     for part in parts:
@@ -434,14 +520,14 @@ def _fit_category(
     if spec.buckets is not None:
         missing = blanks > 0 if spec.missing is None else spec.missing
         fact = Fact(blanks, len(counts), 0, len(counts) + missing < 2)
-        return BucketColumn(spec.name, spec.buckets, missing, _source(spec)), fact
+        return BucketColumn(spec.name, spec.buckets, missing, _source(spec), _unit(parts, rules)), fact
     blanks += counts.pop(MISSING, 0)
     missing = blanks > 0 if spec.missing is None else spec.missing
     if spec.values is not None:
-        column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec))
+        column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec), _unit(parts, rules))
     else:
         refuse_guesses(parts[0].table.party, spec, counts, rules)
-        column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS)
+        column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS, _unit(parts, rules))
     other = sum(count for value, count in counts.items() if value not in column.values)
     used = sum(value in counts for value in column.values) + (other > 0) + (missing and blanks > 0)
     return column, Fact(blanks, len(counts), other, used < 2)

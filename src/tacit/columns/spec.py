@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 from tacit.errors import InputError
 from tacit.text import show
@@ -16,6 +16,7 @@ LINEAR, SPLINE = "linear", "spline"
 TERMS = (LINEAR, SPLINE)
 OTHER, MISSING = "other", "missing"
 RANGE, CURVE = ("low", "high"), ("term", "log", "whole")  # keys that numbers alone have
+ROWS, JOB = "rows", "job"  # where constants come from: rows that nobody protects, or the job
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,13 @@ class ColumnSpec:
         return CATEGORY if self.values is not None or self.buckets is not None else self.kind
 
 
+class PairsRule(Protocol):
+    """How many pairs of frequencies the curves of a party's protected rows have."""
+
+    def pairs(self, rows: int, numbers: int, lists: Sequence[int]) -> int:
+        """From how many rows are trained on, how many numbers there are, and what each list of categories becomes."""
+
+
 @dataclass(frozen=True)
 class EncodeRules:
     """The section [encode]: how columns become numbers, for all parties.
@@ -106,8 +114,11 @@ class EncodeRules:
     pairs : int or None
         How many pairs of waves make the curve of a protected number; None for a number that follows from how much
         noise there is.
-    noise : object or None
+    noise : PairsRule or None
         Public numbers about the noise that the rule for `pairs` needs; never in a file.
+    parties, columns : int
+        How many parties share one score, and how many columns this one has: curves of more columns are held flatter.
+        Both follow from the job and the file, and are never in a file of their own.
     codebook : tuple of ColumnSpec
         What is known of columns of all parties, where a party does not say it itself: a CSV file whose header names
         `column` and keys of [party.columns], or what such a file says.
@@ -118,7 +129,9 @@ class EncodeRules:
     most: int = 50
     terms: str = LINEAR
     pairs: int | None = None
-    noise: Any = field(default=None, repr=False)
+    noise: PairsRule | None = field(default=None, repr=False)
+    parties: int = field(default=1, repr=False)
+    columns: int = field(default=1, repr=False)
     codebook: tuple[ColumnSpec, ...] = ()
 
     def scale_of(self, protected: bool) -> str:

@@ -47,6 +47,7 @@ def public_size(
     encode: EncodeRules | None = None,
     *,
     protected: bool = True,
+    rows: int | None = None,
 ) -> PublicSize:
     """The size of one party's file.
 
@@ -65,6 +66,8 @@ def public_size(
         How columns become numbers, so that the encoded ones are counted; by default those of the file are.
     protected : bool
         Whether the rows are to be protected. They are read where they are not, as constants come from them.
+    rows : int, optional
+        How many rows are trained on; by default those of the file. Curves are finer where there are more.
 
     Raises
     ------
@@ -78,7 +81,8 @@ def public_size(
     if encode is None:
         return PublicSize(table.n_rows, len(names))
     if protected:
-        encoding = _public_encoding(table, path, names, spec.known_columns(names), encode)
+        trained, known = table.n_rows if rows is None else rows, spec.known_columns(names)
+        encoding = _public_encoding(table, path, names, known, encode, trained)
     else:
         whole = table if not isinstance(table, ArrowTable) else read_training_table(spec, folder)
         encoding = party_encoding(whole, spec, names, None, encode, False)
@@ -86,7 +90,7 @@ def public_size(
 
 
 def _public_encoding(
-    table: Table, path: Path, names: Sequence[str], columns: Sequence[ColumnSpec], encode: EncodeRules
+    table: Table, path: Path, names: Sequence[str], columns: Sequence[ColumnSpec], encode: EncodeRules, rows: int
 ) -> Encoding | None:
     """The encoding that a job states; a Parquet file says the types of its columns, for a CSV file its rows would."""
     if not isinstance(table, ArrowTable):
@@ -97,13 +101,15 @@ def _public_encoding(
     kinds = [kind_of_type(table.arrow(name).type) if typed else BLANK for name in names]
     found = [given.get(name, ColumnSpec(name)) for name in names]
     refuse(table.party, unlearnable(list(zip(found, kinds, strict=True)), encode))
-    return Encoding(public_encoder(names, columns), {}, protected=True)
+    return Encoding(public_encoder(names, columns, rules=encode, rows=rows), {}, protected=True)
 
 
 def node_sizes(
-    specs: Sequence[PartySpec], folder: str | os.PathLike[str], encode: EncodeRules, *, protected: bool
+    specs: Sequence[PartySpec], folder: str | os.PathLike[str], encode: EncodeRules, *, protected: bool, rows: int = 0
 ) -> Encoding | None:
     """How the columns of a sample split are encoded; the rows are read where they are not to be protected.
+
+    `rows` is how many rows all nodes train on together.
 
     Raises
     ------
@@ -117,7 +123,7 @@ def node_sizes(
     known = known_columns(specs, columns)
     pairs = list(zip(headers, specs, strict=True))
     # Each file is checked; all have the same encoding.
-    found = [_public_encoding(table, Path(spec.data), columns, known, encode) for table, spec in pairs]
+    found = [_public_encoding(table, Path(spec.data), columns, known, encode, rows) for table, spec in pairs]
     return found[0]
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tacit.columns.spec import LINEAR, TERMS, EncodeRules
+from tacit.columns.spec import LINEAR, SPLINE, TERMS, EncodeRules
 from tacit.columns.table import MOST_COLUMNS
 from tacit.data.align import Counts
 from tacit.data.holdout import Holdout
@@ -239,6 +239,12 @@ class Job:
     def protected(self) -> frozenset[str]:
         """The parties whose rows are to be protected: no constant of their encoding may come from their rows."""
         return protected_parties(self.privacy, self.parties, rows_are_split=self.rows_are_split)
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether numbers are curves, all of them or those of some columns."""
+        own = (spec.term for party in self.parties for spec in party.columns)
+        return self.encode.terms != LINEAR or SPLINE in own
 
     @property
     def rows_are_split(self) -> bool:

@@ -37,6 +37,7 @@ from tacit.mechanisms import mechanism_of, names_for
 from tacit.plan.make import Plan, make_plan
 from tacit.plan.memory import check_on_cluster, check_reading
 from tacit.plan.request import TrainingRequest
+from tacit.plan.terms import curve_columns, with_row_norms, with_terms
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
@@ -48,18 +49,40 @@ from tacit.types import Shard, Vector
 # --- From a job and public sizes to its plan: the same at every site
 
 
-def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) -> Plan:
-    """The plan of a job whose columns are split, from its sizes."""
+def plan_job(
+    job: Job, rows: int, columns: tuple[int, ...], input_bytes: int, curve_columns: Sequence[int] = ()
+) -> Plan:
+    """The plan of a job whose columns are split, from its sizes.
+
+    Parameters
+    ----------
+    job : Job
+    rows : int
+        Rows that are trained on.
+    columns : tuple of int
+        Encoded columns of each party.
+    input_bytes : int
+        What the parties' rows take in memory.
+    curve_columns : sequence of int
+        See `tacit.plan.terms.curve_columns`; empty where no party has curves.
+    """
     names = tuple(spec.name for spec in job.parties)
     _check_mechanism(job)
-    return make_plan(_request(job, job.model.method), FeatureSplit(names, rows, columns, job.holder, input_bytes))
+    request = _request(job, job.model.method, curve_columns)
+    return make_plan(request, FeatureSplit(names, rows, columns, job.holder, input_bytes))
 
 
-def plan_nodes(job: Job, rows: tuple[int, ...], columns: int, epsilons: Mapping[str, Sequence[float] | Vector]) -> Plan:
+def plan_nodes(
+    job: Job,
+    rows: tuple[int, ...],
+    columns: int,
+    epsilons: Mapping[str, Sequence[float] | Vector],
+    curve_columns: Sequence[int] = (),
+) -> Plan:
     """The plan of a job whose rows are split, from its sizes and from the epsilons of labels that came randomized."""
     _check_mechanism(job)
     given = {name: tuple(float(value) for value in own) for name, own in epsilons.items()}
-    request = _request(job, method_of(job, randomized=bool(epsilons)))
+    request = _request(job, method_of(job, randomized=bool(epsilons)), curve_columns)
     return make_plan(request, SampleSplit(job.make_graph(), rows, columns, label_epsilons=given))
 
 
@@ -73,9 +96,9 @@ def _check_mechanism(job: Job) -> None:
         )
 
 
-def _request(job: Job, method: str) -> TrainingRequest:
+def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingRequest:
     """What a job asks for."""
-    model = job.model
+    model, columns = job.model, curve_columns or [0] * len(job.parties)
     return TrainingRequest(
         loss=model.loss,
         penalty=model.penalty,
@@ -85,7 +108,7 @@ def _request(job: Job, method: str) -> TrainingRequest:
         method=method,
         rho=model.rho,
         max_rounds=job.rounds,
-        privacy=job.privacy,
+        privacy=with_row_norms(job.privacy, job.names, columns),
         options=job.options,
         published=model.published,
         seed=int(np.random.RandomState(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
@@ -139,7 +162,7 @@ def prepare(job: Job, *, cluster: Cluster | None = None, note: Note = no_notes) 
     InputError
         For files or columns that cannot be used, and for what cannot be run.
     """
-    return _PREPARE[job.split](job, cluster, note)
+    return _PREPARE[job.split](with_terms(job), cluster, note)
 
 
 def with_memory(job: Job, memory: str | None, name: str = "memory") -> Job:
@@ -207,7 +230,8 @@ def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
         shards, left, held = set_aside(data.shards, labels.values, [mask] * len(data.shards))
         labels = replace(labels, values=left)
     columns = tuple(shard.features.shape[1] for shard in shards)
-    plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
+    taken = sum(_nbytes(shard.features) for shard in shards)
+    plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names))
     plan.problem.loss.check_labels(labels.values)
     return PreparedRun(job, plan, shards, labels, held, data.encodings, RowMatching(data.ids is not None, data.counts))
 
@@ -287,9 +311,10 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun
         if job.holdout:
             shards, labels, epsilons, held = _hold_out(job, data, labels)
         rows = tuple(shard.features.shape[0] for shard in shards)
-        plan = plan_nodes(job, rows, len(shards[0].columns), epsilons)
+        encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
+        columns = curve_columns(encodings, job.names)
+        plan = plan_nodes(job, rows, len(shards[0].columns), epsilons, columns)
         plan.problem.loss.check_labels(labels.values)
-    encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
     return PreparedRun(job, plan, shards, labels, held, encodings)
 
 
