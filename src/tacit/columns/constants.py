@@ -454,11 +454,10 @@ def _fit_number(
     # A column of blanks alone would be told twice, by two columns that are the same in all rows.
     missing = bool(blank.any() and values.size) if spec.missing is None else spec.missing
     fact = Fact(int(blank.sum()), constant=alike and not missing)
-    unit = _unit(parts, rules)
     if _is_curve(spec, rules):
         if spec.low is not None and spec.high is not None:
             values = np.clip(values, spec.low, spec.high)
-        return fit_spline(spec.name, values, moments(values), unit, missing=missing, days=days), fact
+        return fit_spline(spec.name, values, moments(values), _unit(parts, rules), missing=missing, days=days), fact
     if spec.low is not None:
         public = stated_column(spec)
         assert isinstance(public, NumberColumn)
@@ -466,18 +465,20 @@ def _fit_number(
     bounds = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     mean, deviation = moments(values)
     if rules.terms == SPLINE:  # a line beside curves, as high as theirs
-        return NumberColumn(
-            spec.name, mean, (deviation or 1.0) / (LINE * unit), mean, None, None, missing, days, ROWS
-        ), fact
+        divisor = (deviation or 1.0) / (LINE * _unit(parts, rules))
+        return NumberColumn(spec.name, mean, divisor, mean, missing=missing, days=days, source=ROWS), fact
     scale = rules.scale_of(False)
     return scaled_column(spec.name, bounds, mean, deviation, scale, missing=missing, days=days), fact
 
 
 def _unit(parts: Sequence[Part], rules: EncodeRules) -> float:
-    """The unit of heights beside curves; 1 where no number is a curve."""
-    if rules.terms != SPLINE:
-        return 1.0
+    """The unit of heights of curves."""
     return unit_height(sum(part.size for part in parts), rules.columns * rules.parties)
+
+
+def _height(parts: Sequence[Part], rules: EncodeRules) -> float:
+    """The height of categories: that of curves where numbers are curves, else 1."""
+    return _unit(parts, rules) if rules.terms == SPLINE else 1.0
 
 
 def scaled_column(
@@ -516,14 +517,14 @@ def _fit_category(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -
     if spec.buckets is not None:
         missing = blanks > 0 if spec.missing is None else spec.missing
         fact = Fact(blanks, len(counts), 0, len(counts) + missing < 2)
-        return BucketColumn(spec.name, spec.buckets, missing, _source(spec), _unit(parts, rules)), fact
+        return BucketColumn(spec.name, spec.buckets, missing, _source(spec), _height(parts, rules)), fact
     blanks += counts.pop(MISSING, 0)
     missing = blanks > 0 if spec.missing is None else spec.missing
     if spec.values is not None:
-        column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec), _unit(parts, rules))
+        column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec), _height(parts, rules))
     else:
         refuse_guesses(parts[0].table.party, spec, counts, rules)
-        column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS, _unit(parts, rules))
+        column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS, _height(parts, rules))
     other = sum(count for value, count in counts.items() if value not in column.values)
     used = sum(value in counts for value in column.values) + (other > 0) + (missing and blanks > 0)
     return column, Fact(blanks, len(counts), other, used < 2)
