@@ -197,7 +197,7 @@ class Node:
         if self.plan.private is not None:
             return {name: np.where(np.isfinite(array), array, 0.0) for name, array in arrays.items()}
         for name, array in arrays.items():
-            if not np.all(np.isfinite(array)):
+            if not np.isfinite(array).all():
                 raise RunError(
                     f"node {self.name!r}: {name} of round {round_} is not finite: "
                     "scale the columns to moderate size (say, standard deviation 1)"

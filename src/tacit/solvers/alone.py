@@ -157,7 +157,7 @@ def fit_alone(
         if progress is not None and (progress.done or progress.note):
             break
     party.finish(coordinator.closing())
-    if not np.all(np.isfinite(party.coef)):
+    if not np.isfinite(party.coef).all():
         raise RunError("the label holder's own fit is not finite: scale its columns to moderate size, or raise alpha")
     offset = 0.0 if centred.centre is None else float(centred.centre @ party.coef)
     return OwnFit(party.coef, float(coordinator.intercept) - offset)

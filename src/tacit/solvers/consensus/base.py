@@ -57,7 +57,7 @@ def as_sent(arrays: Arrays, name: str, size: int) -> Vector:
         Where it is missing, of another length or type, or not finite.
     """
     found = arrays.get(name)
-    if found is None or found.dtype != np.float64 or found.shape != (size,) or not np.all(np.isfinite(found)):
+    if found is None or found.dtype != np.float64 or found.shape != (size,) or not np.isfinite(found).all():
         raise RunError(f"a neighbour sent no {name} of {size} numbers: its side must run the same version")
     return found
 
