@@ -1,6 +1,6 @@
 """A party's rows in memory as a linear map: as they are, or scaled down to a public norm and centred for private sums.
 
-One party's columns as a linear map: the only operations the algorithms need of the data.
+Columns as they are (`Block`): the only operations the algorithms need of the data.
 
 | symbol | meaning |
 |---|---|
@@ -8,7 +8,7 @@ One party's columns as a linear map: the only operations the algorithms need of 
 | m | the centre: None, or a row subtracted from every row of D without forming D - 1 m' |
 | s | row weights, n numbers >= 0 |
 
-Rows made fit for private sums: scaled down to a public norm, centred, scaled down again; never copied.
+Rows made fit for private sums (`ClippedRows`): scaled down, centred, scaled down again; never copied.
 
 | symbol | meaning |
 |---|---|

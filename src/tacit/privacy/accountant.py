@@ -1,6 +1,4 @@
-"""Events sorted into what can be added up: Gaussian releases, discrete losses, and what allows no claim.
-
-Adding up privacy events: the whole-run epsilon at a delta, and the delta at an epsilon.
+"""Adding up privacy events: the whole-run epsilon at a delta, and the delta at an epsilon.
 
 `epsilon` and `delta` are the smallest of the bounds below; each holds for adaptive composition, so the smallest does.
 

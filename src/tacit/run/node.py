@@ -1,11 +1,9 @@
 """A node: the only code that sees its rows and labels, and the only door through which anything leaves it.
 
-Masks on a star: the nodes around the middle hide what they send there, and the middle can read the sum alone.
-
-The middle adds its own value itself, so it needs no masks. Those of the others are bound to all that the middle has
-sent to them: where it sent different things to different nodes, the masks do not cancel. Keys are drawn anew whenever a
-run begins or goes on, pass through the middle, and are never saved; `tacit.privacy.aggregation` says what is assumed of
-whom.
+On a star under masks, the nodes around the middle hide what they send there: it can read the sum alone. The middle adds
+its own value itself, so it needs no masks. Those of the others are bound to all that the middle has sent to them: where
+it sent different things to different nodes, the masks do not cancel. Keys are drawn anew whenever a run begins or goes
+on, pass through the middle, and are never saved; `tacit.privacy.aggregation` says what is assumed of whom.
 """
 
 from __future__ import annotations

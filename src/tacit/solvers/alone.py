@@ -1,9 +1,8 @@
 """One party's own fit, and scores of each row by a fit that did not see it.
 
-Scores of each row by a fit that did not see it, from the fit that saw all: a few corrections, no rows copied.
-
-Leaving a fold out moves a smooth fit little. So its optimum is found from the full one by Newton's steps with one
-Hessian (at the full fit, without the fold), for all folds at once: a few passes over the rows instead of many fits.
+Such scores come from the fit that saw all rows, by a few corrections: no row is copied. Leaving a fold out moves a
+smooth fit little. So its optimum is found from the full one by Newton's steps with one Hessian (at the full fit,
+without the fold), for all folds at once: a few passes over the rows instead of many fits.
 
 | symbol | meaning |
 |---|---|

@@ -11,8 +11,6 @@ argmin over w of  scale * sum_i s_i loss(row_i . coef + intercept) + ridge/2 ||c
 
 Newton steps with backtracking. Where there are many columns the steps are found by conjugate gradients, without H.
 
-Solves that end near the minimiser for every data set and every message: nothing here can fail and be seen to fail.
-
 A private round must not stop because of what its rows are, and its proof needs a point within t of the minimiser of an
 m-strongly convex function whose gradient is M-Lipschitz. Newton steps find one nearly always and are believed only with
 a gradient norm to show for it. Where they have none, steps of length 1/M along the gradient are taken, as many as bring
@@ -268,7 +266,7 @@ def _plus(hessian: Vector, pull: Any) -> Vector:
     return whole
 
 
-# --- Solves that end near the minimiser for every data set and every message: nothing here can fail and be seen to fa
+# --- Solves that end near the minimiser for every data set and every message: nothing here is seen to fail
 
 
 def within(v: Vector, reach: float) -> Vector:

@@ -1,4 +1,4 @@
-"""The x-update of sharing ADMM: argmin over x of  weight R(x) + 1/2 x'A x - b'x,  A the party's Gram matrix.
+"""The party's side of sharing ADMM: argmin over x of  weight R(x) + 1/2 x'A x - b'x,  A the party's Gram matrix.
 
 Each solve comes with a certificate: how far the optimality condition is from holding, relative to the size of b.
 The eigendecomposition of A is made once, so that no change of the penalty costs a factorisation.
