@@ -56,7 +56,8 @@ def trace(folder: Path) -> list[tuple]:
 PRIVATE = "[privacy]\nepsilon = 4\nnoise_seed = 3"
 CASES = {
     "plain": {"top": "rounds = 6"},
-    "gaussian": {"extra": PRIVATE},
+    "gaussian": {"extra": PRIVATE},  # 60 gradients
+    "few gaussian rounds": {"extra": PRIVATE, "top": "rounds = 6"},  # 6 exact solves
     "masked star": {"graph": "star", "extra": PRIVATE, "top": "secure_aggregation = true"},
     "dual": {"extra": f'{PRIVATE}\n[model]\nmethod = "dual"', "top": "rounds = 4"},
 }
@@ -96,7 +97,7 @@ def rows_of(folder: Path) -> list[tuple]:
     return trace(folder / "node0" / "run-00000001")
 
 
-@pytest.mark.parametrize("parts", ["plain", "gaussian", "masked star"])
+@pytest.mark.parametrize("parts", ["plain", "few gaussian rounds", "masked star"])
 def test_a_run_that_was_killed_anywhere_ends_with_the_same_models(tmp_path: Path, parts: str) -> None:
     files = write_files(tmp_path)
     text = job_text(files, "flare", **CASES[parts])

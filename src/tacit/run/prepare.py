@@ -1,7 +1,5 @@
 """From a job and its files to a run that can be trained: both splits, rows in memory, on disk or on a cluster.
 
-From a job and its files to a prepared run: both splits, rows in memory, on disk or on a cluster.
-
 | split | rows | read by |
 |---|---|---|
 | features | in memory | `_in_memory`: matched by id, a part held out |
