@@ -485,12 +485,9 @@ def read_search(values: Mapping[str, Any] | None, model: Mapping[str, Any], *, p
     """
     terms = model.get("terms", LINEAR)
     if values is None:
-        wanted = terms == AUTO and not private and "alpha" not in model
-        return (
-            SearchSpec(CURVE_ALPHAS, None)
-            if wanted and has_alpha(get_regularizer(model.get("penalty", "l2")))
-            else None
-        )
+        if terms != AUTO or private or "alpha" in model or not has_alpha(get_regularizer(model.get("penalty", "l2"))):
+            return None
+        return SearchSpec(CURVE_ALPHAS, None)
     if private:
         raise InputError(
             "[search] does not fit [privacy]: every fit it tries is a release of its own, and so is the choice; remove "

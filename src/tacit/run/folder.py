@@ -4,7 +4,7 @@
 |---|---|
 | job.toml | the job as run |
 | plan.json | the plan, and the versions of the packages |
-| search.json | the alphas that were tried, their losses and the one taken, where the job has [search] or terms = "auto" |
+| search.json | the alphas that were tried, their losses and the one taken, where there was a search |
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round, added as it ends; infinities and NaN are "infinity", "-infinity" and "nan" |
