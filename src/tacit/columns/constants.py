@@ -21,7 +21,20 @@ import numpy.typing as npt
 
 from tacit.columns.curves import LINE, LONG, MOST_PAIRS, FourierColumn, SplineColumn, fit_spline, unit_height
 from tacit.columns.encoder import BucketColumn, CategoryColumn, Column, Encoder, NumberColumn, TextColumn
-from tacit.columns.spec import CATEGORY, DATE, JOB, MISSING, NUMBER, OTHER, ROWS, SPLINE, ColumnSpec, EncodeRules
+from tacit.columns.spec import (
+    AUTO,
+    CATEGORY,
+    DATE,
+    JOB,
+    LINEAR,
+    MISSING,
+    NUMBER,
+    OTHER,
+    ROWS,
+    SPLINE,
+    ColumnSpec,
+    EncodeRules,
+)
 from tacit.columns.table import (
     BLANK,
     ArrowTable,
@@ -149,6 +162,23 @@ def public_encoder(
         for spec, column in zip(given, columns, strict=True)
     ]
     return Encoder(tuple(curved), unused)
+
+
+def settled(rules: EncodeRules, columns: Sequence[tuple[ColumnSpec, str]], *, protected: bool) -> EncodeRules:
+    """The rules with terms = "auto" settled: curves, where protected numbers all have a range; else lines.
+
+    Parameters
+    ----------
+    rules : EncodeRules
+    columns : sequence of (ColumnSpec, str)
+        What the job says of each column, and its kind in the file.
+    protected : bool
+        Whether the rows are to be protected. Either way no row is looked at.
+    """
+    if rules.terms != AUTO:
+        return rules
+    loose = protected and any(spec.low is None and (spec.given_kind or kind) != CATEGORY for spec, kind in columns)
+    return replace(rules, terms=LINEAR if loose else SPLINE)
 
 
 def _is_curve(spec: ColumnSpec, rules: EncodeRules) -> bool:
@@ -362,6 +392,7 @@ def make_encoding(
     """
     given = known_specs(specs, names, parts[0].table.party)
     unused = _unused([part.table for part in parts], names)
+    rules = settled(rules, _kinds(parts[0], names, given), protected=protected)
     if protected:
         for part in parts:
             _check_protected(part, names, given, rules)
@@ -385,13 +416,10 @@ def _unused(tables: Sequence[ArrowTable], names: Sequence[str]) -> tuple[str, ..
 
 def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSpec], rules: EncodeRules) -> None:
     """Refuse what would need a constant from rows that are to be protected, all columns at once."""
-    columns: list[tuple[ColumnSpec, str]] = []
-    for name in names:
-        spec = given.get(name, ColumnSpec(name))
-        kind = kind_of_type(part.table.arrow(name).type)
+    columns = _kinds(part, names, given)
+    for spec, kind in columns:
         if not lacks_range(spec, kind):
-            check_usable(part.table, name, spec.given_kind)
-        columns.append((spec, kind))
+            check_usable(part.table, spec.name, spec.given_kind)
     blanks = [spec.name for spec, kind in columns if not lacks_range(spec, kind) and _lacks_fill(part, spec, kind)]
     said = unlearnable(columns, rules)
     if blanks:
@@ -402,6 +430,11 @@ def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSp
             "become 0), in [party.columns]"
         )
     refuse(part.table.party, said)
+
+
+def _kinds(part: Part, names: Sequence[str], given: dict[str, ColumnSpec]) -> list[tuple[ColumnSpec, str]]:
+    """What the job says of each column, and its kind in the file."""
+    return [(given.get(name, ColumnSpec(name)), kind_of_type(part.table.arrow(name).type)) for name in names]
 
 
 def _lacks_fill(part: Part, spec: ColumnSpec, kind: str) -> bool:

@@ -201,6 +201,13 @@ class Encoder:
         return any(isinstance(column, FourierColumn) for column in self.columns)
 
     @property
+    def has_bends(self) -> bool:
+        """Whether a number may add anything but a line."""
+        return any(
+            isinstance(column, CurveColumn) and len(column.names) > 1 + column.missing for column in self.columns
+        )
+
+    @property
     def unbounded(self) -> tuple[str, ...]:
         """Columns that may add more than 1 to the squared norm of an encoded row (docs/proofs/curves.md)."""
         return tuple(column.name for column in self.columns if not _is_bounded(column))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, unlearnable
+from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, settled, unlearnable
 from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.columns.table import BLANK, ArrowTable, Table, kind_of_type
 from tacit.data.load import (
@@ -99,8 +99,9 @@ def _public_encoding(
     given = known_specs(columns, names, table.party)
     typed = path.name.lower().endswith(".parquet")
     kinds = [kind_of_type(table.arrow(name).type) if typed else BLANK for name in names]
-    found = [given.get(name, ColumnSpec(name)) for name in names]
-    refuse(table.party, unlearnable(list(zip(found, kinds, strict=True)), encode))
+    found = [(given.get(name, ColumnSpec(name)), kind) for name, kind in zip(names, kinds, strict=True)]
+    encode = settled(encode, found, protected=True)
+    refuse(table.party, unlearnable(found, encode))
     return Encoding(public_encoder(names, columns, rules=encode, rows=rows), {}, protected=True)
 
 

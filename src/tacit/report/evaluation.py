@@ -70,8 +70,7 @@ def is_searched(begun: PreparedRun) -> bool:
     spec = begun.job.search
     if spec is None:
         return False
-    alphas = spec.alphas if isinstance(spec.alphas, int) else len(spec.alphas)
-    return _values(begun.shards) * alphas * spec.folds <= MOST_SEARCHED
+    return _values(begun.shards) * spec.tried * spec.folds_of(len(begun.labels.values)) <= MOST_SEARCHED
 
 
 def train_apart(begun: PreparedRun, shards: Sequence[Shard], labels: Vector) -> Apart:
