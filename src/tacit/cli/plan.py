@@ -129,7 +129,7 @@ class PartySizes:
         from tacit.run.prepare import plan_job
 
         columns = tuple(self.columns[name] for name in self.job.names)
-        curves = curve_columns(self.encodings, self.job.names)
+        curves = curve_columns(self.encodings, self.job.names, self.job.privacy)
         return plan_job(self.job, self.trained, columns, 8 * self.trained * sum(columns), curves)
 
     def record(self) -> dict[str, Any]:
@@ -267,7 +267,7 @@ class NodeSizes:
         rows = tuple(count - held_count(count, self.job.holdout) for count in counts)
         with self.job.named_refusals():
             found = {} if self.encoding is None else dict.fromkeys(self.job.names, self.encoding)
-            curves = curve_columns(found, self.job.names)
+            curves = curve_columns(found, self.job.names, self.job.privacy)
             return plan_nodes(self.job, rows, self.columns, self._trained_epsilons(rows), curves)
 
     def _trained_epsilons(self, rows: Sequence[int]) -> Mapping[str, Vector]:

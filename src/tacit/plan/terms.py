@@ -38,14 +38,27 @@ def with_terms(job: Job) -> Job:
     return replace(job, encode=replace(job.encode, noise=noise, parties=sharing))
 
 
-def curve_columns(encodings: Mapping[str, Encoding], names: Sequence[str]) -> tuple[int, ...]:
+def curve_columns(
+    encodings: Mapping[str, Encoding], names: Sequence[str], privacy: Privacy | None = None
+) -> tuple[int, ...]:
     """For each party how many columns its rows have where curves of public constants bound their norm; 0 elsewhere.
+
+    Parameters
+    ----------
+    encodings : mapping of str to Encoding
+        By party.
+    names : sequence of str
+        The parties.
+    privacy : Privacy, optional
+        Where it names row_norm, nothing follows from curves.
 
     Raises
     ------
     InputError
         Where a protected party has curves beside numbers that nothing bounds.
     """
+    if privacy is not None and privacy.row_norm is not None:
+        return (0,) * len(names)
     return tuple(_bounded_columns(name, encodings.get(name)) for name in names)
 
 
