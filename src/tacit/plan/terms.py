@@ -6,11 +6,12 @@ noise is made for, follows from the code. Neither looks at a row (docs/proofs/cu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tacit.columns.constants import Encoding
-from tacit.columns.curves import CurveNoise
+from tacit.columns.curves import CurveNoise, FourierColumn
 from tacit.errors import InputError
 from tacit.job import Job
 from tacit.mechanisms import mechanism_of
@@ -72,6 +73,17 @@ def _bounded_columns(party: str, encoding: Encoding | None) -> int:
             f"give low and high to {listing(loose, 8)}, or row_norm under [privacy]"
         )
     return len(encoding.encoder.columns)
+
+
+def curves_of(encodings: Mapping[str, Encoding]) -> dict[str, dict[str, float]]:
+    """For each party with curves of public constants their pairs of waves, and the norm of a row where it follows."""
+    found: dict[str, dict[str, float]] = {}
+    for name, encoding in encodings.items():
+        pairs = [column.pairs for column in encoding.encoder.columns if isinstance(column, FourierColumn)]
+        if encoding.protected and pairs:
+            norm = {} if encoding.encoder.unbounded else {"row_norm": math.sqrt(len(encoding.encoder.columns))}
+            found[name] = {"pairs": max(pairs), **norm}
+    return found
 
 
 def with_row_norms(privacy: Privacy | None, names: Sequence[str], columns: Sequence[int]) -> Privacy | None:
