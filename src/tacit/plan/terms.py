@@ -6,11 +6,12 @@ noise is made for, follows from the code. Neither looks at a row (docs/proofs/cu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tacit.columns.constants import Encoding
-from tacit.columns.curves import CurveNoise
+from tacit.columns.curves import CurveNoise, FourierColumn
 from tacit.columns.spec import AUTO, LINEAR
 from tacit.errors import InputError
 from tacit.job import Job
@@ -58,14 +59,27 @@ def auto_remarks(job: Job, encodings: Mapping[str, Encoding]) -> list[str]:
     ]
 
 
-def curve_columns(encodings: Mapping[str, Encoding], names: Sequence[str]) -> tuple[int, ...]:
+def curve_columns(
+    encodings: Mapping[str, Encoding], names: Sequence[str], privacy: Privacy | None = None
+) -> tuple[int, ...]:
     """For each party how many columns its rows have where curves of public constants bound their norm; 0 elsewhere.
+
+    Parameters
+    ----------
+    encodings : mapping of str to Encoding
+        By party.
+    names : sequence of str
+        The parties.
+    privacy : Privacy, optional
+        Where it names row_norm, nothing follows from curves.
 
     Raises
     ------
     InputError
         Where a protected party has curves beside numbers that nothing bounds.
     """
+    if privacy is not None and privacy.row_norm is not None:
+        return (0,) * len(names)
     return tuple(_bounded_columns(name, encodings.get(name)) for name in names)
 
 
@@ -79,6 +93,17 @@ def _bounded_columns(party: str, encoding: Encoding | None) -> int:
             f"give low and high to {listing(loose, 8)}, or row_norm under [privacy]"
         )
     return len(encoding.encoder.columns)
+
+
+def curves_of(encodings: Mapping[str, Encoding]) -> dict[str, dict[str, float]]:
+    """For each party with curves of public constants their pairs of waves, and the norm of a row where it follows."""
+    found: dict[str, dict[str, float]] = {}
+    for name, encoding in encodings.items():
+        pairs = [column.pairs for column in encoding.encoder.columns if isinstance(column, FourierColumn)]
+        if encoding.protected and pairs:
+            norm = {} if encoding.encoder.unbounded else {"row_norm": math.sqrt(len(encoding.encoder.columns))}
+            found[name] = {"pairs": max(pairs), **norm}
+    return found
 
 
 def with_row_norms(privacy: Privacy | None, names: Sequence[str], columns: Sequence[int]) -> Privacy | None:

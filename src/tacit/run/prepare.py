@@ -255,7 +255,7 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
         labels = replace(labels, values=left)
     columns = tuple(shard.features.shape[1] for shard in shards)
     taken = sum(_nbytes(shard.features) for shard in shards)
-    plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names))
+    plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names, job.privacy))
     plan.problem.loss.check_labels(labels.values)
     return PreparedRun(job, plan, shards, labels, held, data.encodings, RowMatching(data.ids is not None, data.counts))
 
@@ -336,7 +336,7 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun
             shards, labels, epsilons, held = _hold_out(job, data, labels)
         rows = tuple(shard.features.shape[0] for shard in shards)
         encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
-        columns = curve_columns(encodings, job.names)
+        columns = curve_columns(encodings, job.names, job.privacy)
         plan = plan_nodes(job, rows, len(shards[0].columns), epsilons, columns)
         plan.problem.loss.check_labels(labels.values)
     return PreparedRun(job, plan, shards, labels, held, encodings)
