@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tacit.columns.advice import IN_A_JOB, Advice
 from tacit.errors import InputError
 from tacit.text import show
 
@@ -120,6 +121,8 @@ class EncodeRules:
     parties, columns : int
         How many parties share one score, and how many columns this one has: curves of more columns are held flatter.
         Both follow from the job and the file, and are never in a file of their own.
+    advice : Advice
+        The words in which refusals say what to do.
     codebook : tuple of ColumnSpec
         What is known of columns of all parties, where a party does not say it itself: a CSV file whose header names
         `column` and keys of [party.columns], or what such a file says.
@@ -133,6 +136,7 @@ class EncodeRules:
     noise: PairsRule | None = field(default=None, repr=False)
     parties: int = field(default=1, repr=False)
     columns: int = field(default=1, repr=False)
+    advice: Advice = field(default=IN_A_JOB, repr=False, compare=False)
     codebook: tuple[ColumnSpec, ...] = ()
 
     def scale_of(self, protected: bool) -> str:

@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from scipy import sparse
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
+from tacit.columns.table import ArrowTable
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
+from tacit.estimators.encoding import as_table, is_frame
 from tacit.problem.registry import get_loss
 from tacit.records import check_matrix
 from tacit.text import show
@@ -25,14 +29,22 @@ from tacit.types import Matrix, Shard, Vector
 # --- Checks of what users hand over that every estimator shares: names of columns, labels, weights
 
 
-def checked_names(X: Any) -> tuple[str, ...] | None:
-    """Names of a frame's columns, none of them twice and each a column of numbers; None for what is no frame."""
+def different_names(X: Any) -> tuple[str, ...] | None:
+    """Names of a frame's columns, none of them twice; None for what is no frame."""
     if not hasattr(X, "columns"):
         return None
     names = column_names(X)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(f"X has two columns of the name {twice[0]!r}: rename one")
+    return names
+
+
+def checked_names(X: Any) -> tuple[str, ...] | None:
+    """Names of a frame's columns, none of them twice and each a column of numbers; None for what is no frame."""
+    names = different_names(X)
+    if names is None or isinstance(X, pa.Table):
+        return names
     for name, own in zip(names, X.columns, strict=True):
         dtype = X[own].dtype
         numeric = getattr(dtype, "is_numeric", None)  # of polars, whose types have no kind
@@ -148,7 +160,7 @@ def is_block_list(X: Any) -> bool:
 
 def column_names(table: Any, first: int = 0) -> tuple[str, ...]:
     """Names of a table's columns: a frame's own, or x0, x1, ..."""
-    own = getattr(table, "columns", None)
+    own = table.column_names if isinstance(table, pa.Table) else getattr(table, "columns", None)
     if own is not None:
         return tuple(str(name) for name in own)
     return tuple(f"x{first + j}" for j in range(table.shape[1]))
@@ -186,18 +198,54 @@ def layout_of_table(names: tuple[str, ...], parties: Any, *, named: bool = False
 
 def shards_of_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> list[Shard]:
     """Check each party's table; all must have the same number of rows."""
+    check_blocks(blocks, layout)
+    parts = list(zip(layout.party_names, blocks, layout.names, strict=True))
+    shards = [Shard(name, check_matrix(block, name, columns), columns) for name, block, columns in parts]
+    _check_rows(blocks, layout.party_names)
+    _check_order(blocks, layout.party_names)
+    return shards
+
+
+def check_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> None:
+    """Refuse other parties or columns than those of the layout."""
     if len(blocks) != len(layout.columns):
         raise InputError(f"X has tables of {len(blocks)} parties: the model has {len(layout.columns)}")
-    shards = []
     for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
         if block.shape[1] != len(columns) and columns:
             raise InputError(f"{name} has {block.shape[1]} columns: it had {len(columns)} when the model was fitted")
         if layout.named and hasattr(block, "columns"):
             _check_names(name, column_names(block), columns)
-        shards.append(Shard(name, check_matrix(block, name, columns), columns))
-    _check_rows(shards)
+
+
+def tables_of_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> list[ArrowTable | Shard]:
+    """Each party's table of columns that are to be encoded; sparse ones are shards, which stay as they are."""
+    check_blocks(blocks, layout)
+    _check_rows(blocks, layout.party_names)
     _check_order(blocks, layout.party_names)
-    return shards
+    parts = zip(layout.party_names, blocks, layout.names, strict=True)
+    return [_table_of(name, block, columns) for name, block, columns in parts]
+
+
+def _table_of(name: str, block: Any, columns: tuple[str, ...]) -> ArrowTable | Shard:
+    if sparse.issparse(block):
+        return Shard(name, check_matrix(block, name, columns), columns)
+    if not is_frame(block):
+        return as_table(check_matrix(block, name, columns), columns, name)
+    twice = [column for column, count in Counter(columns).items() if count > 1]
+    if twice:
+        raise InputError(f"{name} has two columns of the name {twice[0]!r}: rename one")
+    return as_table(block, columns, name)
+
+
+def tables_of_one(X: Any, layout: ColumnLayout) -> list[ArrowTable | Shard]:
+    """One table, cut into one for each party, whose columns are to be encoded."""
+    names = [""] * layout.n_columns
+    for columns, own in zip(layout.columns, layout.names, strict=True):
+        for column, name in zip(columns, own, strict=True):
+            names[column] = name
+    whole = as_table(X, names, "X")
+    parts = zip(layout.party_names, layout.names, strict=True)
+    return [ArrowTable(party, own, whole.n_rows, whole.data.select(list(own))) for party, own in parts]
 
 
 def _check_names(party: str, found: tuple[str, ...], wanted: tuple[str, ...]) -> None:
@@ -233,8 +281,8 @@ def _has_text(part: Any) -> bool:
     return isinstance(part, list | tuple) and any(isinstance(name, str) for name in part)
 
 
-def _check_rows(shards: Sequence[Shard]) -> None:
-    counts = {shard.name: shard.features.shape[0] for shard in shards}
+def _check_rows(blocks: Sequence[Any], names: Sequence[str]) -> None:
+    counts = {name: block.shape[0] for name, block in zip(names, blocks, strict=True)}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputError(

@@ -208,7 +208,9 @@ def cluster_for(job: Job, address: ClusterAddress | None, name: str = "dask") ->
     return connect(address)
 
 
-def with_encoding(certificate: Certificate, encodings: Mapping[str, Encoding], *, shared: bool) -> Certificate:
+def with_encoding(
+    certificate: Certificate, encodings: Mapping[str, Encoding], *, shared: bool, by: str = "the job states"
+) -> Certificate:
     """The certificate with what is true of the encoding (docs/proofs/encode.md).
 
     Parameters
@@ -219,8 +221,10 @@ def with_encoding(certificate: Certificate, encodings: Mapping[str, Encoding], *
         By party.
     shared : bool
         Whether all parties have the same constants, as where the rows are split.
+    by : str
+        Who states the constants that are public.
     """
-    uncovered, assumed = constants(encodings, shared=shared)
+    uncovered, assumed = constants(encodings, shared=shared, by=by)
     return replace(
         certificate,
         does_not_cover=(*certificate.does_not_cover, *uncovered),
