@@ -331,7 +331,7 @@ class _OfNodes:
     def columns(self, encodings: Mapping[str, Encoding]) -> list[str]:
         """How they were encoded, once for all."""
         from tacit.columns.words import column_lines
-        from tacit.run.saved import ALL_PARTIES
+        from tacit.run.predict import ALL_PARTIES
 
         if not encodings:
             return []
