@@ -7,6 +7,7 @@ from types import ModuleType
 from bench import (
     align,
     baselines,
+    curves,
     dense,
     faults,
     fit_time,
@@ -42,6 +43,7 @@ PARTS: dict[str, ModuleType] = {
     "graph-sets": graph_sets,
     "graph-methods": graph_methods,
     "streamed": streamed,
+    "curves": curves,
     "align": align,
     "service": service,
     "faults": faults,
