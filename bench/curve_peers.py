@@ -196,7 +196,7 @@ def dp_ebm(one: CurveSet, cut: Cut, epsilon: float, seed: int, rate: float | Non
 
 
 def _plain(one: CurveSet, frame: pd.DataFrame) -> pd.DataFrame:
-    """Numbers within their ranges, blanks in the middle of them, which it does not take; text with a word for blanks."""
+    """Numbers within their ranges; it takes no blanks: the middle of the range instead, and a word in text."""
     columns = {}
     for name in frame:
         if name in one.lists:

@@ -205,14 +205,14 @@ def _loss(one: CurveSet, cut: Cut, predictions: Vector) -> float:
 
 def _against(own: Measured, rivals: Mapping[str, Measured]) -> str:
     """The own loss in parts of each rival's, and who won; level: closer than its standard error."""
-    told = []
-    for name, rival in rivals.items():
-        ratio, error = own.mean / rival.mean, math.hypot(own.error, rival.error)
-        word = (
-            "level" if abs(own.mean - rival.mean) <= max(error, 5e-4 * rival.mean) else "won" if ratio < 1 else "lost"
-        )
-        told.append(f"{ratio:.3f} of {name} ({word})")
-    return ", ".join(told)
+    return ", ".join(f"{own.mean / rival.mean:.3f} of {name} ({_word(own, rival)})" for name, rival in rivals.items())
+
+
+def _word(own: Measured, rival: Measured) -> str:
+    change, error = own.mean - rival.mean, math.hypot(own.error, rival.error)
+    if abs(change) <= max(error, 5e-4 * rival.mean):
+        return "level"
+    return "won" if change < 0 else "lost"
 
 
 # --- without privacy -------------------------------------------------------------------------------------
