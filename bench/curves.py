@@ -348,9 +348,10 @@ def _private_targets(
             yield Row(f"{title}: spline / {name}", f"{ratio:.3f}", ratio, 1.0, "below 1")
     if one.name in LEVEL and epsilon in SAID_EPSILONS:
         beaten = {"linear": found["linear"], **({} if cell.graph else {ALONE: rivals[ALONE]})}
-        lost = [name for name, rival in beaten.items() if spline.mean >= rival.mean]
-        said = "said so" if spline.warned else "did not say so"
-        shown = f"lost to {' and '.join(lost)}; {said}" if lost else f"won against {' and '.join(beaten)}"
+        words = {name: _word(spline, rival) for name, rival in beaten.items()}
+        lost = [name for name, word in words.items() if word == "lost"]
+        said = ("said so" if spline.warned else "did NOT say so") if lost else ""
+        shown = ", ".join([*(f"{word} against {name}" for name, word in words.items()), *([said] if said else [])])
         yield Row(f"{title}: wins or says so", shown, float(bool(lost) and not spline.warned), 0.0, "wins or says so")
 
 
