@@ -39,6 +39,7 @@ VERBS = {
     "watch": Verb("watch a run in progress"),
     "predict": Verb("predict new rows with a trained model"),
     "explain": Verb("take a prediction apart, party by party"),
+    "curves": Verb("draw what each column adds to the score"),
     "report": Verb("write a page about a finished run"),
     "audit": Verb("try to break the privacy of a job"),
     "verify": Verb("recompute a privacy certificate"),

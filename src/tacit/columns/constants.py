@@ -20,7 +20,20 @@ import numpy.typing as npt
 
 from tacit.columns.curves import LINE, LONG, MOST_PAIRS, FourierColumn, SplineColumn, fit_spline, unit_height
 from tacit.columns.encoder import BucketColumn, CategoryColumn, Column, Encoder, NumberColumn, TextColumn
-from tacit.columns.spec import CATEGORY, DATE, JOB, MISSING, NUMBER, OTHER, ROWS, SPLINE, ColumnSpec, EncodeRules
+from tacit.columns.spec import (
+    AUTO,
+    CATEGORY,
+    DATE,
+    JOB,
+    LINEAR,
+    MISSING,
+    NUMBER,
+    OTHER,
+    ROWS,
+    SPLINE,
+    ColumnSpec,
+    EncodeRules,
+)
 from tacit.columns.table import (
     BLANK,
     ArrowTable,
@@ -157,6 +170,23 @@ def public_encoder(
     return Encoder(tuple(curved), unused)
 
 
+def settled(rules: EncodeRules, columns: Sequence[tuple[ColumnSpec, str]], *, protected: bool) -> EncodeRules:
+    """The rules with terms = "auto" settled: curves, where protected numbers all have a range; else lines.
+
+    Parameters
+    ----------
+    rules : EncodeRules
+    columns : sequence of (ColumnSpec, str)
+        What the job says of each column, and its kind in the file.
+    protected : bool
+        Whether the rows are to be protected. Either way no row is looked at.
+    """
+    if rules.terms != AUTO:
+        return rules
+    loose = protected and any(spec.low is None and (spec.given_kind or kind) != CATEGORY for spec, kind in columns)
+    return replace(rules, terms=LINEAR if loose else SPLINE)
+
+
 def _is_curve(spec: ColumnSpec, rules: EncodeRules) -> bool:
     """Whether a column becomes a curve if it holds numbers."""
     return spec.given_kind != CATEGORY and (spec.term or rules.terms) == SPLINE
@@ -240,14 +270,10 @@ def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -
             f"{advice.of('lists', listed[0])}, or leave {them} out{advice.left}"
         )
     if curves:
-        what, it = (
-            ("has no range, and its curve needs one", "it")
-            if len(curves) == 1
-            else ("have no ranges, and their curves need them", "each")
-        )
+        have, each = ("has no range", "it") if len(curves) == 1 else ("have no ranges", "each")
         said.append(
-            f"{named(curves)} {what} that is not taken from the rows: give {it} {advice.of('ranges', curves[0])} "
-            f"{advice.of('lines', curves[0])}"
+            f"{named(curves)} {have}, and curves of protected rows need ranges that are not taken from the rows: give "
+            f"{each} {advice.of('ranges', curves[0])} {advice.of('lines', curves[0])}"
         )
     if scaled:
         its, it = ("its", "it") if len(scaled) == 1 else ("their", "each")
@@ -384,6 +410,7 @@ def make_encoding(
     """
     given = known_specs(specs, names, parts[0].table.party)
     unused = _unused([part.table for part in parts], names)
+    rules = settled(rules, _kinds(parts[0], names, given), protected=protected)
     if protected:
         for part in parts:
             _check_protected(part, names, given, rules)
@@ -407,13 +434,10 @@ def _unused(tables: Sequence[ArrowTable], names: Sequence[str]) -> tuple[str, ..
 
 def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSpec], rules: EncodeRules) -> None:
     """Refuse what would need a constant from rows that are to be protected, all columns at once."""
-    columns: list[tuple[ColumnSpec, str]] = []
-    for name in names:
-        spec = given.get(name, ColumnSpec(name))
-        kind = kind_of_type(part.table.arrow(name).type)
+    columns = _kinds(part, names, given)
+    for spec, kind in columns:
         if not lacks_range(spec, kind):
-            check_usable(part.table, name, spec.given_kind)
-        columns.append((spec, kind))
+            check_usable(part.table, spec.name, spec.given_kind)
     blanks = [spec.name for spec, kind in columns if not lacks_range(spec, kind) and _lacks_fill(part, spec, kind)]
     said = unlearnable(columns, rules)
     if blanks:
@@ -423,6 +447,11 @@ def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSp
             f"rows would not be private: give {it} {rules.advice.of('fills', blanks[0])}"
         )
     refuse(part.table.party, said)
+
+
+def _kinds(part: Part, names: Sequence[str], given: dict[str, ColumnSpec]) -> list[tuple[ColumnSpec, str]]:
+    """What the job says of each column, and its kind in the file."""
+    return [(given.get(name, ColumnSpec(name)), kind_of_type(part.table.arrow(name).type)) for name in names]
 
 
 def _lacks_fill(part: Part, spec: ColumnSpec, kind: str) -> bool:
@@ -475,12 +504,11 @@ def _fit_number(
     # A column of blanks alone would be told twice, by two columns that are the same in all rows.
     missing = bool(blank.any() and values.size) if spec.missing is None else spec.missing
     fact = Fact(int(blank.sum()), constant=alike and not missing)
-    unit = _unit(parts, rules)
     if _is_curve(spec, rules):
         if spec.low is not None and spec.high is not None:
             values = np.clip(values, spec.low, spec.high)
         found = moments(values, weights)
-        return fit_spline(spec.name, values, found, unit, weights, missing=missing, days=days), fact
+        return fit_spline(spec.name, values, found, _unit(parts, rules), weights, missing=missing, days=days), fact
     if spec.low is not None:
         public = stated_column(spec)
         assert isinstance(public, NumberColumn)
@@ -488,17 +516,14 @@ def _fit_number(
     bounds = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     mean, deviation = moments(values, weights)
     if rules.terms == SPLINE:  # a line beside curves, as high as theirs
-        return NumberColumn(
-            spec.name, mean, (deviation or 1.0) / (LINE * unit), mean, None, None, missing, days, ROWS
-        ), fact
+        divisor = (deviation or 1.0) / (LINE * _unit(parts, rules))
+        return NumberColumn(spec.name, mean, divisor, mean, missing=missing, days=days, source=ROWS), fact
     scale = rules.scale_of(False)
     return scaled_column(spec.name, bounds, mean, deviation, scale, missing=missing, days=days), fact
 
 
 def _unit(parts: Sequence[Part], rules: EncodeRules) -> float:
-    """The unit of heights beside curves; 1 where no number is a curve."""
-    if rules.terms != SPLINE:
-        return 1.0
+    """The unit of heights of curves."""
     return unit_height(sum(part.weight for part in parts), rules.columns * rules.parties)
 
 
@@ -507,6 +532,11 @@ def _weights(parts: Sequence[Part]) -> Vector | None:
     if all(part.weights is None for part in parts):
         return None
     return np.concatenate([np.ones(part.size) if part.weights is None else part.weights for part in parts])
+
+
+def _height(parts: Sequence[Part], rules: EncodeRules) -> float:
+    """The height of categories: that of curves where numbers are curves, else 1."""
+    return _unit(parts, rules) if rules.terms == SPLINE else 1.0
 
 
 def scaled_column(
@@ -545,14 +575,14 @@ def _fit_category(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -
     if spec.buckets is not None:
         missing = blanks > 0 if spec.missing is None else spec.missing
         fact = Fact(int(blanks), len(counts), 0, len(counts) + missing < 2)
-        return BucketColumn(spec.name, spec.buckets, missing, _source(spec), _unit(parts, rules)), fact
+        return BucketColumn(spec.name, spec.buckets, missing, _source(spec), _height(parts, rules)), fact
     blanks += counts.pop(MISSING, 0)
     missing = blanks > 0 if spec.missing is None else spec.missing
     if spec.values is not None:
-        column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec), _unit(parts, rules))
+        column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec), _height(parts, rules))
     else:
         refuse_guesses(parts[0].table.party, spec, counts, rules)
-        column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS, _unit(parts, rules))
+        column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS, _height(parts, rules))
     other = sum(count for value, count in counts.items() if value not in column.values)
     used = sum(value in counts for value in column.values) + (other > 0) + (missing and blanks > 0)
     return column, Fact(int(blanks), len(counts), int(other), used < 2)

@@ -161,12 +161,17 @@ class FourierColumn:
         """What each cell adds to the score."""
         return np.asarray(self.encode(cells) @ coef)
 
+    @property
+    def heights(self) -> Vector:
+        """s_k, for the frequencies that are used."""
+        k = np.arange(1, self.used_pairs + 1)
+        return np.asarray(1 / np.sqrt(k * np.sum(1 / k)))
+
     def _waves(self, places: Vector) -> Vector:
         if self.used_pairs == 0:
             return np.asarray(2 * places[:, None] - 1)
-        k = np.arange(1, self.used_pairs + 1)
-        heights, angles = 1 / np.sqrt(k * np.sum(1 / k)), np.pi * k * places[:, None]
-        return np.hstack([heights * np.cos(angles), heights * np.sin(angles)])
+        angles = np.pi * np.arange(1, self.used_pairs + 1) * places[:, None]
+        return np.hstack([self.heights * np.cos(angles), self.heights * np.sin(angles)])
 
     def grid(self) -> Vector:
         """Cells at which a curve is drawn, even in places."""

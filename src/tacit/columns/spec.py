@@ -13,7 +13,7 @@ from tacit.text import show
 NUMBER, CATEGORY, DATE = "number", "category", "date"
 KINDS = (NUMBER, CATEGORY, DATE)
 SCALES = ("standard", "range", "none")
-LINEAR, SPLINE = "linear", "spline"
+LINEAR, SPLINE, AUTO = "linear", "spline", "auto"
 TERMS = (LINEAR, SPLINE)
 OTHER, MISSING = "other", "missing"
 RANGE, CURVE = ("low", "high"), ("term", "log", "whole")  # keys that numbers alone have
@@ -111,7 +111,8 @@ class EncodeRules:
         At most so many categories of a column, the most frequent ones.
     terms : {"linear", "spline", "auto"}
         What numbers add to the score, where a column does not say it: lines or smooth curves. It is `terms` of the
-        section [model]; "auto" is settled before anything is encoded.
+        section [model]. "auto": curves, but lines for a party whose rows are protected and whose numbers do not all
+        have a range; without privacy a search settles it before anything is encoded.
     pairs : int or None
         How many pairs of waves make the curve of a protected number; None for a number that follows from how much
         noise there is.

@@ -1,8 +1,7 @@
 """Tables as read from a file, and one column of a table as numbers or as texts, with its blanks.
 
-Tables as read from a file: columns of text and numbers (Arrow), or sparse rows (LIBSVM).
-
-Rows in messages count from 1, the first row of data (below the header where there is one).
+A table has columns of text and numbers (Arrow), or sparse rows (LIBSVM). Rows in messages count from 1, the first row
+of data (below the header where there is one).
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Files whose labels their contributors randomized: how a file says so, and how one is written.
 
-Files whose labels were randomized by their contributors: how a file says so, and with which epsilon.
-
 The epsilon of each row's label stands in a column of its own, beside the label: it travels with the rows wherever the
 file is copied, sorted or cut, which a second file would not.
-
-A file with labels of two kinds: read, and written again with other labels and the epsilon of each.
 
 Messages never show a label, nor how many there are of a kind: they are what is to be protected.
 """

@@ -1,10 +1,8 @@
 """Read one party's file: CSV, Parquet or LIBSVM, told apart by the end of the name.
 
-A CSV file by Arrow, which infers the type of each column; what it would pass over in silence is refused.
-
-A quote that stays open makes all that follows one cell, and Arrow says nothing where that is the last cell of a row:
-rows would be lost. A blank line in a file of one column may be a blank cell, and Arrow leaves it out: the rows below
-would move up.
+CSV is read by Arrow, which infers the type of each column; what it would pass over in silence is refused. A quote that
+stays open makes all that follows one cell, and Arrow says nothing where that is the last cell of a row: rows would be
+lost. A blank line in a file of one column may be a blank cell, and Arrow leaves it out: the rows below would move up.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def checked_weights(sample_weight: Any, rows: int) -> Vector | None:
     weights = np.full(rows, weights) if weights.ndim == 0 else weights
     if weights.shape != (rows,):
         raise InputError(f"sample_weight has shape {weights.shape}: give one number for each of the {rows} rows")
-    if not np.all(np.isfinite(weights)) or weights.min(initial=0.0) < 0:
+    if not np.isfinite(weights).all() or weights.min(initial=0.0) < 0:
         raise InputError("sample_weight has a negative, NaN or infinite entry: weights must be 0 or above")
     if weights.sum() <= 0:
         raise InputError("sample_weight is zero for every row: give at least one row a positive weight")

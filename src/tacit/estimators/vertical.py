@@ -511,7 +511,7 @@ warm_start, secure_aggregation, terms, ranges, categories
 def _nbytes(matrix: Any) -> int:
     if sparse.issparse(matrix):
         return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
-    return int(matrix.size * matrix.itemsize)
+    return int(matrix.nbytes)
 
 
 def _why_not(result: Result) -> str:

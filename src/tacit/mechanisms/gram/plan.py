@@ -1,6 +1,4 @@
-"""What private sharing in Gram space sends, and how long it takes, from public sizes.
-
-Private sharing in Gram space: from what was asked and public sizes to noise, planned releases and a certificate.
+"""Private sharing in Gram space: from what was asked and public sizes to noise, planned releases and a certificate.
 
 Theorems: docs/proofs/gram.md. One fit spends mu: a twentieth of mu^2 on the mean and the trace, a twentieth on saying
 how it changes the loss, the rest on the Gram matrix and all gradients. Nothing here depends on the data.

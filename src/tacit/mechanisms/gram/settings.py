@@ -1,6 +1,6 @@
 """Public numbers of private sharing in Gram space, and what a protected party fits; proofs: gram.md.
 
-Public numbers of private sharing in Gram space, all of them from sizes and from what was asked; proofs: gram.md.
+All numbers follow from sizes and from what was asked.
 
 | symbol | meaning |
 |---|---|
@@ -8,9 +8,8 @@ Public numbers of private sharing in Gram space, all of them from sizes and from
 | L1, L2 | bounds on the loss derivative and on the weight of a row |
 | mu | what the whole fit may spend (Gaussian differential privacy) |
 
-What a protected party fits: derivative and weight of each row, given what the label holder sent.
-
-Weights depend on what was sent alone, never on the protected row: only then are they fixed when a row is replaced.
+A party fits with a derivative and a weight for each row, given what the label holder sent. Weights depend on what was
+sent alone, never on the protected row: only then are they fixed when a row is replaced.
 
 | target | derivative in the score | bound L1 | weight | bound L2 |
 |---|---|---|---|---|
