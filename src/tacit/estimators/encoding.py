@@ -101,11 +101,14 @@ class ColumnWishes:
     terms : {"linear", "spline"}
     ranges : mapping of column to (low, high), or None
     categories : mapping of column to list, or None
+    always : bool
+        Whether every table is to be encoded, so that lines can be compared with curves.
     """
 
     terms: str = LINEAR
     ranges: Any = None
     categories: Any = None
+    always: bool = False
 
     def __post_init__(self) -> None:
         if self.terms not in TERMS:
@@ -116,11 +119,12 @@ class ColumnWishes:
 
     def asks(self, tables: Sequence[Any], names: Sequence[Sequence[str]]) -> bool:
         """Whether these tables are to be encoded."""
-        if self.terms != LINEAR or self.ranges or self.categories:
-            for table in tables:
-                if sparse.issparse(table):
-                    what = "terms='spline'" if self.terms != LINEAR else "ranges" if self.ranges else "categories"
-                    raise InputError(f"X is sparse, which is used as it is: give a dense array or a frame for {what}")
+        given = {"ranges": self.ranges, "categories": self.categories, "terms='spline'": self.terms != LINEAR}
+        named = [what for what, own in given.items() if own]
+        if named or self.always:
+            if any(sparse.issparse(table) for table in tables):
+                what = named[-1] if named else "curves"
+                raise InputError(f"X is sparse, which is used as it is: give a dense array or a frame for {what}")
             return True
         return not all(is_plain(table, own) for table, own in zip(tables, names, strict=True))
 
@@ -252,6 +256,11 @@ class Encodings:
     def encoders(self) -> dict[str, Encoder]:
         """The encoders alone, which new rows are encoded by."""
         return {name: encoding.encoder for name, encoding in self.by_party.items()}
+
+    @property
+    def have_bends(self) -> bool:
+        """Whether a number may add anything but a line."""
+        return any(encoder.has_bends for encoder in self.encoders.values())
 
     def privacy(self, asked: Privacy | None, parties: Sequence[str]) -> Privacy | None:
         """The request with the norm of rows that follows from curves, where it names none."""
