@@ -1,4 +1,4 @@
-"""Numbers of columns before encoding, which norms of rows follow from: lies about them, and curves that sites refuse."""
+"""Numbers of columns before encoding, which norms of rows follow from: lies about them, and curves that are refused."""
 
 from __future__ import annotations
 
