@@ -46,6 +46,7 @@ RADIUS = 1.25  # centred rows are clipped at this many times their root mean squ
 LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
 NOISE_FACTOR = 2.0  # on the variance of the gradient noise in the ridge: decreasing steps do not average perfectly
 FOLDS = 5
+MOST_SHOWN = 500  # columns up to which it is computed what noise does to the coefficients
 
 
 @dataclass(frozen=True)
