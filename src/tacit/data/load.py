@@ -17,8 +17,7 @@ from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules
 from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
-from tacit.data.labels import file_labels
-from tacit.data.randomized import refuse_randomized
+from tacit.data.labels import file_labels, refuse_randomized
 from tacit.data.read import frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.text import listing, plural, show

@@ -15,6 +15,7 @@ import pyarrow.parquet
 from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, unlearnable
 from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
 from tacit.columns.table import BLANK, ArrowTable, Table, kind_of_type
+from tacit.data.labels import epsilon_columns, label_epsilons
 from tacit.data.load import (
     PartySpec,
     feature_names,
@@ -24,7 +25,6 @@ from tacit.data.load import (
     stated_width,
 )
 from tacit.data.nodes import known_epsilons, node_columns, node_encoding, read_nodes
-from tacit.data.randomized import epsilon_columns, label_epsilons
 from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.errors import InputError
 from tacit.text import one_line, show

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from tacit.alignment import align
-from tacit.blocks import make_block
 from tacit.errors import RunError
 from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
@@ -67,6 +66,7 @@ from tacit.run.coordinator import Coordinator
 from tacit.run.drive import QUIET, LoopState, Observer, drive, fitting_threads
 from tacit.run.folder import RunFolder, SavedJoint, SavedResult
 from tacit.run.masking import unmask
+from tacit.run.party import make_block
 from tacit.run.predict import load_model, predictions_of, write_csv
 from tacit.run.prepare import plan_nodes
 from tacit.run.result import Model, PartyModel, traffic

@@ -22,7 +22,7 @@ from tacit.federation.protocol import Reason, RefusalError
 from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
 from tacit.problem.registry import get_loss
-from tacit.run.fingerprint import fingerprint
+from tacit.run.checkpoint import fingerprint
 from tacit.text import show
 from tacit.types import Shard
 

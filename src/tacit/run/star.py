@@ -12,13 +12,12 @@ from typing import Protocol
 
 import numpy as np
 
-from tacit.blocks import make_block
 from tacit.errors import InputError, RunError
 from tacit.mechanisms.base import UNMEASURED
 from tacit.plan import Plan
 from tacit.run.coordinator import Coordinator
 from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitting_threads
-from tacit.run.party import Party
+from tacit.run.party import Party, make_block
 from tacit.run.result import Model, PartyModel, Result, traffic, with_versions
 from tacit.solvers.base import Progress
 from tacit.solvers.memory.party import WindowView
