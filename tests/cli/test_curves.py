@@ -159,9 +159,7 @@ def test_one_party_sees_its_own_curves(runs: Callable[[str], Path], tacit: Any, 
     assert (runs("rows") / "curves" / "all-parties-01-age.svg").exists()
 
 
-def test_explain_gives_one_share_for_each_column_and_all_of_its_parts(
-    runs: Callable[[str], Path], tacit: Any
-) -> None:
+def test_explain_gives_one_share_for_each_column_and_all_of_its_parts(runs: Callable[[str], Path], tacit: Any) -> None:
     run = runs("others protected")
     files = [run.parent / "bank.csv", run.parent / "phone.csv"]
     curves, table = library.load(run).curves(), pd.read_csv(files[0])
