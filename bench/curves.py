@@ -13,7 +13,7 @@ german and the sets just named but banana, and generated sets. The test rows of 
 twice while it was made, those of Adult once more for the first code. So splice and mixed are new, and figures of other
 sets may be a little too good. Nothing here is chosen on test rows.
 
-`--sets adult,heloc` and `--cells none,A,C,nodes,star` choose, `--runs 3` shortens.
+`--sets adult,heloc` and `--cells peers,none,A,C,nodes,star` choose, `--runs 3` shortens.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LOSSES = {"classification": "logistic", "regression": "squared", "counts": "pois
 UNITS = {"classification": "log loss", "regression": "root mean squared error", "counts": "Poisson deviance"}
 BY_COLUMN, ALONE, TUNED = "boosting by column", "holder alone", "DP-EBM tuned"
 
-NONE = "no privacy"
+NONE, PEERS = "no privacy", "peers"
 OPEN = 0.283  # Adult without privacy, most log loss
 ADULT = {  # most log loss by epsilon
     "A": {0.5: 0.316, 1.0: 0.3125, 4.0: 0.3105},
@@ -108,8 +108,8 @@ def choose(sets: Sequence[str], cells: Sequence[str], runs: int | None) -> None:
         if name not in SETS:
             raise InputError(f"--sets: there is no set {name!r}: choose from {', '.join(SETS)}")
     for key in cells:
-        if key not in CELLS:
-            raise InputError(f"--cells: there is no cell {key!r}: choose from {', '.join(CELLS)}")
+        if key not in (PEERS, *CELLS):
+            raise InputError(f"--cells: there is no cell {key!r}: choose from {PEERS}, {', '.join(CELLS)}")
     _chosen = Chosen(tuple(sets), tuple(cells), runs)
 
 
@@ -164,16 +164,26 @@ def _set_rows(one: CurveSet, quick: bool) -> Iterator[Row]:
     cuts = _cuts(one, quick)
     sizes = f"{len(cuts[0].y)} rows, {len(one.ranges)} numbers, {len(one.lists)} lists"
     yield Row(one.name, f"{sizes}; {UNITS[one.task]}; {_runs(one, quick)} runs")
-    cells = [cell for key, cell in CELLS.items() if not _chosen.cells or key in _chosen.cells]
-    rivals = yield from _peer_rows(one, cuts)
+    cells = [cell for key, cell in CELLS.items() if _is_asked(key) and _depends(one, cell)]
+    rivals = (yield from _peer_rows(one, cuts)) if _is_asked(PEERS) else {}
     epsilons = QUICK_EPSILONS if quick else EPSILONS
     if CELLS["none"] in cells:
         yield from _open_rows(one, cuts, rivals, not quick)
         cells.remove(CELLS["none"])
     for epsilon in epsilons if cells else ():
-        private = yield from _ebm_rows(one, cuts, epsilon, quick)
+        pooled = _is_asked(PEERS) and not one.columns_only
+        private = (yield from _ebm_rows(one, cuts, epsilon, quick)) if pooled else {}
         for cell in cells:
             yield from _private_rows(one, cuts, cell, epsilon, {**private, **rivals}, quick)
+
+
+def _is_asked(key: str) -> bool:
+    return not _chosen.cells or key in _chosen.cells
+
+
+def _depends(one: CurveSet, cell: Cell) -> bool:
+    """Whether who holds which column matters, where nothing else is new about a set."""
+    return not one.columns_only or (cell.graph is None and cell.key != "none")
 
 
 def _runs(one: CurveSet, quick: bool) -> int:
@@ -188,6 +198,8 @@ def _cuts(one: CurveSet, quick: bool) -> list[Cut]:
 def _peer_rows(one: CurveSet, cuts: Sequence[Cut]) -> Iterator[Row]:
     found = {}
     for name, fit in peers.PEERS.items():
+        if one.columns_only and name != ALONE:
+            continue
         say(f"{one.name}, {name}")
         found[name] = Measured(np.array([_loss(one, cut, fit(one, cut)) for cut in cuts]))
         where = "its own columns" if name == ALONE else "pooled"
@@ -244,7 +256,7 @@ def _open_targets(
     one: CurveSet, found: Mapping[str, Measured], rivals: Mapping[str, Measured], judged: bool
 ) -> Iterator[Row]:
     held = [("auto / joint linear", found["auto"].mean / found["linear"].mean, WORSE_THAN_LINEAR)]
-    if one.name in LEVEL:
+    if one.name in LEVEL and BY_COLUMN in rivals:
         held.append((f"auto / {BY_COLUMN}", found["auto"].mean / rivals[BY_COLUMN].mean, LEVEL_WITH_BOOSTING))
     rounds = found["spline, alpha 1e-4"].rounds / found["linear, alpha 1e-4"].rounds
     held.append(("rounds of spline / linear, alpha 1e-4, same tol", rounds, MOST_ROUNDS))
@@ -347,7 +359,8 @@ def _private_targets(
             ratio = spline.mean / rivals[name].mean
             yield Row(f"{title}: spline / {name}", f"{ratio:.3f}", ratio, 1.0, "below 1")
     if one.name in LEVEL and epsilon in SAID_EPSILONS:
-        beaten = {"linear": found["linear"], **({} if cell.graph else {ALONE: rivals[ALONE]})}
+        beaten = {"linear": found["linear"]}
+        beaten |= {ALONE: rivals[ALONE]} if ALONE in rivals and not cell.graph else {}
         words = {name: _word(spline, rival) for name, rival in beaten.items()}
         lost = [name for name, word in words.items() if word == "lost"]
         said = ("said so" if spline.warned else "did NOT say so") if lost else ""

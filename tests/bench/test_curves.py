@@ -79,9 +79,9 @@ def test_most_runs_must_have_said_it():
 
 def test_unknown_sets_and_cells_are_refused(monkeypatch):
     monkeypatch.setattr(curves, "_chosen", curves.Chosen())
-    with pytest.raises(InputError, match="there is no set 'adlt': choose from adult, heloc"):
+    with pytest.raises(InputError, match="there is no set 'adlt': choose from adult, adult-even"):
         curves.choose(["adlt"], [], None)
-    with pytest.raises(InputError, match="there is no cell 'B': choose from none, A, C, nodes, star"):
+    with pytest.raises(InputError, match="there is no cell 'B': choose from peers, none, A, C, nodes, star"):
         curves.choose([], ["B"], None)
 
 
