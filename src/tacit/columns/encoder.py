@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from tacit.columns.compact import Cells, CurveMatrix, category_cells, linear_cells, spline_cells, wave_cells
 from tacit.columns.curves import MOST_KNOTS, MOST_STATED_PAIRS, FourierColumn, SplineColumn
 from tacit.columns.spec import JOB, MISSING, OTHER, ROWS
 from tacit.columns.table import ArrowTable, Rows, Table, Texts, number_cells, text_cells
@@ -66,7 +67,9 @@ class NumberColumn:
         if self.centre == 0.0 and self.divisor == 1.0:
             return np.asarray(values)
         # Halves, as the difference of two large numbers may be no finite number.
-        return np.asarray((values / 2 - self.centre / 2) / self.divisor * 2)
+        scaled = np.asarray((values / 2 - self.centre / 2) / self.divisor * 2)
+        # The middle of a range that is hardly wider than the rounding of its ends may be one of these.
+        return scaled if self.low is None else np.clip(scaled, -1.0, 1.0)
 
     def share(self, cells: Vector, coef: Vector) -> Vector:
         """What each cell adds to the score."""
@@ -193,6 +196,7 @@ def _texts(cells: Any) -> Texts:
 
 
 SPARSE_FROM, SPARSE_BELOW = 64, 0.25  # columns, and share of them that is not 0 in a row, for a sparse matrix
+COMPACT_FROM = 200_000  # raw cells, for rows of curves that are not written out
 ROWS_AT_ONCE = 16_384  # rows whose curves are computed together
 
 
@@ -248,6 +252,13 @@ class Encoder:
         return any(isinstance(column, FourierColumn) for column in self.columns)
 
     @property
+    def has_bends(self) -> bool:
+        """Whether a number may add anything but a line."""
+        return any(
+            isinstance(column, CurveColumn) and len(column.names) > 1 + column.missing for column in self.columns
+        )
+
+    @property
     def unbounded(self) -> tuple[str, ...]:
         """Columns that may add more than 1 to the squared norm of an encoded row (docs/proofs/curves.md)."""
         return tuple(column.name for column in self.columns if not _is_bounded(column))
@@ -271,12 +282,18 @@ class Encoder:
         if not isinstance(table, ArrowTable):
             raise InputError(f"party {show(table.party)}: its file is LIBSVM, the model was trained on named columns")
         pick: Rows = np.arange(table.n_rows) if rows is None else rows
+        if self.is_compact(len(pick)):
+            return CurveMatrix(tuple(_compact(column, table, pick, said) for column in self.columns))
         parts: list[tuple[Rows, Rows, Vector]] = []
         start = 0
         for column in self.columns:
             parts += [(at, start + place, value) for at, place, value in _entries(column, table, pick, said)]
             start += len(column.names)
         return _assembled(parts, (len(pick), start), self._share(start))
+
+    def is_compact(self, rows: int) -> bool:
+        """Whether so many rows are kept by their cells, and not written out: where there are curves and many cells."""
+        return rows * len(self.columns) >= COMPACT_FROM and any(isinstance(c, CurveColumn) for c in self.columns)
 
     def _share(self, width: int) -> float:
         """About how much of a row is not 0."""
@@ -298,20 +315,45 @@ def _is_bounded(column: Column) -> bool:
 def _entries(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> list[tuple[Rows, Rows, Vector]]:
     """Row, place and value of what is not 0 in the columns that one column becomes."""
     every = np.arange(len(rows))
-    if not isinstance(column, TextColumn):
-        cells = number_cells(table, column.name, days=column.days, trained=said is not None)[rows]
-        blank = np.flatnonzero(np.isnan(cells))
-        _say_blanks(column, table.party, blank.size, f"filled with {column.fill:.6g}", said)
-        if isinstance(column, CurveColumn):
-            return list(_curve_entries(column, cells))
-        found = [(every, np.zeros(len(rows), dtype=np.int64), column.encode(cells))]
-        return [*found, (blank, np.ones(blank.size, dtype=np.int64), np.ones(blank.size))] if column.missing else found
+    if isinstance(column, TextColumn):
+        places = _places(column, table, rows, said)
+        at = np.flatnonzero(places >= 0)
+        return [(at, places[at], np.full(at.size, column.height))]
+    cells = _numbers_of(column, table, rows, said)
+    if isinstance(column, CurveColumn):
+        return list(_curve_entries(column, cells))
+    found = [(every, np.zeros(len(rows), dtype=np.int64), column.encode(cells))]
+    blank = np.flatnonzero(np.isnan(cells))
+    return [*found, (blank, np.ones(blank.size, dtype=np.int64), np.ones(blank.size))] if column.missing else found
+
+
+def _compact(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> Cells:
+    """The cells of one column, from which its encoded numbers follow."""
+    if isinstance(column, TextColumn):
+        return category_cells(_places(column, table, rows, said), len(column.names), column.height)
+    cells = _numbers_of(column, table, rows, said)
+    if isinstance(column, SplineColumn):
+        return spline_cells(column, cells)
+    if isinstance(column, FourierColumn):
+        return wave_cells(column, cells)
+    fill = float(column.encode(np.array([np.nan]))[0])
+    return linear_cells(column.encode(cells), np.isnan(cells), fill, missing=column.missing)
+
+
+def _numbers_of(column: NumberColumn | CurveColumn, table: ArrowTable, rows: Rows, said: list[str] | None) -> Vector:
+    """The cells of a column of numbers, NaN where blank, with remarks on blanks."""
+    cells = number_cells(table, column.name, days=column.days, trained=said is not None)[rows]
+    blanks = int(np.count_nonzero(np.isnan(cells)))
+    _say_blanks(column, table.party, blanks, f"filled with {column.fill:.6g}", said)
+    return cells
+
+
+def _places(column: TextColumn, table: ArrowTable, rows: Rows, said: list[str] | None) -> Rows:
+    """Which of a text column's columns is not 0, for each row, with remarks on texts."""
     texts = text_cells(table, column.name)
     texts = Texts(texts.values, texts.codes[rows])
-    places = column.places(texts)
     _say_texts(column, table.party, texts, said)
-    at = np.flatnonzero(places >= 0)
-    return [(at, places[at], np.full(at.size, column.height))]
+    return column.places(texts)
 
 
 def _curve_entries(column: CurveColumn, cells: Vector) -> Iterator[tuple[Rows, Rows, Vector]]:
@@ -449,7 +491,7 @@ def _fourier(record: Mapping[str, Any], name: str, missing: bool, source: str) -
 def _spline(record: Mapping[str, Any], name: str, missing: bool, source: str) -> SplineColumn:
     knots, spikes = (_numbers(record.get(key), name, key) for key in ("knots", "spikes"))
     mean, deviation, unit = (_finite(record.get(key), name, key) for key in ("mean", "deviation", "unit"))
-    rising = all(a / 2 < b / 2 for a, b in pairwise(knots))
+    rising = all(a < b for a, b in pairwise(knots))
     if not knots or not rising or min(deviation, unit) <= 0 or not isinstance(record.get("days"), bool):
         raise ValueError(f"the schema of column {show(name)} does not fit together")
     return SplineColumn(name, knots, spikes, mean, deviation, unit, missing, record["days"], source)

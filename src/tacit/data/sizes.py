@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, unlearnable
+from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, settled, unlearnable
 from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.columns.table import BLANK, ArrowTable, Table, kind_of_type
+from tacit.columns.wildcards import is_wildcard
+from tacit.data.labels import epsilon_columns, label_epsilons
 from tacit.data.load import (
     PartySpec,
     feature_names,
@@ -24,7 +26,6 @@ from tacit.data.load import (
     stated_width,
 )
 from tacit.data.nodes import known_columns, known_epsilons, node_columns, node_encoding, read_nodes
-from tacit.data.randomized import epsilon_columns, label_epsilons
 from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.errors import InputError
 from tacit.text import one_line, show
@@ -89,6 +90,28 @@ def public_size(
     return PublicSize(table.n_rows, len(names) if encoding is None else len(encoding.encoder.names), encoding)
 
 
+def stated_size(specs: Sequence[PartySpec], encode: EncodeRules, rows: int) -> PublicSize:
+    """The size of protected parties that hold the same columns, or of one, whose files are elsewhere: by the job alone.
+
+    Raises
+    ------
+    InputError
+        Where the job does not name all columns.
+    """
+    spec = specs[0]
+    names = spec.features or tuple(sorted({own.name for one in specs for own in one.columns if not own.optional}))
+    if not names or any(map(is_wildcard, names)):
+        raise InputError(
+            f"party {show(spec.name)} has its data elsewhere, and the job does not name its columns: list them under "
+            "features to plan"
+        )
+    known = known_columns(specs, names)
+    given = known_specs(known, names, spec.name)
+    refuse(spec.name, unlearnable([(given.get(name, ColumnSpec(name)), BLANK) for name in names], encode))
+    encoder = public_encoder(names, known, rules=encode, rows=rows)
+    return PublicSize(rows, len(encoder.names), Encoding(encoder, {}, protected=True))
+
+
 def _public_encoding(
     table: Table, path: Path, names: Sequence[str], columns: Sequence[ColumnSpec], encode: EncodeRules, rows: int
 ) -> Encoding | None:
@@ -99,8 +122,9 @@ def _public_encoding(
     given = known_specs(columns, names, table.party)
     typed = path.name.lower().endswith(".parquet")
     kinds = [kind_of_type(table.arrow(name).type) if typed else BLANK for name in names]
-    found = [given.get(name, ColumnSpec(name)) for name in names]
-    refuse(table.party, unlearnable(list(zip(found, kinds, strict=True)), encode))
+    found = [(given.get(name, ColumnSpec(name)), kind) for name, kind in zip(names, kinds, strict=True)]
+    encode = settled(encode, found, protected=True)
+    refuse(table.party, unlearnable(found, encode))
     return Encoding(public_encoder(names, columns, rules=encode, rows=rows), {}, protected=True)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from tacit.columns.compact import CurveMatrix
 from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
@@ -71,8 +72,7 @@ def is_searched(begun: PreparedRun) -> bool:
     spec = begun.job.search
     if spec is None:
         return False
-    alphas = spec.alphas if isinstance(spec.alphas, int) else len(spec.alphas)
-    return _values(begun.shards) * alphas * spec.folds <= MOST_SEARCHED
+    return _values(begun.shards) * spec.tried * spec.folds_of(len(begun.labels.values)) <= MOST_SEARCHED
 
 
 def train_apart(begun: PreparedRun, shards: Sequence[Shard], labels: Vector) -> Apart:
@@ -109,8 +109,7 @@ def _with_alpha(plan: Plan, alpha: float) -> Plan:
 
 def _values(shards: Sequence[Shard]) -> int:
     return sum(
-        int(shard.features.nnz if sparse.issparse(shard.features) else np.prod(shard.features.shape))
-        for shard in shards
+        int(shard.features.nnz if hasattr(shard.features, "nnz") else np.prod(shard.features.shape)) for shard in shards
     )
 
 
@@ -118,16 +117,26 @@ def join_columns(shards: Sequence[Shard]) -> Shard:
     """All columns of the same rows."""
     if len(shards) == 1:
         return shards[0]
-    matrices: list[Matrix] = [shard.features for shard in shards]
-    whole = sparse.hstack(matrices, format="csr") if any(map(sparse.issparse, matrices)) else np.hstack(matrices)
+    matrices = [shard.features for shard in shards]
+    whole = CurveMatrix.beside(matrices) if _are_curves(matrices) else _stacked(matrices, sparse.hstack, np.hstack)
     return Shard(TOGETHER, whole, tuple(f"{shard.name}.{name}" for shard in shards for name in shard.columns))
 
 
 def stack_rows(shards: Sequence[Shard]) -> Shard:
     """All rows with the same columns."""
-    matrices: list[Matrix] = [shard.features for shard in shards]
-    whole = sparse.vstack(matrices, format="csr") if any(map(sparse.issparse, matrices)) else np.vstack(matrices)
+    matrices = [shard.features for shard in shards]
+    whole = CurveMatrix.below(matrices) if _are_curves(matrices) else _stacked(matrices, sparse.vstack, np.vstack)
     return Shard(TOGETHER, whole, shards[0].columns)
+
+
+def _are_curves(matrices: Sequence[Matrix]) -> bool:
+    return all(isinstance(matrix, CurveMatrix) for matrix in matrices)
+
+
+def _stacked(matrices: Sequence[Matrix], of_sparse: Callable[..., Matrix], of_dense: Callable[..., Matrix]) -> Matrix:
+    """Matrices in one, curves among others written out."""
+    plain = [np.asarray(matrix) if isinstance(matrix, CurveMatrix) else matrix for matrix in matrices]
+    return of_sparse(plain, format="csr") if any(map(sparse.issparse, plain)) else of_dense(plain)
 
 
 # --- How good a trained model is: against each party alone and against all data in one place

@@ -4,7 +4,7 @@
 |---|---|
 | job.toml | the job as run |
 | plan.json | the plan, and the versions of the packages |
-| search.json | the alphas that were tried, their losses and the one taken, where the job has [search] |
+| search.json | the alphas that were tried, their losses and the one taken, where there was a search |
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round, added as it ends; infinities and NaN are "infinity", "-infinity" and "nan" |
@@ -32,6 +32,7 @@ import numpy as np
 from tacit.blocks.dense import RowClip
 from tacit.columns.constants import Encoding
 from tacit.columns.encoder import Encoder, to_record
+from tacit.columns.spec import TERMS
 from tacit.data.align import RowMatching
 from tacit.data.cluster import ClusterGoneError
 from tacit.data.holdout import HeldOut
@@ -52,9 +53,19 @@ from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, Modified
-from tacit.run.checkpoint import growing_trace, read_checkpoint, read_trace, write_checkpoint, write_trace
+from tacit.run.checkpoint import (
+    data_difference,
+    fingerprint,
+    first_difference,
+    growing_trace,
+    job_values,
+    read_checkpoint,
+    read_trace,
+    section,
+    write_checkpoint,
+    write_trace,
+)
 from tacit.run.drive import LoopState, Session
-from tacit.run.fingerprint import data_difference, fingerprint, first_difference, job_values, section
 from tacit.run.result import Model, PartyModel, Result, versions
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
@@ -395,8 +406,8 @@ class RunFolder:
         """Keep the search of a run that has begun, so that going on does not make it again."""
         write_json(self.path / SEARCH, {"format": FORMAT, **record})
 
-    def read_search(self) -> dict[str, Any] | None:
-        """The search of a run that has begun; None where it has made none."""
+    def read_search(self, job: Job) -> dict[str, Any] | None:
+        """The search of a run that has begun with this job; None where it has made none."""
         path = self.path / SEARCH
         if not path.exists():
             return None
@@ -406,6 +417,9 @@ class RunFolder:
             raise damaged(path, "it is no record of a search")
         if not isinstance(record["alpha"], float) or record["alpha"] not in tried:
             raise damaged(path, "it names no alpha that was tried")
+        self.check_job(job)
+        if job.chooses_terms and record.get("terms") not in TERMS:
+            raise damaged(path, "it does not say whether lines or curves were taken")
         return record
 
     def abandon(self) -> None:

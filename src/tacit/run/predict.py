@@ -147,7 +147,7 @@ def predictions_of(model: SavedModel, ids: npt.NDArray[Any] | None, score: Vecto
     """Predictions from the scores of all parties together."""
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.exp(score) if model.task == "counts" else score
-    if not np.all(np.isfinite(score)):
+    if not np.isfinite(score).all():
         row = int(np.flatnonzero(~np.isfinite(score))[0])
         raise InputError(f"the score of row {row + 1} is not finite: its values are too large for the model")
     if model.task != "classification":

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tacit.blocks import make_block
 from tacit.blocks.dense import RowClip
 from tacit.mechanisms.gram.settings import BEND_AT
 from tacit.plan import Plan
@@ -44,7 +45,7 @@ class PartyModel:
         if self.clip is None:
             score = np.asarray(features @ self.coef, dtype=np.float64) - self.offset
         else:
-            score = self.clip.apply(features).predict(self.coef) + self.constant
+            score = self.clip.apply(make_block(features)).predict(self.coef) + self.constant
         return score + self.bend * np.clip(score, -BEND_AT, BEND_AT) if self.bend else score
 
     @property

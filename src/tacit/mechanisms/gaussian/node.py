@@ -1,6 +1,6 @@
 """A node's side of the private method of the sample split, in both forms: its rows, the centre, and its answers.
 
-A node's rows in the coordinates of the private method: scaled down to norm 1, centred, with a constant beside them.
+Rows are scaled down to norm 1, centred, and get a constant beside them:
 
 | symbol | meaning |
 |---|---|
@@ -9,13 +9,12 @@ A node's rows in the coordinates of the private method: scaled down to norm 1, c
 | m, C | released centre and spread |
 | u | ((x - m)/C, b) |
 
-The centre: mean row, spread and largest curvature, from sums over the rows of all nodes with noise.
+The centre (mean row, spread and largest curvature) comes from noisy sums over the rows of all nodes. A node's sums are
+one vector: sum x, then either the trace of sum x x' over sqrt(2), or its upper triangle with the diagonal over sqrt(2).
+Noise of one deviation on all entries then costs what noise on the mean row alone would cost (docs/proofs/graph.md,
+theorem 1).
 
-A node's sums are one vector: sum x, then either the trace of sum x x' over sqrt(2), or its upper triangle with the
-diagonal over sqrt(2). Noise of one deviation on all entries then costs what noise on the mean row alone would cost
-(docs/proofs/graph.md, theorem 1).
-
-A node's side of the private method of the sample split, in both forms.
+The rounds, in both forms:
 
 | symbol | meaning |
 |---|---|

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.blocks import make_block
 from tacit.blocks.dense import Block, RowClip
 from tacit.errors import RunError, TacitError
 from tacit.mechanisms.base import LABELS, LARGEST, Inbox
@@ -496,8 +497,8 @@ class GramHolder:
         if not isinstance(self.own, PrivateFit):
             exact = fit_alone(self.problem, self.block, self.labels, self.methods)
             return {"coef": exact.coef, "offset": -exact.intercept}
-        clip = _sparse_clip(self.own.clip) if self.block.is_sparse else self.own.clip
-        exact = fit_alone(self.problem, Block(clip.apply(self.block).matrix()), self.labels, self.methods)
+        clip = _sparse_clip(self.own.clip) if self.block.is_compact else self.own.clip
+        exact = fit_alone(self.problem, make_block(clip.apply(self.block).matrix()), self.labels, self.methods)
         centred = 0.0 if clip.centre is None else float(clip.centre @ exact.coef)
         return {"coef": exact.coef, "offset": centred - exact.intercept, "clip": clip}
 
