@@ -34,7 +34,8 @@ def test_bands_hold_the_mean_over_runs_at_least_as_often_as_they_say() -> None:
     labels = np.where(rng.logistic(size=ROWS) < 2 * np.sin(3 * x[:, 0]) + 2 * (x[:, 1] > 0.5) - 2, 1.0, -1.0)
     names = tuple(f"c{j}" for j in range(code.shape[1]))
     shards = [Shard(f"node{k}", code[k::2], names) for k in range(2)]
-    request = TrainingRequest(loss="logistic", alpha=1e-4, privacy=Privacy(epsilon=4, delta=1e-5, row_norm=2.0))
+    privacy = Privacy(epsilon=4, delta=1e-5, row_norm=2.0)
+    request = TrainingRequest("logistic", "l2", 1e-4, fit_intercept=True, tol=1e-4, privacy=privacy)
     graph = Graph(("node0", "node1"), ((0, 1),))
     plan = make_plan(request, SampleSplit(graph, (ROWS // 2,) * 2, code.shape[1]))
     values, deviations = [], []

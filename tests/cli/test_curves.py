@@ -15,8 +15,8 @@ import pytest
 
 import tacit as library
 from tacit.columns.encoder import BucketColumn
-from tacit.run.curves import ALL_PARTIES, load_curves
-from tacit.run.predict import load_rows, predict
+from tacit.run.curves import load_curves
+from tacit.run.predict import ALL_PARTIES, load_rows, predict
 from tests.cli.conftest import Files
 from tests.cli.people import WHOLE, People
 
