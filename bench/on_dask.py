@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from bench.clock import interleave, timed
 from bench.progress import say
 from bench.row import Row, seconds
-from tacit.run.party import make_block
+from tacit.blocks import make_block
 from tacit.data.cluster import ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.load import PartySpec
 from tacit.types import Vector

@@ -177,8 +177,10 @@ def _meanings(section: str) -> dict[str, str]:
     """What each key means, from the docstring of the class that holds it."""
     source = tacit.VerticalClassifier if section == "model" else HOLDERS[section]
     found = described(inspect.getdoc(source) or "")
-    if section == "model":  # of the sample split alone
-        found["published"] = described(inspect.getdoc(tacit.HorizontalClassifier) or "")["published"]
+    if section == "model":
+        found |= described(inspect.getdoc(ModelSection) or "")
+        by_rows = described(inspect.getdoc(tacit.HorizontalClassifier) or "")
+        found["published"] = by_rows["published"]  # of the sample split alone
         numbers = described(inspect.getdoc(tacit.VerticalRegressor) or "")["loss"]
         found["loss"] = f"For two kinds of labels {found['loss']} For numbers {numbers}"
     return {key: found.get(key, "") for key in (SECTIONS | {COLUMN_SECTION: COLUMN_KEYS})[section]}

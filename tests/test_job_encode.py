@@ -21,6 +21,10 @@ HEAD = """
 scale = "range"
 rare = 3
 most = 7
+pairs = 5
+
+[model]
+terms = "spline"
 """
 PARTY = """
 [[party]]
@@ -38,6 +42,8 @@ code = { kind = "category", buckets = 32, missing = true }
 since = { low = 1970-01-02, high = 1971-01-01 }
 "a.b c" = { kind = "category" }
 free = {}
+pay = { low = 0, high = 1e6, log = true, term = "spline" }
+visits = { whole = true, term = "linear" }
 """
 SPECS = (
     ColumnSpec("a.b c", kind="category"),
@@ -45,7 +51,9 @@ SPECS = (
     ColumnSpec("city", values=("7", "Basel", "Bern", "Z\u00fcrich", "true")),
     ColumnSpec("code", kind="category", buckets=32, missing=True),
     ColumnSpec("free"),
+    ColumnSpec("pay", low=0.0, high=1e6, log=True, term="spline"),
     ColumnSpec("since", kind="date", low=1.0, high=365.0),
+    ColumnSpec("visits", whole=True, term="linear"),
 )
 
 
@@ -56,7 +64,8 @@ def read(folder: Path, text: str) -> Job:
 
 def test_every_key(tmp_path: Path) -> None:
     job = read(tmp_path, HEAD + PARTY + COLUMNS)
-    assert job.encode == EncodeRules("range", 3, 7)
+    assert job.encode == EncodeRules("range", 3, 7, "spline", 5)
+    assert job.model.terms == "spline"
     assert job.parties[0].columns == SPECS
     assert job.parties[0].positive == "yes"
     assert job.parties[0].text_columns == ("a.b c", "city", "code")
@@ -64,7 +73,8 @@ def test_every_key(tmp_path: Path) -> None:
 
 def test_defaults(tmp_path: Path) -> None:
     job = read(tmp_path, PARTY)
-    assert job.encode == EncodeRules(None, 10, 50)
+    assert job.encode == EncodeRules(None, 10, 50, "linear", None, None)
+    assert job.model.terms == "linear"
     assert job.parties[0].columns == ()
 
 
@@ -127,6 +137,17 @@ def test_any_names_and_values_survive(
         (PARTY + 'columns = { age = { kind = "flag" } }', 'columns.age.kind = "flag" is not allowed'),
         (PARTY + "columns = { default = {} }", 'the label "default" is among its columns'),
         (PARTY + "columns = { customer = {} }", 'the id "customer" is among its columns'),
+        ('[model]\nterms = "curves"' + PARTY, 'model.terms = "curves" is not allowed: it must be one of'),
+        ("[encode]\npairs = 65" + PARTY, "encode.pairs = 65 is not allowed: it must be a whole number from 0 to 64"),
+        ("[encode]\nnoise = 1" + PARTY, 'unknown key "encode.noise"'),
+        ('[encode]\nterms = "spline"' + PARTY, 'unknown key "encode.terms"'),
+        (PARTY + 'columns = { age = { term = "auto" } }', 'columns.age.term = "auto" is not allowed'),
+        (PARTY + "columns = { age = { log = 1 } }", "columns.age.log = 1 is not allowed: it must be true or false"),
+        (PARTY + "columns = { age = { log = true } }", 'column "age": log = true needs low and high'),
+        (PARTY + 'columns = { age = { term = "spline", values = ["a"] } }', 'column "age": term is for numbers'),
+        (PARTY + "columns = { age = { log = false, buckets = 3 } }", 'column "age": log is for numbers'),
+        (PARTY + 'columns = { age = { whole = true, kind = "category" } }', 'column "age": whole is for numbers'),
+        ('[job]\nmemory = "2GB"\n[model]\nterms = "spline"' + PARTY, 'memory does not go with terms = "spline"'),
         (PARTY.replace('"yes"', "[1]"), "positive = [1] is not allowed: it must be a label"),
         (PARTY + '[[party]]\nname = "b"\ndata = "b.csv"\npositive = 1', "positive = 1 and no label: remove it"),
     ],
@@ -136,6 +157,11 @@ def test_refusals(tmp_path: Path, text: str, words: str) -> None:
         read(tmp_path, text)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_curve_of_dates_and_a_plain_line_without_a_range_are_fine() -> None:
+    assert ColumnSpec("since", kind="date", whole=True, term="spline").given_kind == "date"
+    assert ColumnSpec("age", log=False).given_kind == ColumnSpec("age", term="linear").given_kind == "number"
 
 
 @pytest.mark.parametrize("name", FORMS)

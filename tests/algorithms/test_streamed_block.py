@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from tacit.blocks import make_block
 from tacit.blocks.dense import Block
 from tacit.blocks.streamed import SparseStreamedBlock, StreamedBlock
 from tacit.data import rows_on_disk
 from tacit.data.rows_on_disk import write_rows, write_sparse
 from tacit.errors import InputError
-from tacit.run.party import make_block
 
 ROWS, WIDTH = 700, 5
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tacit.blocks import make_block
 from tacit.blocks.cluster import ClusterBlock
 from tacit.blocks.dense import Block
 from tacit.data import cluster as cluster_rows
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterDataError, ClusterFile, ClusterRows, connect
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
-from tacit.run.party import make_block
 from tests.cluster.local import pids
 
 ROWS, WIDTH = 700, 5

@@ -102,8 +102,8 @@ def test_a_killed_worker_changes_nothing(pair: Pair, monkeypatch: pytest.MonkeyP
 
 def test_a_worker_killed_while_it_works(pair: Pair) -> None:
     """Blocks that one worker held are read again by the other, in the middle of a pass."""
+    from tacit.blocks import make_block
     from tacit.data.load import PartySpec
-    from tacit.run.party import make_block
 
     pair.write()
     file = cluster_rows.ClusterFile(PartySpec("shop", str(pair.folder / "shop.parquet"), id="id"), ".", "")

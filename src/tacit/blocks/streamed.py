@@ -42,7 +42,7 @@ class StreamedBlock(Block):
         self.centre = centre = np.asarray(self.matrix.sums / self.n)
         return centre
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Block:
+    def take(self, rows: npt.NDArray[np.intp] | slice) -> Block:
         """Refused: rows on disk are read in order."""
         raise InputError("this method picks single rows, which --memory does not allow: train without --memory")
 

@@ -30,6 +30,7 @@ class Verb:
 
 VERBS = {
     "demo": Verb("see it work on data shipped with scikit-learn"),
+    "init": Verb("write a first job file from data files"),
     "randomize": Verb("randomize labels before handing data over"),
     "align": Verb("match rows by id without showing ids"),
     "plan": Verb("see rounds, noise, privacy and traffic before training"),
@@ -37,6 +38,7 @@ VERBS = {
     "watch": Verb("watch a run in progress"),
     "predict": Verb("predict new rows with a trained model"),
     "explain": Verb("take a prediction apart, party by party"),
+    "curves": Verb("draw what each column adds to the score"),
     "report": Verb("write a page about a finished run"),
     "audit": Verb("try to break the privacy of a job"),
     "verify": Verb("recompute a privacy certificate"),

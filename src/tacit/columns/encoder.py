@@ -5,25 +5,24 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from tacit.columns.spec import MISSING, OTHER
+from tacit.columns.compact import Cells, CurveMatrix, category_cells, linear_cells, spline_cells, wave_cells
+from tacit.columns.curves import MOST_KNOTS, MOST_STATED_PAIRS, FourierColumn, SplineColumn
+from tacit.columns.spec import JOB, MISSING, OTHER, ROWS
 from tacit.columns.table import ArrowTable, Rows, Table, Texts, number_cells, text_cells
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
 from tacit.types import Matrix, Vector
 
 # --- The constants of one column, and what they make of its cells
-
-
-ROWS, JOB = "rows", "job"  # where constants come from
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,20 @@ class NumberColumn:
         if self.centre == 0.0 and self.divisor == 1.0:
             return np.asarray(values)
         # Halves, as the difference of two large numbers may be no finite number.
-        return np.asarray((values / 2 - self.centre / 2) / self.divisor * 2)
+        scaled = np.asarray((values / 2 - self.centre / 2) / self.divisor * 2)
+        # The middle of a range that is hardly wider than the rounding of its ends may be one of these.
+        return scaled if self.low is None else np.clip(scaled, -1.0, 1.0)
+
+    def share(self, cells: Vector, coef: Vector) -> Vector:
+        """What each cell adds to the score."""
+        line = self.encode(cells) * coef[0]
+        return np.asarray(line + np.isnan(cells) * coef[1] if self.missing else line)
+
+    def grid(self) -> Vector:
+        """Cells at which the line is drawn: its range, or where the encoded number is from -2 to 2."""
+        if self.low is not None and self.high is not None:
+            return np.array([self.low, self.high])
+        return np.array([self.centre - 2 * self.divisor, self.centre + 2 * self.divisor])
 
 
 @dataclass(frozen=True)
@@ -84,12 +96,15 @@ class CategoryColumn:
         The categories, sorted; neither "other" nor "missing" is among them.
     missing : bool
     source : {"rows", "job"}
+    height : float
+        What stands in the column of a row's category.
     """
 
     name: str
     values: tuple[str, ...]
     missing: bool = False
     source: str = JOB
+    height: float = 1.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,6 +120,14 @@ class CategoryColumn:
         known[MISSING] = blank
         return _placed(texts, [known.get(value, other) for value in texts.values], blank)
 
+    def share(self, cells: Any, coef: Vector) -> Vector:
+        """What each cell adds to the score."""
+        return np.asarray(self.height * coef[self.places(_texts(cells))])
+
+    def grid(self) -> npt.NDArray[Any]:
+        """The categories, with the names of the others and of blanks."""
+        return np.array([*self.values, OTHER, *([MISSING] if self.missing else [])], dtype=object)
+
     def unknown(self, texts: Texts) -> npt.NDArray[np.bool_]:
         """Rows whose category is none of those, nor blank."""
         known = {*self.values, OTHER, MISSING}
@@ -117,13 +140,14 @@ class BucketColumn:
     """A category by the bucket that its text is hashed into; blanks have a column of their own or none.
 
     The buckets are the same for everyone: the first 8 bytes of sha256 of "column=category", as a number, modulo their
-    number.
+    number. `height` is what stands in the column of a row's bucket.
     """
 
     name: str
     buckets: int
     missing: bool = False
     source: str = JOB
+    height: float = 1.0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -140,8 +164,20 @@ class BucketColumn:
         """Which of the columns is 1, for each row; -1 for none."""
         return _placed(texts, [self.bucket(value) for value in texts.values], self.buckets if self.missing else -1)
 
+    def share(self, cells: Any, coef: Vector) -> Vector:
+        """What each cell adds to the score; whole numbers are buckets."""
+        numbers = np.asarray(cells)
+        places = numbers if numbers.dtype.kind in "iu" else self.places(_texts(cells))
+        return np.asarray(self.height * np.append(coef, 0.0)[places])
 
-Column = NumberColumn | CategoryColumn | BucketColumn
+    def grid(self) -> Rows:
+        """The numbers of the buckets, the last one that of blanks where these have a column."""
+        return np.arange(len(self.names), dtype=np.int64)
+
+
+TextColumn = CategoryColumn | BucketColumn
+CurveColumn = FourierColumn | SplineColumn
+Column = NumberColumn | CategoryColumn | BucketColumn | FourierColumn | SplineColumn
 
 
 def _placed(texts: Texts, places: list[int], blank: int) -> Rows:
@@ -149,10 +185,19 @@ def _placed(texts: Texts, places: list[int], blank: int) -> Rows:
     return np.asarray(np.array([*places, blank], dtype=np.int64)[texts.codes])
 
 
+def _texts(cells: Any) -> Texts:
+    """Some cells as texts, None or NaN for a blank."""
+    blank = [cell is None or cell != cell for cell in cells]
+    codes = np.where(blank, -1, np.arange(len(blank)))
+    return Texts(tuple("" if none else str(cell) for cell, none in zip(cells, blank, strict=True)), codes)
+
+
 # --- All columns of a party: their constants, and the matrix that they make of a table
 
 
 SPARSE_FROM, SPARSE_BELOW = 64, 0.25  # columns, and share of them that is not 0 in a row, for a sparse matrix
+COMPACT_FROM = 200_000  # raw cells, for rows of curves that are not written out
+ROWS_AT_ONCE = 16_384  # rows whose curves are computed together
 
 
 @dataclass(frozen=True)
@@ -161,7 +206,7 @@ class Encoder:
 
     Attributes
     ----------
-    columns : tuple of NumberColumn, CategoryColumn or BucketColumn
+    columns : tuple of NumberColumn, FourierColumn, SplineColumn, CategoryColumn or BucketColumn
         The party's columns, in order; a cell depends on nothing but its own row and these constants.
     unused : tuple of str
         Columns that the file had and the model does not use.
@@ -186,9 +231,32 @@ class Encoder:
         return tuple(chain.from_iterable(column.names for column in self.columns))
 
     @property
+    def slices(self) -> tuple[slice, ...]:
+        """Where the encoded columns of each column stand among all."""
+        ends = np.cumsum([0, *(len(column.names) for column in self.columns)]).tolist()
+        return tuple(slice(start, end) for start, end in pairwise(ends))
+
+    @property
     def text_columns(self) -> tuple[str, ...]:
         """Columns to read as text, so that categories keep their leading zeros."""
-        return tuple(column.name for column in self.columns if not isinstance(column, NumberColumn))
+        return tuple(column.name for column in self.columns if isinstance(column, TextColumn))
+
+    @property
+    def has_public_curves(self) -> bool:
+        """Whether numbers are curves of public constants."""
+        return any(isinstance(column, FourierColumn) for column in self.columns)
+
+    @property
+    def has_bends(self) -> bool:
+        """Whether a number may add anything but a line."""
+        return any(
+            isinstance(column, CurveColumn) and len(column.names) > 1 + column.missing for column in self.columns
+        )
+
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """Columns that may add more than 1 to the squared norm of an encoded row (docs/proofs/curves.md)."""
+        return tuple(column.name for column in self.columns if not _is_bounded(column))
 
     def matrix(self, table: Table, rows: Rows | None = None) -> Matrix:
         """The encoded rows of a table, all of them by default; sparse where most of it is 0."""
@@ -209,6 +277,8 @@ class Encoder:
         if not isinstance(table, ArrowTable):
             raise InputError(f"party {show(table.party)}: its file is LIBSVM, the model was trained on named columns")
         pick: Rows = np.arange(table.n_rows) if rows is None else rows
+        if self.is_compact(len(pick)):
+            return CurveMatrix(tuple(_compact(column, table, pick, said) for column in self.columns))
         parts: list[tuple[Rows, Rows, Vector]] = []
         start = 0
         for column in self.columns:
@@ -216,29 +286,80 @@ class Encoder:
             start += len(column.names)
         return _assembled(parts, (len(pick), start), self._share(start))
 
+    def is_compact(self, rows: int) -> bool:
+        """Whether so many rows are kept by their cells, and not written out: where there are curves and many cells."""
+        return rows * len(self.columns) >= COMPACT_FROM and any(isinstance(c, CurveColumn) for c in self.columns)
+
     def _share(self, width: int) -> float:
         """About how much of a row is not 0."""
-        return len(self.columns) / width if width >= SPARSE_FROM else 1.0
+        return sum(_filled(column) for column in self.columns) / width if width >= SPARSE_FROM else 1.0
+
+
+def _filled(column: Column) -> int:
+    """About how many of the columns that a column becomes are not 0 in a row."""
+    return column.filled if isinstance(column, CurveColumn) else 1
+
+
+def _is_bounded(column: Column) -> bool:
+    """Whether a column adds at most 1 to the squared norm of an encoded row: a number in a range is from -1 to 1."""
+    if isinstance(column, TextColumn):
+        return column.height <= 1.0
+    return isinstance(column, FourierColumn) or (isinstance(column, NumberColumn) and column.low is not None)
 
 
 def _entries(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> list[tuple[Rows, Rows, Vector]]:
     """Row, place and value of what is not 0 in the columns that one column becomes."""
     every = np.arange(len(rows))
-    if isinstance(column, NumberColumn):
-        cells = number_cells(table, column.name, days=column.days, trained=said is not None)[rows]
-        blank = np.flatnonzero(np.isnan(cells))
-        _say_blanks(column, table.party, blank.size, f"filled with {column.fill:.6g}", said)
-        found = [(every, np.zeros(len(rows), dtype=np.int64), column.encode(cells))]
-        return [*found, (blank, np.ones(blank.size, dtype=np.int64), np.ones(blank.size))] if column.missing else found
+    if isinstance(column, TextColumn):
+        places = _places(column, table, rows, said)
+        at = np.flatnonzero(places >= 0)
+        return [(at, places[at], np.full(at.size, column.height))]
+    cells = _numbers_of(column, table, rows, said)
+    if isinstance(column, CurveColumn):
+        return list(_curve_entries(column, cells))
+    found = [(every, np.zeros(len(rows), dtype=np.int64), column.encode(cells))]
+    blank = np.flatnonzero(np.isnan(cells))
+    return [*found, (blank, np.ones(blank.size, dtype=np.int64), np.ones(blank.size))] if column.missing else found
+
+
+def _compact(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> Cells:
+    """The cells of one column, from which its encoded numbers follow."""
+    if isinstance(column, TextColumn):
+        return category_cells(_places(column, table, rows, said), len(column.names), column.height)
+    cells = _numbers_of(column, table, rows, said)
+    if isinstance(column, SplineColumn):
+        return spline_cells(column, cells)
+    if isinstance(column, FourierColumn):
+        return wave_cells(column, cells)
+    fill = float(column.encode(np.array([np.nan]))[0])
+    return linear_cells(column.encode(cells), np.isnan(cells), fill, missing=column.missing)
+
+
+def _numbers_of(column: NumberColumn | CurveColumn, table: ArrowTable, rows: Rows, said: list[str] | None) -> Vector:
+    """The cells of a column of numbers, NaN where blank, with remarks on blanks."""
+    cells = number_cells(table, column.name, days=column.days, trained=said is not None)[rows]
+    blanks = int(np.count_nonzero(np.isnan(cells)))
+    _say_blanks(column, table.party, blanks, f"filled with {column.fill:.6g}", said)
+    return cells
+
+
+def _places(column: TextColumn, table: ArrowTable, rows: Rows, said: list[str] | None) -> Rows:
+    """Which of a text column's columns is not 0, for each row, with remarks on texts."""
     texts = text_cells(table, column.name)
     texts = Texts(texts.values, texts.codes[rows])
-    places = column.places(texts)
     _say_texts(column, table.party, texts, said)
-    at = np.flatnonzero(places >= 0)
-    return [(at, places[at], np.ones(at.size))]
+    return column.places(texts)
 
 
-def _say_texts(column: CategoryColumn | BucketColumn, party: str, texts: Texts, said: list[str] | None) -> None:
+def _curve_entries(column: CurveColumn, cells: Vector) -> Iterator[tuple[Rows, Rows, Vector]]:
+    """What is not 0 in the columns of a curve, some rows at a time, as all of them at once may be large."""
+    for start in range(0, len(cells), ROWS_AT_ONCE):
+        code = column.encode(cells[start : start + ROWS_AT_ONCE])
+        at, places = np.nonzero(code)
+        yield at + start, places, code[at, places]
+
+
+def _say_texts(column: TextColumn, party: str, texts: Texts, said: list[str] | None) -> None:
     """Remark on blanks without a column, and on categories that the model does not have."""
     if said is None:
         return
@@ -286,18 +407,27 @@ def _assembled(parts: list[tuple[Rows, Rows, Vector]], shape: tuple[int, int], s
 
 FORMAT = 1
 MOST_BUCKETS = 2**20
-_KINDS: dict[str, type[NumberColumn | CategoryColumn | BucketColumn]] = {
+_KINDS: dict[str, type[Column]] = {
     "number": NumberColumn,
     "category": CategoryColumn,
     "buckets": BucketColumn,
+    "fourier": FourierColumn,
+    "spline": SplineColumn,
 }
+_FLAGS = ("missing", "days", "log", "whole")
 
 
 def to_record(encoder: Encoder) -> dict[str, Any]:
     """The encoder as plain values."""
-    kinds = {cls: kind for kind, cls in _KINDS.items()}
-    columns = [{"kind": kinds[type(column)], **asdict(column)} for column in encoder.columns]
-    return {"format": FORMAT, "columns": columns, "unused": list(encoder.unused)}
+    return {"format": FORMAT, "columns": [_plain(column) for column in encoder.columns], "unused": list(encoder.unused)}
+
+
+def _plain(column: Column) -> dict[str, Any]:
+    kind = next(kind for kind, cls in _KINDS.items() if type(column) is cls)
+    values = {"kind": kind, **asdict(column)}
+    if values.get("height") == 1.0:  # so that the files of models without curves stay as they were
+        del values["height"]
+    return values
 
 
 def from_record(record: Any) -> Encoder:
@@ -328,14 +458,50 @@ def _column(record: Any) -> Column:
         raise ValueError(f"its schema has a column named {show(name)}")
     if not isinstance(missing, bool) or source not in (JOB, ROWS):
         raise ValueError(f"the schema of column {show(name)} has missing = {show(missing)}, source = {show(source)}")
+    for key in _FLAGS:
+        if key in record and not isinstance(record[key], bool):
+            raise ValueError(f"the schema of column {show(name)} has {key} = {show(record[key])}")
     if kind == "number":
         return _number(record, name, missing, source)
+    if kind == "fourier":
+        return _fourier(record, name, missing, source)
+    if kind == "spline":
+        return _spline(record, name, missing, source)
+    height = _finite(record.get("height", 1.0), name, "height")
+    if height <= 0:
+        raise ValueError(f"the schema of column {show(name)} has height = {show(height)}")
     if kind == "category":
-        return CategoryColumn(name, _values(record.get("values"), name), missing, source)
-    buckets = record.get("buckets")
-    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
-        raise ValueError(f"the schema of column {show(name)} has {show(buckets)} buckets")
-    return BucketColumn(name, buckets, missing, source)
+        return CategoryColumn(name, _values(record.get("values"), name), missing, source, height)
+    return BucketColumn(name, _count(record.get("buckets"), name, "buckets", 1, MOST_BUCKETS), missing, source, height)
+
+
+def _fourier(record: Mapping[str, Any], name: str, missing: bool, source: str) -> FourierColumn:
+    low, high = (_finite(record.get(key), name, key) for key in ("low", "high"))
+    pairs = _count(record.get("pairs"), name, "pairs", 0, MOST_STATED_PAIRS)
+    if not low / 2 < high / 2 or not all(isinstance(record.get(key), bool) for key in ("log", "whole", "days")):
+        raise ValueError(f"the schema of column {show(name)} does not fit together")
+    return FourierColumn(name, low, high, pairs, record["log"], record["whole"], missing, record["days"], source)
+
+
+def _spline(record: Mapping[str, Any], name: str, missing: bool, source: str) -> SplineColumn:
+    knots, spikes = (_numbers(record.get(key), name, key) for key in ("knots", "spikes"))
+    mean, deviation, unit = (_finite(record.get(key), name, key) for key in ("mean", "deviation", "unit"))
+    rising = all(a < b for a, b in pairwise(knots))
+    if not knots or not rising or min(deviation, unit) <= 0 or not isinstance(record.get("days"), bool):
+        raise ValueError(f"the schema of column {show(name)} does not fit together")
+    return SplineColumn(name, knots, spikes, mean, deviation, unit, missing, record["days"], source)
+
+
+def _count(value: Any, name: str, key: str, least: int, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"the schema of column {show(name)} has {show(value)} {key}")
+    return value
+
+
+def _numbers(values: Any, name: str, key: str) -> tuple[float, ...]:
+    if not isinstance(values, list) or len(values) > MOST_KNOTS:
+        raise ValueError(f"the schema of column {show(name)} has no list of {key}")
+    return tuple(_finite(value, name, key) for value in values)
 
 
 def _number(record: Mapping[str, Any], name: str, missing: bool, source: str) -> NumberColumn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 from tacit.columns.constants import Encoding, Fact
-from tacit.columns.encoder import JOB, ROWS, BucketColumn, CategoryColumn, Column, Encoder, NumberColumn
-from tacit.columns.spec import MISSING
+from tacit.columns.curves import SplineColumn
+from tacit.columns.encoder import (
+    BucketColumn,
+    CategoryColumn,
+    Column,
+    CurveColumn,
+    Encoder,
+    NumberColumn,
+    TextColumn,
+)
+from tacit.columns.spec import JOB, MISSING, ROWS
 from tacit.columns.table import ArrowTable, Table, number_cells, text_cells
 from tacit.text import listing, plural, show
 
@@ -46,6 +55,8 @@ def _unbounded(column: Column) -> bool:
 def describe(column: Column, fact: Fact | None) -> str:
     """Kind and constants of a column in a few words; what was seen of its rows where these are not protected."""
     seen = [] if fact is None else _seen(column, fact)
+    if isinstance(column, CurveColumn):
+        return ", ".join([_curve(column), *seen])
     if isinstance(column, NumberColumn):
         return ", ".join([_number(column), *seen])
     if isinstance(column, BucketColumn):
@@ -70,7 +81,22 @@ def _number(column: NumberColumn) -> str:
     return what
 
 
-def _end(column: NumberColumn, value: float) -> str:
+def _curve(column: CurveColumn) -> str:
+    """A curve in a few words: its range, and how fine it is."""
+    what = f"{'date' if column.days else 'number'} as a curve"
+    ends = f"from {_end(column, column.low)} to {_end(column, column.high)}"
+    if isinstance(column, SplineColumn):
+        spikes = f" and {plural(len(column.spikes), 'frequent value')}" if column.spikes else ""
+        return f"{what} of {plural(len(column.knots), 'knot')}{spikes}"
+    if column.used_pairs == 0:
+        what = what.replace("a curve", "a line")
+    fine = f" of {plural(column.used_pairs, 'pair')} of waves" if column.used_pairs else ""
+    places = ", finer near the lower end" if column.log else ""
+    blanks = "blanks apart" if column.missing else f"blanks become {_end(column, column.fill)}"
+    return f"{what}{fine} {ends}{places}, {blanks}"
+
+
+def _end(column: NumberColumn | CurveColumn, value: float) -> str:
     """An end or the middle of a range, as a date where it is one."""
     if not column.days:
         return f"{value:g}"
@@ -96,12 +122,14 @@ def record(encoding: Encoding) -> list[dict[str, Any]]:
     for column in encoding.encoder.columns:
         fact = encoding.facts.get(column.name)
         seen = {} if fact is None else {"blanks": fact.blanks, "different": fact.different, "other": fact.other}
-        kind = "number" if isinstance(column, NumberColumn) else "category"
+        kind = "category" if isinstance(column, TextColumn) else "number"
         found.append({"column": column.name, "kind": kind, "encoded": len(column.names), "from": column.source, **seen})
     return found
 
 
-def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[str], list[str]]:
+def constants(
+    encodings: Mapping[str, Encoding], *, shared: bool, by: str = "the job states"
+) -> tuple[list[str], list[str]]:
     """What a certificate says about the constants: what it does not cover, and what it assumes.
 
     Parameters
@@ -110,27 +138,37 @@ def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[
         By party.
     shared : bool
         Whether all parties have the same constants, as where the rows are split.
+    by : str
+        Who states the constants that are public.
     """
     learnt = [name for name, own in encodings.items() if not own.protected and _sources(own) & {ROWS}]
     stated = [name for name, own in encodings.items() if own.protected]
     uncovered, assumed = [], []
+    which = _learnt_constants([encodings[name] for name in learnt])
     if learnt and shared:
         uncovered.append(
-            "the constants of the encoding (means, deviations, which categories and blanks occur): they were taken "
-            "from the rows of all parties and shared between them"
+            f"the constants of the encoding ({which}): they were taken from the rows of all parties and shared between "
+            "them"
         )
     elif learnt:
         whose = "its" if len(learnt) == 1 else "each one's"
         uncovered.append(
-            f"the constants of the encoding of {', '.join(learnt)} (means, deviations, which categories and blanks "
-            f"occur): they were taken from {whose} rows and are saved with {whose} part of the model"
+            f"the constants of the encoding of {', '.join(learnt)} ({which}): they were taken from {whose} rows and "
+            f"are saved with {whose} part of the model"
         )
     if stated:
         assumed.append(
             f"the constants of the encoding of {', '.join(stated)} (columns and their kinds, ranges, categories, "
-            "buckets) are public: the job states them, and nobody took them from the rows"
+            f"buckets) are public: {by} them, and nobody took them from the rows"
         )
     return uncovered, assumed
+
+
+def _learnt_constants(encodings: Sequence[Encoding]) -> str:
+    """What kinds of constants came from rows."""
+    splines = any(isinstance(column, SplineColumn) for own in encodings for column in own.encoder.columns)
+    knots = "knots of curves, among them the least and the greatest value, frequent values, " if splines else ""
+    return f"means, deviations, {knots}which categories and blanks occur"
 
 
 def _sources(encoding: Encoding) -> set[str]:
@@ -179,7 +217,7 @@ def raw_cells(encoder: Encoder, table: Table, row: int) -> tuple[Cell, ...]:
 
 def _cell(column: Column, table: ArrowTable) -> Cell:
     value: Value
-    if isinstance(column, NumberColumn):
+    if not isinstance(column, TextColumn):
         number = float(number_cells(table, column.name, days=column.days, trained=True)[0])
         value = None if np.isnan(number) else _as_written(number, column, table)
         return Cell(column.name, value, _number_note(column, number), len(column.names))
@@ -188,14 +226,16 @@ def _cell(column: Column, table: ArrowTable) -> Cell:
     return Cell(column.name, text, _text_note(column, text), len(column.names))
 
 
-def _as_written(number: float, column: NumberColumn, table: ArrowTable) -> Value:
+def _as_written(number: float, column: NumberColumn | CurveColumn, table: ArrowTable) -> Value:
     """A number as its file has it: true and false, and dates, are numbers to the model alone."""
     if pa.types.is_boolean(table.arrow(column.name).type):
         return bool(number)
     return _date(number) if column.days else number
 
 
-def _number_note(column: NumberColumn, number: float) -> str:
+def _number_note(column: NumberColumn | CurveColumn, number: float) -> str:
+    if np.isnan(number) and isinstance(column, CurveColumn) and column.missing:
+        return ""
     if np.isnan(number):
         return f"filled with {_date(np.floor(column.fill)) if column.days else _shown(float(f'{column.fill:.4g}'))}"
     if column.low is None or column.high is None or column.low <= number <= column.high:
@@ -204,7 +244,7 @@ def _number_note(column: NumberColumn, number: float) -> str:
     return f"taken as {_date(np.floor(taken)) if column.days else _shown(taken)}"
 
 
-def _text_note(column: CategoryColumn | BucketColumn, text: str | None) -> str:
+def _text_note(column: TextColumn, text: str | None) -> str:
     if isinstance(column, BucketColumn):
         blank = "" if column.missing else "no bucket"
         return blank if text is None else f"bucket {column.bucket(text)}"

@@ -314,7 +314,7 @@ class LibsvmParty:
         self.spec, self.path = spec, Path(folder, spec.data)
         self.hint = reader_of(self.path, spec.name)[1]
         check_file(self.path, spec.name)
-        refuse_columns(spec)
+        refuse_columns(spec.name, spec.columns)
         if spec.id is not None:
             raise InputError(
                 f"party {show(spec.name)}: --memory matches the rows of a LIBSVM file by position, and id is "

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from tacit.alignment import align
+from tacit.blocks import make_block
 from tacit.errors import RunError
 from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
-from tacit.federation.node_handler import NodeHandler
+from tacit.federation.node_handler import NodeHandler, make_graph_plan
 from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
 from tacit.federation.protocol import (
     Agree,
@@ -66,9 +67,7 @@ from tacit.run.coordinator import Coordinator
 from tacit.run.drive import QUIET, LoopState, Observer, drive, fitting_threads
 from tacit.run.folder import RunFolder, SavedJoint, SavedResult
 from tacit.run.masking import unmask
-from tacit.run.party import make_block
 from tacit.run.predict import load_model, predictions_of, write_csv
-from tacit.run.prepare import plan_nodes
 from tacit.run.result import Model, PartyModel, traffic
 from tacit.run.star import Star
 from tacit.solvers.base import Progress
@@ -204,8 +203,10 @@ class StarLead:
             held = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
             raise RunError(f"the parties have different numbers of rows ({held}): name an id column for each party")
         count, columns = rows[names[0]], tuple(shapes[name].columns for name in names)
-        plan = make_star_plan(self.task, count, columns)
-        replies = ask_all(self.site, names, Begin(rows=[count], columns=list(columns), plan=plan_print(plan)), Begun)
+        curves = [shapes[name].curve_columns for name in names]
+        plan = make_star_plan(self.task, count, columns, curves)
+        sizes = Begin(rows=[count], columns=list(columns), curve_columns=curves, plan=plan_print(plan))
+        replies = ask_all(self.site, names, sizes, Begun)
         self.standing = {name: replies[name].at for name in plan.asked_parties}
         return plan
 
@@ -351,7 +352,7 @@ class GraphLead:
             if (prepared[name].names, prepared[name].columns) != (first.names, first.columns):
                 raise RunError(f"party {name!r} has different columns than {names[0]!r}: all need the same, by name")
         rows = tuple(prepared[name].rows for name in names)
-        plan = plan_nodes(self.task.job, rows, first.columns, {})
+        plan = make_graph_plan(self.task, self.handler.own, rows)
         sizes = Begin(rows=list(rows), columns=[first.columns], plan=plan_print(plan))
         replies = ask_all(self.site, names, sizes, Begun)
         self.standing = {name: replies[name].at for name in names}

@@ -7,14 +7,16 @@ need nothing else of what the label holder sends: neither that it is honest, nor
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from tacit.errors import InputError, RunError
+from tacit.privacy.calibration import budget_mu
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.releases import Planned
 from tacit.privacy.request import Privacy
@@ -22,7 +24,7 @@ from tacit.problem.losses.base import Loss
 from tacit.problem.losses.modified import modified
 from tacit.solvers.base import PrivateAlgorithm, Problem
 from tacit.solvers.consensus import PrivateConsensus
-from tacit.topologies import Layout
+from tacit.topologies import Layout, SampleSplit
 from tacit.types import Arrays, Vector
 
 # --- What privacy adds to a plan: planned releases, and the certificate that they earn, from the same numbers
@@ -31,6 +33,7 @@ from tacit.types import Arrays, Vector
 COORDINATOR = "coordinator"  # whose planned releases are those of the side that holds the labels
 LABELS = "labels"  # the name of the planned release of the labels, randomized once
 USUAL_ROUNDS = 200  # max_rounds where nobody said anything, in the estimators and in jobs
+CENTRE_SHARE = 0.05  # of mu^2 for the mean row and how far rows are from it
 LARGEST_NORM = 1e50  # of rows and coefficients, or 1 over it: squares and products stay far from over- and underflow
 
 
@@ -210,6 +213,15 @@ class Mechanism(ABC, Generic[AnyLayout]):
     def seen_loss(self, loss: Loss, privacy: Privacy) -> Loss:
         """The loss that a solver minimises: for labels that are randomized before it begins, their unbiased one."""
         return loss if privacy.label_epsilon is None else modified(loss, privacy.label_epsilon)
+
+    def gradient_noise(self, privacy: Privacy, loss: Loss, parties: Sequence[str], *, secure: bool) -> float:
+        """About the deviation of the noise in one entry of the mean gradient, all rounds together, times the rows.
+
+        How fine the curves of protected rows are follows from it (docs/proofs/curves.md); no guarantee does.
+        """
+        apart = self.split == SampleSplit.split and not secure  # nodes that each add a noise of their own
+        mus = [budget_mu(privacy.epsilon_of(name), privacy.delta) for name in (parties if apart else parties[:1])]
+        return 2.0 * math.sqrt(math.fsum(mu**-2 for mu in mus) / (1 - CENTRE_SHARE))
 
     def in_words(self, *, given_labels: bool = False) -> str:
         """What it does, in one line; also where labels came randomized."""

@@ -38,8 +38,9 @@ class Privacy:
         Each label is randomized once with this epsilon, and training sends nothing that was made from true labels.
         An evaluation on rows held out uses the true labels of these rows, and figures of the label holder's model
         alone, or predictions="label-holder", those of its own rows: none of these is covered.
-    row_norm : float or mapping of party to float, default 1.0
-        Rows are scaled down to this norm where they are longer. It must not be taken from the data.
+    row_norm : float, mapping of party to float, or None, default None
+        Rows are scaled down to this norm where they are longer. It must not be taken from the data. None is the norm
+        that follows from the encoding where numbers are curves (terms="spline"), and 1.0 elsewhere.
     accountant : {"gdp", "pld"}, default "gdp"
         "gdp" is exact for Gaussian noise; "pld" asks dp-accounting, which rounds a little upwards.
     protect : {"others", "everyone"}, default "others"
@@ -77,7 +78,7 @@ class Privacy:
     delta: float = 1e-5
     unit: str = "record"
     label_epsilon: float | None = None
-    row_norm: float | Mapping[str, float] = 1.0
+    row_norm: float | Mapping[str, float] | None = None
     accountant: str = "gdp"
     protect: str = "others"
     mechanism: str = "auto"
@@ -122,8 +123,9 @@ class Privacy:
                 f"row_norm={show(self.row_norm)} is not allowed: give one number, or a mapping of party to number, "
                 "such as {'party 1': 1.0, 'party 2': 2.0}"
             )
-        for value in self.row_norm.values() if isinstance(self.row_norm, Mapping) else (self.row_norm,):
-            _check_positive("row_norm", value)
+        if self.row_norm is not None:
+            for norm in self.row_norm.values() if isinstance(self.row_norm, Mapping) else (self.row_norm,):
+                _check_positive("row_norm", norm)
         if not isinstance(self.refit, bool):
             raise InputError(f"refit={show(self.refit)} is not allowed: it must be True or False")
         _check_whole("noise_seed", self.noise_seed, 0)
@@ -138,6 +140,8 @@ class Privacy:
 
     def norm_of(self, party: str) -> float:
         """Largest norm of a row of this party."""
+        if self.row_norm is None:
+            return 1.0
         if not isinstance(self.row_norm, Mapping):
             return float(self.row_norm)
         if party not in self.row_norm:
@@ -154,6 +158,7 @@ class Privacy:
     def record(self) -> dict[str, Any]:
         """As plain values."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["row_norm"] = 1.0 if self.row_norm is None else self.row_norm
         for name in ("row_norm", "epsilon_by_party"):
             if isinstance(values[name], Mapping):
                 values[name] = {party: float(value) for party, value in values[name].items()}

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from tacit.columns.compact import CurveMatrix
 from tacit.data.cluster import ClusterRows
 from tacit.data.labels import Labels
 from tacit.data.rows_on_disk import RowsOnDisk
@@ -282,6 +283,8 @@ def _digest(matrix: Any) -> str:
 
 
 def _arrays_of(matrix: Any) -> list[npt.NDArray[Any]]:
+    if isinstance(matrix, CurveMatrix):
+        return matrix.arrays
     if sparse.issparse(matrix):
         return [matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)]
     return [matrix]

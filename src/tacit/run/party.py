@@ -7,11 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from tacit.blocks.cluster import ClusterBlock
-from tacit.blocks.dense import Block, RowClip
-from tacit.blocks.streamed import SparseStreamedBlock, StreamedBlock
-from tacit.data.cluster import ClusterRows
-from tacit.data.rows_on_disk import SparseRows, StreamedRows
+from tacit.blocks import make_block
+from tacit.blocks.dense import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
@@ -19,7 +16,7 @@ from tacit.run import door
 from tacit.run.masking import HEARD, MASKED_KINDS, RUN, KeySigner, Masks, heard
 from tacit.run.result import PartyModel
 from tacit.solvers.base import PartySide
-from tacit.types import Arrays, Matrix, Message, Shard, Vector, Words
+from tacit.types import Arrays, Message, Shard, Vector, Words
 
 
 class Party:
@@ -170,12 +167,3 @@ class Party:
     def offset(self) -> float:
         """What centring takes off every score of this party."""
         return 0.0 if self.block.centre is None else float(self.block.centre @ self.side.coef)
-
-
-def make_block(features: Matrix) -> Block:
-    """The block of these features, wherever they are."""
-    if isinstance(features, SparseRows):
-        return SparseStreamedBlock(features)
-    if isinstance(features, ClusterRows):
-        return ClusterBlock(features)
-    return StreamedBlock(features) if isinstance(features, StreamedRows) else Block(features)

@@ -19,22 +19,24 @@ from typing import Any
 import numpy as np
 
 from tacit.columns.constants import Encoding
+from tacit.columns.spec import LINEAR, SPLINE
 from tacit.columns.words import constants
 from tacit.data.align import Counts, RowMatching, align
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.holdout import HeldOut, held_rows, set_aside
 from tacit.data.labels import Labels, check_labels, encode_labels
-from tacit.data.load import JobData
+from tacit.data.load import JobData, MatchedFiles
 from tacit.data.nodes import NodesData
 from tacit.data.streamed import open_files, stream_training_data
 from tacit.errors import InputError
-from tacit.job import Job, load_job_data, load_job_nodes
+from tacit.job import Job, encode_job_data, load_job_nodes, match_job_files
 from tacit.job.file import check_as_they_are, check_memory
 from tacit.job.values import AMOUNT, bytes_of
 from tacit.mechanisms import mechanism_of, names_for
 from tacit.plan.make import Plan, make_plan
 from tacit.plan.memory import check_on_cluster, check_reading
 from tacit.plan.request import TrainingRequest
+from tacit.plan.terms import auto_remarks, curve_columns, with_row_norms, with_terms
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
@@ -46,18 +48,40 @@ from tacit.types import Shard, Vector
 # --- From a job and public sizes to its plan: the same at every site
 
 
-def plan_job(job: Job, rows: int, columns: tuple[int, ...], input_bytes: int) -> Plan:
-    """The plan of a job whose columns are split, from its sizes."""
+def plan_job(
+    job: Job, rows: int, columns: tuple[int, ...], input_bytes: int, curve_columns: Sequence[int] = ()
+) -> Plan:
+    """The plan of a job whose columns are split, from its sizes.
+
+    Parameters
+    ----------
+    job : Job
+    rows : int
+        Rows that are trained on.
+    columns : tuple of int
+        Encoded columns of each party.
+    input_bytes : int
+        What the parties' rows take in memory.
+    curve_columns : sequence of int
+        See `tacit.plan.terms.curve_columns`; empty where no party has curves.
+    """
     names = tuple(spec.name for spec in job.parties)
     _check_mechanism(job)
-    return make_plan(_request(job, job.model.method), FeatureSplit(names, rows, columns, job.holder, input_bytes))
+    request = _request(job, job.model.method, curve_columns)
+    return make_plan(request, FeatureSplit(names, rows, columns, job.holder, input_bytes))
 
 
-def plan_nodes(job: Job, rows: tuple[int, ...], columns: int, epsilons: Mapping[str, Sequence[float] | Vector]) -> Plan:
+def plan_nodes(
+    job: Job,
+    rows: tuple[int, ...],
+    columns: int,
+    epsilons: Mapping[str, Sequence[float] | Vector],
+    curve_columns: Sequence[int] = (),
+) -> Plan:
     """The plan of a job whose rows are split, from its sizes and from the epsilons of labels that came randomized."""
     _check_mechanism(job)
     given = {name: tuple(float(value) for value in own) for name, own in epsilons.items()}
-    request = _request(job, method_of(job, randomized=bool(epsilons)))
+    request = _request(job, method_of(job, randomized=bool(epsilons)), curve_columns)
     return make_plan(request, SampleSplit(job.make_graph(), rows, columns, label_epsilons=given))
 
 
@@ -71,9 +95,9 @@ def _check_mechanism(job: Job) -> None:
         )
 
 
-def _request(job: Job, method: str) -> TrainingRequest:
+def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingRequest:
     """What a job asks for."""
-    model = job.model
+    model, columns = job.model, curve_columns or [0] * len(job.parties)
     return TrainingRequest(
         loss=model.loss,
         penalty=model.penalty,
@@ -83,7 +107,7 @@ def _request(job: Job, method: str) -> TrainingRequest:
         method=method,
         rho=model.rho,
         max_rounds=job.rounds,
-        privacy=job.privacy,
+        privacy=with_row_norms(job.privacy, job.names, columns),
         options=job.options,
         published=model.published,
         seed=int(np.random.RandomState(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
@@ -137,7 +161,27 @@ def prepare(job: Job, *, cluster: Cluster | None = None, note: Note = no_notes) 
     InputError
         For files or columns that cannot be used, and for what cannot be run.
     """
-    return _PREPARE[job.split](job, cluster, note)
+    if job.chooses_terms:
+        raise InputError('model.terms = "auto" is chosen by tacit train: write "linear" or "spline" here')
+    prepared = _PREPARE[job.split](with_terms(job), cluster, note)
+    for remark in auto_remarks(job, prepared.encodings):
+        note(remark)
+    return prepared
+
+
+def prepare_codes(job: Job, *, cluster: Cluster | None = None, note: Note = no_notes) -> tuple[PreparedRun, ...]:
+    """As `prepare`; of a job whose search is to choose between lines and curves both, of files that are read once.
+
+    Lines are first. They are alone where no column has a curve: numbers of two values, categories, LIBSVM files.
+    """
+    if not job.chooses_terms:
+        return (prepare(job, cluster=cluster, note=note),)
+    job = with_terms(job)
+    loss = get_loss(job.model.loss)
+    files = match_job_files(job, lambda counts: _note_few(counts, note))
+    lines, curves = (_encoded(job.with_terms(terms), loss, files) for terms in (LINEAR, SPLINE))
+    bends = any(encoding.encoder.has_bends for encoding in curves.encodings.values())
+    return (lines, curves) if bends else (lines,)
 
 
 def with_memory(job: Job, memory: str | None, name: str = "memory") -> Job:
@@ -164,7 +208,9 @@ def cluster_for(job: Job, address: ClusterAddress | None, name: str = "dask") ->
     return connect(address)
 
 
-def with_encoding(certificate: Certificate, encodings: Mapping[str, Encoding], *, shared: bool) -> Certificate:
+def with_encoding(
+    certificate: Certificate, encodings: Mapping[str, Encoding], *, shared: bool, by: str = "the job states"
+) -> Certificate:
     """The certificate with what is true of the encoding (docs/proofs/encode.md).
 
     Parameters
@@ -175,8 +221,10 @@ def with_encoding(certificate: Certificate, encodings: Mapping[str, Encoding], *
         By party.
     shared : bool
         Whether all parties have the same constants, as where the rows are split.
+    by : str
+        Who states the constants that are public.
     """
-    uncovered, assumed = constants(encodings, shared=shared)
+    uncovered, assumed = constants(encodings, shared=shared, by=by)
     return replace(
         certificate,
         does_not_cover=(*certificate.does_not_cover, *uncovered),
@@ -197,7 +245,12 @@ def _prepare_parties(job: Job, cluster: Cluster | None, note: Note) -> PreparedR
 
 def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
     """Read and match all rows, and hold the job's part of them out."""
-    data = load_job_data(job, lambda counts: _note_few(counts, note))
+    return _encoded(job, loss, match_job_files(job, lambda counts: _note_few(counts, note)))
+
+
+def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
+    """Encode the rows of files that were read, and hold the job's part of them out."""
+    data = encode_job_data(job, files)
     labels, held = _labels_of_holder(job, loss, data), None
     shards: Sequence[Shard] = data.shards
     if job.holdout:
@@ -205,7 +258,8 @@ def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
         shards, left, held = set_aside(data.shards, labels.values, [mask] * len(data.shards))
         labels = replace(labels, values=left)
     columns = tuple(shard.features.shape[1] for shard in shards)
-    plan = plan_job(job, len(labels.values), columns, sum(_nbytes(shard.features) for shard in shards))
+    taken = sum(_nbytes(shard.features) for shard in shards)
+    plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names, job.privacy))
     plan.problem.loss.check_labels(labels.values)
     return PreparedRun(job, plan, shards, labels, held, data.encodings, RowMatching(data.ids is not None, data.counts))
 
@@ -285,9 +339,10 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun
         if job.holdout:
             shards, labels, epsilons, held = _hold_out(job, data, labels)
         rows = tuple(shard.features.shape[0] for shard in shards)
-        plan = plan_nodes(job, rows, len(shards[0].columns), epsilons)
+        encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
+        columns = curve_columns(encodings, job.names, job.privacy)
+        plan = plan_nodes(job, rows, len(shards[0].columns), epsilons, columns)
         plan.problem.loss.check_labels(labels.values)
-    encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
     return PreparedRun(job, plan, shards, labels, held, encodings)
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tacit.errors import InputError
-from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
+from tacit.mechanisms.base import CENTRE_SHARE, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.gaussian import EXACT, GRADIENT_FORM
 from tacit.mechanisms.gaussian.node import CENTRE, GRADIENT, MODEL
 from tacit.mechanisms.gaussian.settings import (
-    CENTRE_SHARE,
     MOST_ROUNDING,
     SOLVABLE,
     TOLERANCE,

@@ -24,7 +24,6 @@ from tacit.blocks.dense import ROWS_AT_ONCE
 from tacit.mechanisms.gram.settings import rounding
 from tacit.problem.losses.base import Loss
 
-CENTRE_SHARE = 0.05  # of mu^2 for the mean row and how far rows are from it
 TOO_NOISY = 0.3  # norm of the noise in the mean row from which it is not worth its price
 CONSTANT = 0.3
 LEAST_SPREAD, MOST_SPREAD = 0.3, 1.0  # the mean squared distance of rows from the mean is taken to be between these

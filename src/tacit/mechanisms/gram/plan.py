@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from tacit.blocks.dense import ROWS_AT_ONCE
 from tacit.errors import InputError
 from tacit.mechanisms.base import (
+    CENTRE_SHARE,
     COORDINATOR,
     LABELS,
     LARGEST_NORM,
@@ -27,7 +28,6 @@ from tacit.mechanisms.gram.fit import CHECK, GRADIENT, MEAN, TRACE, check_clip
 from tacit.mechanisms.gram.fit import GRAM as GRAM_MATRIX
 from tacit.mechanisms.gram.settings import (
     ABSOLUTE_CLIP,
-    CENTRE_SHARE,
     CHECK_SHARE,
     RESIDUAL_CLIP,
     FitSettings,
@@ -98,6 +98,12 @@ class Gram(Mechanism[FeatureSplit]):
     def seen_loss(self, loss: Loss, privacy: Privacy) -> Loss:
         """The loss itself: labels are randomized inside, and each fit takes the loss that fits them."""
         return loss
+
+    def gradient_noise(self, privacy: Privacy, loss: Loss, parties: Sequence[str], *, secure: bool) -> float:
+        """The same in units of the derivative, whose bound depends on what is sent for a label."""
+        response = _response(privacy) if privacy.protect == "everyone" else None
+        slope = _shape(loss, privacy.label_epsilon, response).slope
+        return slope * super().gradient_noise(privacy, loss, parties, secure=secure)
 
     def use_of(self, planned: PrivatePlan, request: MechanismRequest) -> PrivatePlan:
         """Refuse rho and too few rounds; remark on a number of rounds that changes nothing."""

@@ -39,7 +39,6 @@ from tacit.types import Vector
 # --- Public numbers of private sharing in Gram space, all of them from sizes and from what was asked; proofs: gram.md
 
 
-CENTRE_SHARE = 0.05  # of mu^2 for the mean and the trace
 CHECK_SHARE = 0.05  # of mu^2 for the change of the loss
 PRIOR = 1.0  # variance of a coefficient, for rows of norm about 1
 BEND_AT = 4.0  # the label holder's score enters as clip(score, -4, 4) / 4
@@ -48,6 +47,7 @@ RADIUS = 1.25  # centred rows are clipped at this many times their root mean squ
 LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest
 NOISE_FACTOR = 2.0  # on the variance of the gradient noise in the ridge: decreasing steps do not average perfectly
 FOLDS = 5
+MOST_SHOWN = 500  # columns up to which it is computed what noise does to the coefficients
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ class BallRidge:
 def _outer(rows: ClippedRows) -> Vector:
     """The rows times their transpose, in float64 whatever the data are."""
     with np.errstate(over="ignore", invalid="ignore"):  # of rows that count as zeros
-        outer = Block(rows.block.matrix.astype(np.float64, copy=False)).outer()
+        outer = rows.block.outer()
         outer = rows.shrink[:, None] * outer * rows.shrink
     return np.where(np.logical_and.outer(rows.kept, rows.kept), outer, 0.0)
 
