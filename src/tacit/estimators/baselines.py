@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from tacit.data.partition import take_columns
 from tacit.errors import InputError
 from tacit.estimators.base import column_names, in_order, is_block_list, layout_of_table, names_of
+from tacit.estimators.encoding import as_table, is_frame, joined
+from tacit.estimators.party_tables import own_tables
 
 E = TypeVar("E", bound=BaseEstimator)
 
@@ -34,15 +36,18 @@ class _View(MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> _View:
         """Train on what this baseline may see."""
-        self._names = names_of(X) or ()
+        self._names = names_of(own_tables(X)) or ()
         self.estimator_ = clone(self.estimator).set_params(parties=1, privacy=None)  # nobody to keep a secret from
         self.estimator_.fit(self._seen(X), y, **fit_params)
         return self
 
     def _seen(self, X: Any) -> Any:
+        X = own_tables(X)
         X = in_order(X, self._names) if names_of(X) else X
         if is_block_list(X):
             if self.party is None:
+                if all(is_frame(block) for block in X):
+                    return joined([as_table(block, column_names(block), "X") for block in X])
                 if any(sparse.issparse(block) for block in X):
                     return sparse.hstack(X, format="csr")
                 return np.hstack([np.asarray(block) for block in X])

@@ -62,6 +62,21 @@ def as_table(table: Any, names: Sequence[str], party: str) -> ArrowTable:
     return replace(found, columns=tuple(names), data=found.data.rename_columns(list(names)))
 
 
+def joined(tables: Sequence[ArrowTable]) -> Any:
+    """The columns of several tables side by side, as an Arrow table.
+
+    Raises
+    ------
+    InputError
+        Where two tables have a column of the same name.
+    """
+    names = [name for table in tables for name in table.columns]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InputError(f"two parties have a column of the name {twice[0]!r}: rename one")
+    return pa.table([column for table in tables for column in table.data.columns], names=names)
+
+
 def dense(table: Any, party: str, columns: tuple[str, ...]) -> Any:
     """A frame as it is; an array checked, which has no blanks.
 
@@ -222,20 +237,28 @@ class Setting:
         return self.split == SampleSplit.split
 
     def protected(self, parties: Sequence[str]) -> frozenset[str]:
-        """The parties whose rows are protected, so that no constant may be taken from them; the first has the labels.
-
-        As `tacit.job.sections.protected_parties`.
-        """
-        if self.privacy is None or self.privacy.epsilon is None:
-            return frozenset()
-        spared = not self.rows_are_split and self.privacy.spares_holder
-        return frozenset(parties[1:] if spared else parties)
+        """The parties whose rows are protected, so that no constant may be taken from them."""
+        return protected_parties(self.privacy, parties, rows_are_split=self.rows_are_split)
 
     def rules(self, terms: str, parties: Sequence[str]) -> EncodeRules:
         """How columns become numbers."""
         noise = curve_noise(self.privacy, self.loss, self.split, parties, secure=self.secure)
         sharing = 1 if self.rows_are_split else len(parties)
         return EncodeRules(terms=terms, noise=noise, parties=sharing, advice=IN_PYTHON)
+
+
+def protected_parties(privacy: Privacy | None, parties: Sequence[str], *, rows_are_split: bool) -> frozenset[str]:
+    """The parties whose rows are protected; the first one has the labels."""
+    if privacy is None or privacy.epsilon is None:
+        return frozenset()
+    spared = not rows_are_split and privacy.spares_holder
+    return frozenset(parties[1:] if spared else parties)
+
+
+def row_norms(privacy: Privacy | None, parties: Sequence[str], *, rows_are_split: bool) -> dict[str, float]:
+    """The largest norm of a row of each party whose rows are protected: longer ones are clipped."""
+    held = protected_parties(privacy, parties, rows_are_split=rows_are_split)
+    return {} if privacy is None else {name: privacy.norm_of(name) for name in parties if name in held}
 
 
 @dataclass(frozen=True)
@@ -407,7 +430,7 @@ def check_has_curves(encoders: Mapping[str, Encoder]) -> None:
         raise InputError("the columns were used as they are, so there are no curves: fit with terms='spline'")
 
 
-def curves_of(encoder: Encoder, coef: Vector, mean: Vector | None) -> dict[str, tuple[Any, Vector]]:
+def column_curves(encoder: Encoder, coef: Vector, mean: Vector | None) -> dict[str, tuple[Any, Vector]]:
     """The curve of each column of one party.
 
     Parameters
