@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score, train_test_split
 from sklearn.utils import _safe_indexing, shuffle
 
-from tacit import InputError, PartyTables, VerticalClassifier, VerticalClassifierCV, VerticalRegressor, pooled
+from tacit import InputError, PartyTables, VerticalClassifier, VerticalClassifierCV, VerticalRegressor, alone, pooled
 
 ROWS = 240
 RNG = np.random.default_rng(5)
@@ -97,6 +97,17 @@ def test_all_columns_together_are_a_baseline() -> None:
     view = pooled(VerticalClassifier(terms="spline")).fit(TABLES, Y)
     assert view.score(TABLES, Y) > 0.8
     assert view.predict(PartyTables(TABLES)).shape == Y.shape
+
+
+def test_one_party_alone_knows_what_was_said_of_its_own_columns() -> None:
+    X = RNG.uniform(size=(ROWS, 5))
+    model = VerticalClassifier(terms="spline", parties=[2, 3], ranges={0: (0, 1), "x3": (0, 0.5)})
+    view = alone(model, 1).fit(X, Y)
+    own = VerticalClassifier(terms="spline", parties=1, ranges={1: (0, 0.5)}).fit(X[:, 2:], Y)
+    np.testing.assert_array_equal(view.decision_function(X), own.decision_function(X[:, 2:]))
+    np.testing.assert_array_equal(alone(model, 1).fit([X[:, :2], X[:, 2:]], Y).coef_, own.coef_)
+    named = alone(VerticalClassifier(categories={"town": ["Bern"], "plan": ["flat"]}), 0).fit(TABLES, Y)
+    assert named.estimator_.categories == {"town": ["Bern"]}
 
 
 @pytest.mark.parametrize(

@@ -160,16 +160,26 @@ class ColumnWishes:
         return (*numbers, *(_list_spec(name, value) for name, value in lists.items()))
 
 
-def _name(key: Any, names: Sequence[str], what: str) -> str:
-    """The name of a column, or one with wildcards, for a key of ranges or categories; arrays are counted from 0."""
+def column_of(key: Any, names: Sequence[str]) -> str | None:
+    """The column of a key of ranges or categories: its name, perhaps with wildcards; None where there is no such one.
+
+    Columns of arrays may be counted, from 0.
+    """
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         key = str(key) if str(key) in names else f"x{key}"
-    if not isinstance(key, str):
-        raise InputError(f"{what} has the key {show(key)}: keys are names of columns, or numbers where X is an array")
-    if not any(key == name or fnmatchcase(name, key) for name in names):
-        hint = nearest(key, list(names))
-        raise InputError(f"{what} names {show(key)}{hint}, which is no column: the columns are {listing(names)}")
+    if not isinstance(key, str) or not any(key == name or fnmatchcase(name, key) for name in names):
+        return None
     return key
+
+
+def _name(key: Any, names: Sequence[str], what: str) -> str:
+    found = column_of(key, names)
+    if found is None and not isinstance(key, str | int | np.integer):
+        raise InputError(f"{what} has the key {show(key)}: keys are names of columns, or numbers where X is an array")
+    if found is None:
+        hint = nearest(str(key), list(names))
+        raise InputError(f"{what} names {show(key)}{hint}, which is no column: the columns are {listing(names)}")
+    return found
 
 
 def _range_spec(name: str, value: Any) -> ColumnSpec:
