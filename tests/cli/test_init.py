@@ -236,7 +236,6 @@ def test_two_parties_without_labels_are_both_protected(here: Path, tacit: Any) -
     assert "# calls = { low = ?, high = ? }" in text_of(here)
 
 
-@pytest.mark.xfail(strict=True, reason="curves of protected numbers without a range are not refused yet")
 def test_the_job_does_not_run_before_ranges_are_filled_in(here: Path, tacit: Any, refused: Any) -> None:
     tacit("init", "bank.csv", "phone.csv", "--label", "default", "--epsilon", "1")
     line = refused("plan", "job.toml")

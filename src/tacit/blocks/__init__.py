@@ -1,10 +1,12 @@
-"""The block that fits a party's features: in memory, on disk as dense or sparse rows, or on a cluster."""
+"""The block that fits a party's features: in memory, as curves, on disk as dense or sparse rows, or on a cluster."""
 
 from __future__ import annotations
 
 from tacit.blocks.cluster import ClusterBlock
+from tacit.blocks.curves import CurveBlock, TableBlock
 from tacit.blocks.dense import Block
 from tacit.blocks.streamed import SparseStreamedBlock, StreamedBlock
+from tacit.columns.compact import CurveMatrix
 from tacit.data.cluster import ClusterRows
 from tacit.data.rows_on_disk import SparseRows, StreamedRows
 from tacit.types import Matrix
@@ -12,6 +14,8 @@ from tacit.types import Matrix
 
 def make_block(features: Matrix) -> Block:
     """The block of these features, wherever they are."""
+    if isinstance(features, CurveMatrix):
+        return TableBlock(features) if features.is_tabled else CurveBlock(features)
     if isinstance(features, SparseRows):
         return SparseStreamedBlock(features)
     if isinstance(features, ClusterRows):

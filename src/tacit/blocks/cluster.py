@@ -19,7 +19,7 @@ from tacit.types import Vector
 class ClusterBlock(StreamedBlock):
     """D - 1 m' with D on a cluster; `sweep` makes several products in one pass."""
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Block:
+    def take(self, rows: npt.NDArray[np.intp] | slice) -> Block:
         """Refused: rows on a cluster are used all together."""
         raise InputError("this method picks single rows, which --dask does not allow: train without --dask")
 

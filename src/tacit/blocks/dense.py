@@ -1,6 +1,6 @@
 """A party's rows in memory as a linear map: as they are, or scaled down to a public norm and centred for private sums.
 
-One party's columns as a linear map: the only operations the algorithms need of the data.
+Columns as they are (`Block`): the only operations the algorithms need of the data.
 
 | symbol | meaning |
 |---|---|
@@ -8,7 +8,7 @@ One party's columns as a linear map: the only operations the algorithms need of 
 | m | the centre: None, or a row subtracted from every row of D without forming D - 1 m' |
 | s | row weights, n numbers >= 0 |
 
-Rows made fit for private sums: scaled down to a public norm, centred, scaled down again; never copied.
+Rows made fit for private sums (`ClippedRows`): scaled down, centred, scaled down again; never copied.
 
 | symbol | meaning |
 |---|---|
@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 from scipy import linalg, sparse
+from scipy.linalg import lapack
 
 from tacit.types import Matrix, Vector
 
@@ -76,6 +77,16 @@ class Block:
         """True where D is kept in CSR form."""
         return bool(sparse.issparse(self.matrix))
 
+    @cached_property
+    def _transposed(self) -> Matrix:
+        """A view, made once: for sparse rows making it takes longer than a short product."""
+        return self.matrix.T
+
+    @property
+    def is_compact(self) -> bool:
+        """True where D takes far less memory than all its numbers."""
+        return self.is_sparse
+
     def set_centre(self, weights: Vector | None) -> Vector:
         """Take the weighted mean row as the centre (plain mean where weights is None), and return it."""
         self.centre = centre = self._mean_row(np.ones(self.n) if weights is None else weights)
@@ -84,11 +95,19 @@ class Block:
     def _mean_row(self, weights: Vector) -> Vector:
         return np.asarray(self._sum_rows(weights) / weights.sum())
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Block:
+    def take(self, rows: npt.NDArray[np.intp] | slice) -> Block:
         """The same columns of some rows, with the same centre."""
-        part = Block(self.matrix[rows])
+        part = type(self)(self.matrix[rows])
         part.centre = self.centre
         return part
+
+    def without_centre(self) -> Block:
+        """The same rows as they are."""
+        return type(self)(self.matrix)
+
+    def chunk(self, rows: slice) -> Block:
+        """A few rows as they are, for several products."""
+        return type(self)(self.matrix[rows])
 
     def mean_square(self) -> float:
         """Mean squared norm of a row of D (without centring)."""
@@ -98,7 +117,7 @@ class Block:
     def predict(self, x: Vector) -> Vector:
         """(D - 1 m') x; float32 data are multiplied in float64, so that sums over many rounds do not drift."""
         if self._is_narrow:
-            product = np.concatenate([rows.astype(np.float64) @ x for rows in self._chunks()])
+            product = np.concatenate([self._numbers(rows) @ x for rows in self._chunks()])
         else:
             product = np.asarray(self.matrix @ x, dtype=np.float64)
         if self.centre is not None:
@@ -116,16 +135,20 @@ class Block:
     def _is_narrow(self) -> bool:
         return self.matrix.dtype != np.float64 and not self.is_sparse
 
-    def _chunks(self) -> Iterator[Matrix]:
-        return (self.matrix[start : start + ROWS_AT_ONCE] for start in range(0, self.n, ROWS_AT_ONCE))
+    def _chunks(self) -> Iterator[slice]:
+        return (slice(start, start + ROWS_AT_ONCE) for start in range(0, self.n, ROWS_AT_ONCE))
+
+    def _numbers(self, rows: slice) -> Vector:
+        """Some rows of a D that is not sparse."""
+        return np.asarray(self.matrix[rows], dtype=np.float64)
 
     def _sum_rows(self, r: Vector) -> Vector:
         """D' r."""
         if not self._is_narrow:
-            return np.asarray(self.matrix.T @ r, dtype=np.float64)
+            return np.asarray(self._transposed @ r, dtype=np.float64)
         total = np.zeros((self.d, *r.shape[1:]))
-        for i, rows in enumerate(self._chunks()):
-            total += rows.T.astype(np.float64) @ r[i * ROWS_AT_ONCE : (i + 1) * ROWS_AT_ONCE]
+        for rows in self._chunks():
+            total += self._numbers(rows).T @ r[rows]
         return total
 
     def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
@@ -135,9 +158,8 @@ class Block:
             for j, column in enumerate(columns.T):
                 product[:, j] = self.matrix.T @ (weights * column)
         else:
-            for start in range(0, self.n, ROWS_AT_ONCE):
-                rows = slice(start, start + ROWS_AT_ONCE)
-                product += self.matrix[rows].T.astype(np.float64, copy=False) @ (weights[rows, None] * columns[rows])
+            for rows in self._chunks():
+                product += self._numbers(rows).T @ (weights[rows, None] * columns[rows])
         if self.centre is not None:
             product -= np.outer(self.centre, columns.T @ weights)
         return product
@@ -162,12 +184,10 @@ class Block:
 
     def _gram_dense(self, weights: Vector, centre: Vector | None) -> Vector:
         gram = np.zeros((self.d, self.d))
-        for start in range(0, self.n, ROWS_AT_ONCE):
-            rows = self.matrix[start : start + ROWS_AT_ONCE].astype(np.float64)
-            if centre is not None:
-                rows -= centre
-            rows *= np.sqrt(weights[start : start + ROWS_AT_ONCE, None])
-            gram += rows.T @ rows
+        for rows in self._chunks():
+            away = self._numbers(rows) - (0.0 if centre is None else centre)
+            away *= np.sqrt(weights[rows, None])
+            gram += away.T @ away
         return gram
 
     def _gram_sparse(self, weights: Vector, centre: Vector | None) -> Vector:
@@ -185,13 +205,48 @@ class Block:
 
     def outer(self) -> Vector:
         """(D - 1 m')(D - 1 m')', n x n: the smaller Gram matrix where d > n."""
-        product = self.matrix @ self.matrix.T
+        matrix = self.matrix.astype(np.float64, copy=False)
+        product = matrix @ matrix.T
         outer = product.toarray() if sparse.issparse(product) else np.asarray(product)
-        outer = outer.astype(np.float64)
         if self.centre is not None:
             shift = np.asarray(self.matrix @ self.centre, dtype=np.float64)
             outer += float(self.centre @ self.centre) - np.add.outer(shift, shift)
         return outer
+
+    # For rows that are scaled down to a norm
+
+    def row_squares(self) -> Vector:
+        """Squared norm of each row of D, in float64 whatever the data are; infinite where it overflows."""
+        matrix = self.matrix
+        with np.errstate(over="ignore"):
+            if self.is_sparse:
+                squares = np.square(matrix.data, dtype=np.float64)
+                own = sparse.csr_array((squares, matrix.indices, matrix.indptr), shape=matrix.shape)
+                return np.asarray(own @ np.ones(self.d))
+            norms: Vector = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
+        return norms
+
+    def without_endless(self) -> Block:
+        """D with zeros in place of each row that holds NaN or infinity: 0 times these would not be 0."""
+        matrix = self.matrix
+        if self.is_sparse:
+            bad = ~np.isfinite(matrix.data)
+            if not bad.any():
+                return self
+            lost = np.repeat(np.arange(self.n), np.diff(matrix.indptr))[bad]
+            keep = ~np.isin(np.repeat(np.arange(self.n), np.diff(matrix.indptr)), lost)
+            data = np.where(keep, matrix.data, 0.0).astype(matrix.dtype)
+            return Block(sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
+        bad = ~np.isfinite(matrix).all(axis=1)
+        return Block(np.where(bad[:, None], 0.0, matrix).astype(matrix.dtype)) if bad.any() else self
+
+    def scaled(self, factor: Vector, kept: npt.NDArray[np.bool_]) -> Matrix:
+        """The rows times a factor each, a copy; zeros where a row is not kept. Sparse rows stay sparse."""
+        if self.is_sparse:
+            own = sparse.diags_array(kept.astype(np.float64)) @ self.matrix
+            own.eliminate_zeros()
+            return sparse.csr_array(sparse.diags_array(factor) @ own)
+        return factor[:, None] * np.where(kept[:, None], self.matrix, 0.0)
 
 
 def without_constants(gram: Vector, removed: Vector) -> Vector:
@@ -261,7 +316,7 @@ class CurvatureSolver:
         return np.asarray(self.weights / self.weights.sum())
 
     @cached_property
-    def factor(self) -> tuple[Vector, bool]:
+    def factor(self) -> Vector:
         """Of the smaller Gram matrix plus the ridge; made when it is first needed."""
         return cholesky(self.gram, self.ridge)
 
@@ -313,10 +368,10 @@ class CurvatureSolver:
     def solve(self, b: Vector) -> Vector:
         """(D' W D + ridge I)^-1 b for one vector or for columns."""
         if not self.is_dual:
-            return np.asarray(linalg.cho_solve(self.factor, b, check_finite=False))
+            return solve_cholesky(self.factor, b)
         if b.ndim == 2:
             return _by_column(self.solve, b)
-        inner = linalg.cho_solve(self.factor, self.root * self._predict(b), check_finite=False)
+        inner = solve_cholesky(self.factor, self.root * self._predict(b))
         return (b - self._correlate(self.root * inner)) / self.ridge
 
 
@@ -329,22 +384,30 @@ def _by_column(function: Callable[[Vector], Vector], columns: Vector) -> Vector:
     return result
 
 
-def cholesky(gram: Vector, ridge: float) -> tuple[Vector, bool]:
-    """Cholesky factor of gram + ridge I, with just enough more ridge where rounding makes it singular."""
+def cholesky(gram: Vector, ridge: float) -> Vector:
+    """Lower Cholesky factor of gram + ridge I, with just enough more ridge where rounding makes it singular.
+
+    LAPACK is called itself: the checks around it take longer than a small matrix does.
+    """
     diagonal = np.arange(len(gram))
     jitter = 0.0
     scale = float(np.trace(gram)) / max(len(gram), 1) or 1.0
     for _ in range(40):
         shifted = gram.copy()
         shifted[diagonal, diagonal] += ridge + jitter
-        try:
-            factor, lower = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-            return np.asarray(factor), bool(lower)
-        except linalg.LinAlgError:
-            jitter = max(10 * jitter, 1e-13 * scale)
-    return np.full_like(
-        gram, np.nan
-    ), True  # values beyond all bounds: what is solved with it is refused on its way out
+        factor, failed = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return np.asarray(factor)
+        jitter = max(10 * jitter, 1e-13 * scale)
+    return np.full_like(gram, np.nan)  # values beyond all bounds: what is solved with it is refused on its way out
+
+
+def solve_cholesky(factor: Vector, b: Vector) -> Vector:
+    """Solve for one vector or for columns, with what `cholesky` returned."""
+    if not b.size:
+        return np.zeros_like(b)
+    solved, _ = lapack.dpotrs(factor, b, lower=1)
+    return np.asarray(solved)
 
 
 def eigen(matrix: Vector, *, relatively_robust: bool = False) -> tuple[Vector, Vector]:
@@ -357,6 +420,21 @@ def eigen(matrix: Vector, *, relatively_robust: bool = False) -> tuple[Vector, V
     except (linalg.LinAlgError, ValueError):
         return np.array(np.diag(matrix)), np.eye(len(matrix))
     return np.asarray(values), np.asarray(vectors)
+
+
+CLEAR = 3.0  # deviations of its noise from which an entry of a matrix counts
+
+
+def without_noise(gram: Vector, sd: float, least: float = 0.0) -> Vector:
+    """A noisy Gram matrix as it likely was: entries that noise alone may have made are 0, no eigenvalue is too small.
+
+    `sd` is the deviation of the noise of an entry that is not on the diagonal, `least` the least eigenvalue in units of
+    it.
+    """
+    sure = np.where(np.abs(gram) > CLEAR * sd, gram, 0.0)
+    np.fill_diagonal(sure, np.diag(gram))
+    values, vectors = eigen(sure)
+    return np.asarray((vectors * np.maximum(values, least * sd)) @ vectors.T)
 
 
 def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:
@@ -392,9 +470,9 @@ class ClippedRows:
 
     def __init__(self, block: Block, clip: RowClip) -> None:
         assert block.centre is None, "rows are centred by their clip alone"
-        squares = _squared_norms(block)
+        squares = block.row_squares()
         if not np.isfinite(squares).all():
-            block = _without_endless(block)
+            block = block.without_endless()
         self.block, self.clip = block, clip
         self.kept = squares < (LONGEST * clip.norm) ** 2
         squares = self._squares = np.where(self.kept, squares, 0.0)
@@ -432,15 +510,12 @@ class ClippedRows:
             return np.where(self.kept, self.shrink * self.block.predict(x), 0.0)
 
     def matrix(self) -> Matrix:
-        """The clipped rows themselves, a copy; sparse rows stay sparse where there is no centre."""
-        factor = self.factor * self.shrink
-        if self.block.is_sparse and self.clip.centre is None:
-            kept = sparse.diags_array(self.kept.astype(np.float64)) @ self.block.matrix
-            kept.eliminate_zeros()
-            return sparse.csr_array(sparse.diags_array(factor) @ kept)
-        whole = self.block.matrix.toarray() if self.block.is_sparse else self.block.matrix
-        rows = factor[:, None] * np.where(self.kept[:, None], whole, 0.0)
-        return rows if self.clip.centre is None else rows - np.multiply.outer(self.factor, self.clip.centre)
+        """The clipped rows themselves, a copy; compact rows stay compact where there is no centre."""
+        rows = self.block.scaled(self.factor * self.shrink, self.kept)
+        if self.clip.centre is None:
+            return rows
+        whole = rows.toarray() if self.block.is_compact else rows
+        return whole - np.multiply.outer(self.factor, self.clip.centre)
 
     def correlate(self, r: Vector) -> Vector:
         """The transposed rows times r."""
@@ -475,32 +550,4 @@ class ClippedRows:
             return
         for start in range(0, self.n, ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
-            yield rows, Block(self.block.matrix[rows])
-
-
-def _without_endless(block: Block) -> Block:
-    """The rows with zeros in place of each one that holds NaN or infinity: 0 times these would not be 0."""
-    matrix = block.matrix
-    if block.is_sparse:
-        bad = ~np.isfinite(matrix.data)
-        if not bad.any():
-            return block
-        lost = np.repeat(np.arange(block.n), np.diff(matrix.indptr))[bad]
-        keep = ~np.isin(np.repeat(np.arange(block.n), np.diff(matrix.indptr)), lost)
-        data = np.where(keep, matrix.data, 0.0).astype(matrix.dtype)
-        return Block(sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape))
-    bad = ~np.isfinite(matrix).all(axis=1)
-    return Block(np.where(bad[:, None], 0.0, matrix).astype(matrix.dtype)) if bad.any() else block
-
-
-def _squared_norms(block: Block) -> Vector:
-    """In float64, whatever the data are; infinite where it overflows."""
-    matrix = block.matrix
-    with np.errstate(over="ignore"):
-        if block.is_sparse:
-            squares = np.square(matrix.data, dtype=np.float64)
-            return np.asarray(
-                sparse.csr_array((squares, matrix.indices, matrix.indptr), shape=matrix.shape) @ np.ones(block.d)
-            )
-        norms: Vector = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
-    return norms
+            yield rows, self.block.chunk(rows)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tacit.columns.spec import TERMS
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,19 +74,25 @@ def _lines(job: Job, sizes: JobSizes, plan: Plan) -> list[str]:
         *sizes.lines(),
         *label_lines(job),
         *sizes.encoding_lines(),
-        *_search_lines(job),
+        *_search_lines(job, sizes.trained),
         str(plan),
         *(line for title, remarks in sizes.remarks().items() for line in many(title, remarks)),
     ]
 
 
 def _search_record(job: Job) -> dict[str, Any]:
-    """The section [search] under its name; nothing where the job has none."""
-    return {} if job.search is None else {"search": asdict(job.search)}
+    """What is searched; nothing where nothing is."""
+    if job.searched is None:
+        return {}
+    return {"search": asdict(job.searched) | ({"terms": list(TERMS)} if job.chooses_terms else {})}
 
 
 class JobSizes(Protocol):
     """The public sizes of a job of either split, from the options or from the files."""
+
+    @property
+    def trained(self) -> int:
+        """Rows that are trained on, of all parties."""
 
     def plan(self) -> Plan:
         """The plan that they give."""
@@ -146,8 +153,11 @@ class PartySizes:
         }
 
     def remarks(self) -> dict[str, list[str]]:
-        """Whether the penalty is small for so few rows."""
-        return {"penalty": penalty_remarks(self.job, self.trained, sum(self.columns.values()))}
+        """Whether the penalty is small for so few rows, and what terms = "auto" came to."""
+        from tacit.plan.terms import auto_remarks
+
+        penalty = penalty_remarks(self.job, self.trained, sum(self.columns.values()))
+        return {"penalty": penalty, **_terms(auto_remarks(self.job, self.encodings))}
 
     def lines(self) -> list[str]:
         """Rows and columns, and what counts as public."""
@@ -268,18 +278,29 @@ class NodeSizes:
     @property
     def encodings(self) -> dict[str, Encoding]:
         """The one encoding under the name of all parties; empty where there is none."""
-        from tacit.run.saved import ALL_PARTIES
+        from tacit.run.predict import ALL_PARTIES
 
         return {} if self.encoding is None else {ALL_PARTIES: self.encoding}
 
+    @property
+    def _rows(self) -> tuple[int, ...]:
+        """Rows that each node trains on."""
+        from tacit.data.holdout import held_count
+
+        counts = [self.rows[name] for name in self.job.names]
+        return tuple(count - held_count(count, self.job.holdout) for count in counts)
+
+    @property
+    def trained(self) -> int:
+        """Rows that are trained on."""
+        return sum(self._rows)
+
     def plan(self) -> Plan:
         """The plan that they give; refusals name the job's file."""
-        from tacit.data.holdout import held_count
         from tacit.plan.terms import curve_columns
         from tacit.run.prepare import plan_nodes
 
-        counts = [self.rows[name] for name in self.job.names]
-        rows = tuple(count - held_count(count, self.job.holdout) for count in counts)
+        rows = self._rows
         with self.job.named_refusals():
             found = {} if self.encoding is None else dict.fromkeys(self.job.names, self.encoding)
             curves = curve_columns(found, self.job.names, self.job.privacy)
@@ -307,8 +328,10 @@ class NodeSizes:
         }
 
     def remarks(self) -> dict[str, list[str]]:
-        """None: the rule about penalties was tried with columns split."""
-        return {}
+        """What terms = "auto" came to; the rule about penalties was tried with columns split."""
+        from tacit.plan.terms import auto_remarks
+
+        return _terms(auto_remarks(self.job, self.encodings))
 
     def lines(self) -> list[str]:
         """Rows and columns, and what counts as public."""
@@ -484,15 +507,23 @@ def label_lines(job: Job) -> list[str]:
     return [f"{'label':<11} {label}: {said} is positive"]
 
 
-def _search_lines(job: Job) -> list[str]:
-    """That the plan is one of several fits, where alpha is chosen."""
-    if job.search is None:
+def _terms(remarks: list[str]) -> dict[str, list[str]]:
+    """What is said of terms, under their title; nothing where nothing is."""
+    return {"terms": remarks} if remarks else {}
+
+
+def _search_lines(job: Job, rows: int) -> list[str]:
+    """That the plan is one of several fits, where alpha or terms are chosen; from how many rows are trained on."""
+    spec = job.searched
+    if spec is None:
         return []
-    count = job.search.alphas if isinstance(job.search.alphas, int) else len(job.search.alphas)
-    return [
-        f"{'search':<11} {count} alphas on {job.search.folds} folds before the last fit, which is what follows here;",
-        f"{'':<11} each further alpha takes a few rounds, and the folds' messages travel together",
-    ]
+    alphas = f"alpha = {job.model.alpha:g}" if spec.tried == 1 else f"{spec.tried} alphas"
+    both, last = (" for lines and for curves", "with curves ") if job.chooses_terms else ("", "")
+    lines = [f"{alphas} on {spec.folds_of(rows)} folds{both} before the last fit, which {last}is what follows here;"]
+    if job.chooses_terms:
+        lines.append("curves are taken where their loss on rows left out is lower by over one standard error;")
+    lines.append("each further alpha takes a few rounds, and the folds' messages travel together")
+    return [f"{'' if number else 'search':<11} {line}" for number, line in enumerate(lines)]
 
 
 def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
@@ -506,7 +537,7 @@ def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
     """
     known = job.model.loss == "logistic" and job.model.penalty in ("l2", "none") and job.privacy is None
     alpha = 0.0 if job.model.penalty == "none" else job.model.alpha
-    if not known or job.search is not None or len(job.parties) < 2:
+    if not known or job.searched is not None or len(job.parties) < 2:
         return []
     if rows >= FEW_ROWS * columns or alpha > SMALL_ALPHA:
         return []

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from tacit.columns.compact import Cells, CurveMatrix, category_cells, linear_cells, spline_cells, wave_cells
 from tacit.columns.curves import MOST_KNOTS, MOST_STATED_PAIRS, FourierColumn, SplineColumn
 from tacit.columns.spec import JOB, MISSING, OTHER, ROWS
 from tacit.columns.table import ArrowTable, Rows, Table, Texts, number_cells, text_cells
@@ -70,6 +71,17 @@ class NumberColumn:
         # The middle of a range that is hardly wider than the rounding of its ends may be one of these.
         return scaled if self.low is None else np.clip(scaled, -1.0, 1.0)
 
+    def share(self, cells: Vector, coef: Vector) -> Vector:
+        """What each cell adds to the score."""
+        line = self.encode(cells) * coef[0]
+        return np.asarray(line + np.isnan(cells) * coef[1] if self.missing else line)
+
+    def grid(self) -> Vector:
+        """Cells at which the line is drawn: its range, or where the encoded number is from -2 to 2."""
+        if self.low is not None and self.high is not None:
+            return np.array([self.low, self.high])
+        return np.array([self.centre - 2 * self.divisor, self.centre + 2 * self.divisor])
+
 
 @dataclass(frozen=True)
 class CategoryColumn:
@@ -108,6 +120,14 @@ class CategoryColumn:
         known[MISSING] = blank
         return _placed(texts, [known.get(value, other) for value in texts.values], blank)
 
+    def share(self, cells: Any, coef: Vector) -> Vector:
+        """What each cell adds to the score."""
+        return np.asarray(self.height * coef[self.places(_texts(cells))])
+
+    def grid(self) -> npt.NDArray[Any]:
+        """The categories, with the names of the others and of blanks."""
+        return np.array([*self.values, OTHER, *([MISSING] if self.missing else [])], dtype=object)
+
     def unknown(self, texts: Texts) -> npt.NDArray[np.bool_]:
         """Rows whose category is none of those, nor blank."""
         known = {*self.values, OTHER, MISSING}
@@ -144,6 +164,16 @@ class BucketColumn:
         """Which of the columns is 1, for each row; -1 for none."""
         return _placed(texts, [self.bucket(value) for value in texts.values], self.buckets if self.missing else -1)
 
+    def share(self, cells: Any, coef: Vector) -> Vector:
+        """What each cell adds to the score; whole numbers are buckets."""
+        numbers = np.asarray(cells)
+        places = numbers if numbers.dtype.kind in "iu" else self.places(_texts(cells))
+        return np.asarray(self.height * np.append(coef, 0.0)[places])
+
+    def grid(self) -> Rows:
+        """The numbers of the buckets, the last one that of blanks where these have a column."""
+        return np.arange(len(self.names), dtype=np.int64)
+
 
 TextColumn = CategoryColumn | BucketColumn
 CurveColumn = FourierColumn | SplineColumn
@@ -155,10 +185,18 @@ def _placed(texts: Texts, places: list[int], blank: int) -> Rows:
     return np.asarray(np.array([*places, blank], dtype=np.int64)[texts.codes])
 
 
+def _texts(cells: Any) -> Texts:
+    """Some cells as texts, None or NaN for a blank."""
+    blank = [cell is None or cell != cell for cell in cells]
+    codes = np.where(blank, -1, np.arange(len(blank)))
+    return Texts(tuple("" if none else str(cell) for cell, none in zip(cells, blank, strict=True)), codes)
+
+
 # --- All columns of a party: their constants, and the matrix that they make of a table
 
 
 SPARSE_FROM, SPARSE_BELOW = 64, 0.25  # columns, and share of them that is not 0 in a row, for a sparse matrix
+COMPACT_FROM = 200_000  # raw cells, for rows of curves that are not written out
 ROWS_AT_ONCE = 16_384  # rows whose curves are computed together
 
 
@@ -193,6 +231,12 @@ class Encoder:
         return tuple(chain.from_iterable(column.names for column in self.columns))
 
     @property
+    def slices(self) -> tuple[slice, ...]:
+        """Where the encoded columns of each column stand among all."""
+        ends = np.cumsum([0, *(len(column.names) for column in self.columns)]).tolist()
+        return tuple(slice(start, end) for start, end in pairwise(ends))
+
+    @property
     def text_columns(self) -> tuple[str, ...]:
         """Columns to read as text, so that categories keep their leading zeros."""
         return tuple(column.name for column in self.columns if isinstance(column, TextColumn))
@@ -201,6 +245,13 @@ class Encoder:
     def has_public_curves(self) -> bool:
         """Whether numbers are curves of public constants."""
         return any(isinstance(column, FourierColumn) for column in self.columns)
+
+    @property
+    def has_bends(self) -> bool:
+        """Whether a number may add anything but a line."""
+        return any(
+            isinstance(column, CurveColumn) and len(column.names) > 1 + column.missing for column in self.columns
+        )
 
     @property
     def unbounded(self) -> tuple[str, ...]:
@@ -226,12 +277,18 @@ class Encoder:
         if not isinstance(table, ArrowTable):
             raise InputError(f"party {show(table.party)}: its file is LIBSVM, the model was trained on named columns")
         pick: Rows = np.arange(table.n_rows) if rows is None else rows
+        if self.is_compact(len(pick)):
+            return CurveMatrix(tuple(_compact(column, table, pick, said) for column in self.columns))
         parts: list[tuple[Rows, Rows, Vector]] = []
         start = 0
         for column in self.columns:
             parts += [(at, start + place, value) for at, place, value in _entries(column, table, pick, said)]
             start += len(column.names)
         return _assembled(parts, (len(pick), start), self._share(start))
+
+    def is_compact(self, rows: int) -> bool:
+        """Whether so many rows are kept by their cells, and not written out: where there are curves and many cells."""
+        return rows * len(self.columns) >= COMPACT_FROM and any(isinstance(c, CurveColumn) for c in self.columns)
 
     def _share(self, width: int) -> float:
         """About how much of a row is not 0."""
@@ -253,20 +310,45 @@ def _is_bounded(column: Column) -> bool:
 def _entries(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> list[tuple[Rows, Rows, Vector]]:
     """Row, place and value of what is not 0 in the columns that one column becomes."""
     every = np.arange(len(rows))
-    if not isinstance(column, TextColumn):
-        cells = number_cells(table, column.name, days=column.days, trained=said is not None)[rows]
-        blank = np.flatnonzero(np.isnan(cells))
-        _say_blanks(column, table.party, blank.size, f"filled with {column.fill:.6g}", said)
-        if isinstance(column, CurveColumn):
-            return list(_curve_entries(column, cells))
-        found = [(every, np.zeros(len(rows), dtype=np.int64), column.encode(cells))]
-        return [*found, (blank, np.ones(blank.size, dtype=np.int64), np.ones(blank.size))] if column.missing else found
+    if isinstance(column, TextColumn):
+        places = _places(column, table, rows, said)
+        at = np.flatnonzero(places >= 0)
+        return [(at, places[at], np.full(at.size, column.height))]
+    cells = _numbers_of(column, table, rows, said)
+    if isinstance(column, CurveColumn):
+        return list(_curve_entries(column, cells))
+    found = [(every, np.zeros(len(rows), dtype=np.int64), column.encode(cells))]
+    blank = np.flatnonzero(np.isnan(cells))
+    return [*found, (blank, np.ones(blank.size, dtype=np.int64), np.ones(blank.size))] if column.missing else found
+
+
+def _compact(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> Cells:
+    """The cells of one column, from which its encoded numbers follow."""
+    if isinstance(column, TextColumn):
+        return category_cells(_places(column, table, rows, said), len(column.names), column.height)
+    cells = _numbers_of(column, table, rows, said)
+    if isinstance(column, SplineColumn):
+        return spline_cells(column, cells)
+    if isinstance(column, FourierColumn):
+        return wave_cells(column, cells)
+    fill = float(column.encode(np.array([np.nan]))[0])
+    return linear_cells(column.encode(cells), np.isnan(cells), fill, missing=column.missing)
+
+
+def _numbers_of(column: NumberColumn | CurveColumn, table: ArrowTable, rows: Rows, said: list[str] | None) -> Vector:
+    """The cells of a column of numbers, NaN where blank, with remarks on blanks."""
+    cells = number_cells(table, column.name, days=column.days, trained=said is not None)[rows]
+    blanks = int(np.count_nonzero(np.isnan(cells)))
+    _say_blanks(column, table.party, blanks, f"filled with {column.fill:.6g}", said)
+    return cells
+
+
+def _places(column: TextColumn, table: ArrowTable, rows: Rows, said: list[str] | None) -> Rows:
+    """Which of a text column's columns is not 0, for each row, with remarks on texts."""
     texts = text_cells(table, column.name)
     texts = Texts(texts.values, texts.codes[rows])
-    places = column.places(texts)
     _say_texts(column, table.party, texts, said)
-    at = np.flatnonzero(places >= 0)
-    return [(at, places[at], np.full(at.size, column.height))]
+    return column.places(texts)
 
 
 def _curve_entries(column: CurveColumn, cells: Vector) -> Iterator[tuple[Rows, Rows, Vector]]:

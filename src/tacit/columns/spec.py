@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tacit.columns.advice import IN_A_JOB, Advice
 from tacit.errors import InputError
 from tacit.text import show
 
 NUMBER, CATEGORY, DATE = "number", "category", "date"
 KINDS = (NUMBER, CATEGORY, DATE)
 SCALES = ("standard", "range", "none")
-LINEAR, SPLINE = "linear", "spline"
+LINEAR, SPLINE, AUTO = "linear", "spline", "auto"
 TERMS = (LINEAR, SPLINE)
 OTHER, MISSING = "other", "missing"
 RANGE, CURVE = ("low", "high"), ("term", "log", "whole")  # keys that numbers alone have
@@ -110,7 +111,8 @@ class EncodeRules:
         At most so many categories of a column, the most frequent ones.
     terms : {"linear", "spline", "auto"}
         What numbers add to the score, where a column does not say it: lines or smooth curves. It is `terms` of the
-        section [model]; "auto" is settled before anything is encoded.
+        section [model]. "auto": curves, but lines for a party whose rows are protected and whose numbers do not all
+        have a range; without privacy a search settles it before anything is encoded.
     pairs : int or None
         How many pairs of waves make the curve of a protected number; None for a number that follows from how much
         noise there is.
@@ -119,6 +121,8 @@ class EncodeRules:
     parties, columns : int
         How many parties share one score, and how many columns this one has: curves of more columns are held flatter.
         Both follow from the job and the file, and are never in a file of their own.
+    advice : Advice
+        The words in which refusals say what to do.
     codebook : tuple of ColumnSpec
         What is known of columns of all parties, where a party does not say it itself: a CSV file whose header names
         `column` and keys of [party.columns], or what such a file says.
@@ -132,6 +136,7 @@ class EncodeRules:
     noise: PairsRule | None = field(default=None, repr=False)
     parties: int = field(default=1, repr=False)
     columns: int = field(default=1, repr=False)
+    advice: Advice = field(default=IN_A_JOB, repr=False, compare=False)
     codebook: tuple[ColumnSpec, ...] = ()
 
     def scale_of(self, protected: bool) -> str:

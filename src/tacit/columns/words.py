@@ -127,7 +127,9 @@ def record(encoding: Encoding) -> list[dict[str, Any]]:
     return found
 
 
-def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[str], list[str]]:
+def constants(
+    encodings: Mapping[str, Encoding], *, shared: bool, by: str = "the job states"
+) -> tuple[list[str], list[str]]:
     """What a certificate says about the constants: what it does not cover, and what it assumes.
 
     Parameters
@@ -136,6 +138,8 @@ def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[
         By party.
     shared : bool
         Whether all parties have the same constants, as where the rows are split.
+    by : str
+        Who states the constants that are public.
     """
     learnt = [name for name, own in encodings.items() if not own.protected and _sources(own) & {ROWS}]
     stated = [name for name, own in encodings.items() if own.protected]
@@ -155,7 +159,7 @@ def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[
     if stated:
         assumed.append(
             f"the constants of the encoding of {', '.join(stated)} (columns and their kinds, ranges, categories, "
-            "buckets) are public: the job states them, and nobody took them from the rows"
+            f"buckets) are public: {by} them, and nobody took them from the rows"
         )
     return uncovered, assumed
 

@@ -19,8 +19,7 @@ from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.columns.wildcards import is_wildcard, resolve_specs, text_names
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
-from tacit.data.labels import file_labels
-from tacit.data.randomized import refuse_randomized
+from tacit.data.labels import file_labels, refuse_randomized
 from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
@@ -121,13 +120,55 @@ class PredictionData:
     rows: Sequence[Rows] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class MatchedFiles:
+    """The parties' files, read and matched; their columns may then be encoded, in one way or in several.
+
+    Attributes
+    ----------
+    specs : sequence of PartySpec
+    tables : sequence of Table
+    names : sequence of tuple of str
+        Each party's feature columns.
+    alignment : MatchedRows
+    labels : array
+        Of the common rows, as in the file.
+    """
+
+    specs: Sequence[PartySpec]
+    tables: Sequence[Table]
+    names: Sequence[tuple[str, ...]]
+    alignment: MatchedRows
+    labels: npt.NDArray[Any]
+
+    def encoded(
+        self, encode: EncodeRules | None = None, protected: Collection[str] = (), holdout: Holdout | None = None
+    ) -> JobData:
+        """Shards and labels of the common rows; parameters as in `load_training_data`."""
+        alignment = self.alignment
+        if encode is None:
+            return self._data(_shards(self.tables, self.names, alignment))
+        kept = (holdout or Holdout()).trained(len(self.labels), alignment.ids)
+        learnt = alignment.rows if kept is None else [rows[kept] for rows in alignment.rows]
+        parts = zip(self.tables, self.specs, self.names, learnt, strict=True)
+        encodings = {
+            spec.name: encoding
+            for table, spec, columns, rows in parts
+            if (encoding := party_encoding(table, spec, columns, rows, encode, spec.name in protected)) is not None
+        }
+        encoders = [encodings[spec.name].encoder if spec.name in encodings else None for spec in self.specs]
+        return self._data(_shards(self.tables, self.names, alignment, encoders=encoders), encodings)
+
+    def _data(self, shards: list[Shard], encodings: Mapping[str, Encoding] | None = None) -> JobData:
+        return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings or {})
+
+
 def load_training_data(
     specs: Sequence[PartySpec],
     folder: str | os.PathLike[str] = ".",
     encode: EncodeRules | None = None,
     protected: Collection[str] = (),
     holdout: Holdout | None = None,
-    matched: Callable[[Counts], None] | None = None,
 ) -> JobData:
     """Read, align and check what the parties train on.
 
@@ -143,8 +184,6 @@ def load_training_data(
         Parties from whose rows no constant of the encoding may be taken.
     holdout : Holdout, optional
         Rows from which none is taken either, as they are not trained on.
-    matched : callable, optional
-        Gets the rows kept and dropped, before any column is encoded: a refusal may be due to them.
 
     Returns
     -------
@@ -155,6 +194,24 @@ def load_training_data(
     ------
     InputError
         For files or columns that cannot be used; the message names the party.
+    """
+    return match_files(specs, folder, protected).encoded(encode, protected, holdout)
+
+
+def match_files(
+    specs: Sequence[PartySpec],
+    folder: str | os.PathLike[str] = ".",
+    protected: Collection[str] = (),
+    matched: Callable[[Counts], None] | None = None,
+) -> MatchedFiles:
+    """Read and align the parties' files; as `load_training_data`.
+
+    Parameters
+    ----------
+    specs, folder, protected
+        As there.
+    matched : callable, optional
+        Gets the rows kept and dropped, before any column is encoded: a refusal may be due to them.
     """
     tables = [read_training_table(spec, folder, protected=spec.name in protected) for spec in specs]
     holders = [position for position, spec in enumerate(specs) if spec.label is not None]
@@ -168,20 +225,7 @@ def load_training_data(
     alignment = align(tables, [spec.id for spec in specs])
     if matched is not None:
         matched(alignment.counts)
-    labels = values[alignment.rows[holder]]
-    if encode is None:
-        return JobData(_shards(tables, names, alignment), labels, alignment.ids, alignment.counts)
-    kept = (holdout or Holdout()).trained(len(labels), alignment.ids)
-    learnt = alignment.rows if kept is None else [rows[kept] for rows in alignment.rows]
-    parts = zip(tables, specs, names, learnt, strict=True)
-    encodings = {
-        spec.name: encoding
-        for table, spec, columns, rows in parts
-        if (encoding := party_encoding(table, spec, columns, rows, encode, spec.name in protected)) is not None
-    }
-    encoders = [encodings[spec.name].encoder if spec.name in encodings else None for spec in specs]
-    shards = _shards(tables, names, alignment, encoders=encoders)
-    return JobData(shards, labels, alignment.ids, alignment.counts, encodings)
+    return MatchedFiles(specs, tables, names, alignment, values[alignment.rows[holder]])
 
 
 def read_training_table(spec: PartySpec, folder: str | os.PathLike[str], *, protected: bool = False) -> Table:

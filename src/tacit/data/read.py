@@ -1,10 +1,8 @@
 """Read one party's file: CSV, Parquet or LIBSVM, told apart by the end of the name.
 
-A CSV file by Arrow, which infers the type of each column; what it would pass over in silence is refused.
-
-A quote that stays open makes all that follows one cell, and Arrow says nothing where that is the last cell of a row:
-rows would be lost. A blank line in a file of one column may be a blank cell, and Arrow leaves it out: the rows below
-would move up.
+CSV is read by Arrow, which infers the type of each column; what it would pass over in silence is refused. A quote that
+stays open makes all that follows one cell, and Arrow says nothing where that is the last cell of a row: rows would be
+lost. A blank line in a file of one column may be a blank cell, and Arrow leaves it out: the rows below would move up.
 """
 
 from __future__ import annotations
@@ -296,7 +294,7 @@ def _read_parquet(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
 
 
 def frame_table(frame: Any, party: str) -> Table:
-    """A data frame (of pandas, or an Arrow table) as a table, without the row index of pandas.
+    """A data frame (of pandas or polars, or an Arrow table) as a table, without the row index of pandas.
 
     Raises
     ------
@@ -304,13 +302,21 @@ def frame_table(frame: Any, party: str) -> Table:
         For anything else, a frame without rows, and columns that Arrow cannot hold.
     """
     try:
-        data = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
+        data = _as_arrow(frame)
     except AttributeError as error:
         kind = type(frame).__name__
         raise InputError(f"party {show(party)}: its rows are a {kind}: give a path or a data frame") from error
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InputError(f"party {show(party)}: cannot use its data frame ({one_line(error)})") from error
     return arrow_table(data, Path("data frame"), party)
+
+
+def _as_arrow(frame: Any) -> Any:
+    if isinstance(frame, pa.Table):
+        return frame
+    if hasattr(frame, "to_arrow"):  # of polars
+        return frame.to_arrow()
+    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> ArrowTable:

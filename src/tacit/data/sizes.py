@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, unlearnable
+from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, settled, unlearnable
 from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.columns.table import BLANK, ArrowTable, Table, kind_of_type
 from tacit.columns.wildcards import is_wildcard
+from tacit.data.labels import epsilon_columns, label_epsilons
 from tacit.data.load import (
     PartySpec,
     feature_names,
@@ -25,7 +26,6 @@ from tacit.data.load import (
     stated_width,
 )
 from tacit.data.nodes import known_columns, known_epsilons, node_columns, node_encoding, read_nodes
-from tacit.data.randomized import epsilon_columns, label_epsilons
 from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.errors import InputError
 from tacit.text import one_line, show
@@ -122,8 +122,9 @@ def _public_encoding(
     given = known_specs(columns, names, table.party)
     typed = path.name.lower().endswith(".parquet")
     kinds = [kind_of_type(table.arrow(name).type) if typed else BLANK for name in names]
-    found = [given.get(name, ColumnSpec(name)) for name in names]
-    refuse(table.party, unlearnable(list(zip(found, kinds, strict=True)), encode))
+    found = [(given.get(name, ColumnSpec(name)), kind) for name, kind in zip(names, kinds, strict=True)]
+    encode = settled(encode, found, protected=True)
+    refuse(table.party, unlearnable(found, encode))
     return Encoding(public_encoder(names, columns, rules=encode, rows=rows), {}, protected=True)
 
 

@@ -1,15 +1,13 @@
 """What the leading site does: it asks the others, and runs a feature split, a sample split or a prediction.
 
-What the site that holds the labels does to lead a feature split: it asks the others, and runs the coordinator.
+A feature split is led by the site that holds the labels. The loop, the coordinator and the parties are those of a run
+in one process; only the engine differs. After every exchange the coordinator's state is on the lead's own disk, and the
+answers are on the disks of those who gave them: at most one exchange is asked for again, with the same numbers, and the
+same answers come.
 
-The loop, the coordinator and the parties are those of a run in one process; only the engine differs. After every
-exchange the coordinator's state is on the lead's own disk, and the answers are on the disks of those who gave them: at
-most one exchange is asked for again, with the same numbers, and the same answers come.
-
-What the first node of a sample split does to lead it: it keeps the rounds in step, and sees no message of others.
-
-Every node finds out for itself that the run is over, and tells the lead so. The trace holds what nodes tell of their
-own progress, which is nothing in a private run; the objective of the joint model is known to nobody.
+A sample split is led by its first node, which keeps the rounds in step and sees no message of others. Every node finds
+out for itself that the run is over, and tells the lead so. The trace holds what nodes tell of their own progress, which
+is nothing in a private run; the objective of the joint model is known to nobody.
 """
 
 from __future__ import annotations

@@ -18,15 +18,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tacit.columns.spec import LINEAR, SPLINE, TERMS, EncodeRules
+from tacit.columns.spec import AUTO, LINEAR, SPLINE, TERMS, EncodeRules
 from tacit.columns.table import MOST_COLUMNS
 from tacit.data.align import Counts
 from tacit.data.holdout import Holdout
-from tacit.data.load import JobData, PartySpec, load_training_data
+from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.errors import InputError
 from tacit.job.codebook import read_codebook, stated_codebook, with_codebook
@@ -45,13 +45,13 @@ from tacit.job.sections import (
     check_nodes,
     check_parties,
     check_party,
-    check_search,
     columns_record,
     make_columns,
     make_options,
     make_privacy,
     make_spec,
     protected_parties,
+    read_search,
     values_of_options,
     values_of_privacy,
 )
@@ -247,6 +247,22 @@ class Job:
         return self.encode.terms != LINEAR or SPLINE in own
 
     @property
+    def chooses_terms(self) -> bool:
+        """Whether a search is to choose between lines and curves."""
+        return self.encode.terms == AUTO and self.privacy is None
+
+    @property
+    def searched(self) -> SearchSpec | None:
+        """What is searched: as [search] says; with an alpha that is given the terms alone, where they are chosen."""
+        if self.search is None and self.chooses_terms:
+            return SearchSpec((self.model.alpha,), None)
+        return self.search
+
+    def with_terms(self, terms: str) -> Job:
+        """The job as it is once "auto" is settled: with lines or with curves."""
+        return replace(self, encode=replace(self.encode, terms=terms))
+
+    @property
     def rows_are_split(self) -> bool:
         """Whether the parties hold different rows with the same columns, and not columns of the same rows."""
         return self.split == "samples"
@@ -353,6 +369,16 @@ def section_of(key: str) -> str | None:
     return next((section for section, keys in _KEYS.items() if key in keys), None)
 
 
+def match_job_files(job: Job, matched: Callable[[Counts], None] | None = None) -> MatchedFiles:
+    """Read and align the files of a job, before any column is encoded; as `load_job_data`."""
+    return match_files(job.parties, job.folder, job.protected, matched)
+
+
+def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
+    """Encode the columns of files that were read and aligned; as `load_job_data`."""
+    return files.encoded(job.encode, job.protected, Holdout(job.holdout, job.seed or 0))
+
+
 def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> JobData:
     """Read and align the data of a job.
 
@@ -373,8 +399,7 @@ def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> 
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    holdout = Holdout(job.holdout, job.seed or 0)
-    return load_training_data(job.parties, job.folder, job.encode, job.protected, holdout, matched)
+    return encode_job_data(job, match_job_files(job, matched))
 
 
 def load_job_nodes(job: Job) -> NodesData:
@@ -405,7 +430,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "method": TEXT,
         "rho": POSITIVE_OR_AUTO,
         "published": TRUTH,
-        "terms": one_of((*TERMS, "auto")),
+        "terms": one_of((*TERMS, AUTO)),
     },
     "search": SEARCH_KEYS,
     "graph": GRAPH_KEYS,
@@ -457,14 +482,14 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features" or "samples"')
     rules = SPLITS[split]
     top = {**rules.defaults, **top}
-    model = ModelSection(**_section(document.get("model", {}), "model"))
+    given = _section(document.get("model", {}), "model")
+    model, private = ModelSection(**given), "privacy" in document
     if model.published and not rules.publishes:
         raise InputError(f'model.published is not used with split = "{split}": remove it')
     rules.refuse_unused(document, split)
-    search = None
-    if "search" in document:
-        search = SearchSpec(**_section(document["search"], "search"))
-        check_search(document)
+    _check_auto(model, top, private=private)
+    asked = _section(document["search"], "search") if "search" in document else None
+    search = read_search(asked, given, private=private)
     check_engine(top.get("engine", ENGINES[0]))
     apart = top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
     parties = _parties(document.get("party", []), rules.check_parties, apart)
@@ -495,6 +520,18 @@ def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> Enc
         raise InputError(f"encode.codebook = {show(book)} names a file of whoever wrote the job: write a table instead")
     entries = read_codebook(folder / book) if isinstance(book, str) and folder is not None else stated_codebook(book)
     return EncodeRules(**given, terms=terms, codebook=entries)
+
+
+def _check_auto(model: ModelSection, top: Mapping[str, Any], *, private: bool) -> None:
+    """Refuse terms = "auto" where there is no search that could choose."""
+    if model.terms != AUTO or private:
+        return
+    for key, value in (("split", "samples"), ("engine", "flare")):
+        if top.get(key) == value:
+            raise InputError(
+                f'model.terms = "auto" chooses by a search, which {key} = "{value}" does not have: write "spline" for '
+                'curves, or "linear"'
+            )
 
 
 def check_engine(engine: str) -> None:
@@ -597,14 +634,14 @@ def check_all_rows(job: Job, key: str) -> None:
     """
     if job.rows_are_split:
         raise InputError(f'{key} is not used with split = "samples": leave {key} out')
-    if job.search is not None:
-        raise InputError(f"{key} does not go with [search]: give model.alpha instead, or leave {key} out")
     if job.holdout:
         raise InputError(f"{key} does not go with holdout = {job.holdout:g}: leave one of them out")
     if job.model.terms != LINEAR:
         raise InputError(f"{key} does not go with terms = {show(job.model.terms)}: leave one of them out")
     if job.encode.codebook:
         raise InputError(f"{key} takes columns as the files have them: remove encode.codebook, or leave {key} out")
+    if job.search is not None:
+        raise InputError(f"{key} does not go with [search]: give model.alpha instead, or leave {key} out")
     for party in job.parties:
         if party.columns:
             raise InputError(

@@ -307,7 +307,12 @@ class _Writer:
         yield from ("", "[job]", _set("name", _plain_name(self.out.stem)))
         if self.asked.by_rows:
             yield _set("split", "samples")
-        yield from ("# holdout = 0.2            # part of the rows to try the model on", "", "[model]", *self._loss())
+        yield from (
+            "# holdout = 0.2            # part of the rows to evaluate the model on",
+            "",
+            "[model]",
+            *self._loss(),
+        )
         yield 'terms = "spline"           # a curve for each number; "linear" for lines, "auto" for what does better'
         yield "# alpha = 1e-4             # strength of the penalty; [search] chooses it where nothing is protected"
         if self.asked.by_rows:

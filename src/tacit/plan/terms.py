@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from tacit.columns.constants import Encoding
 from tacit.columns.curves import CurveNoise, FourierColumn
+from tacit.columns.spec import AUTO, LINEAR
 from tacit.errors import InputError
 from tacit.job import Job
 from tacit.mechanisms import mechanism_of
@@ -33,10 +34,29 @@ def curve_noise(
 
 
 def with_terms(job: Job) -> Job:
-    """The job with what the encoding of its columns needs to know of its plan."""
+    """The job with what the encoding of its columns needs to know of its plan.
+
+    Where labels alone are protected, "auto" is lines: to choose takes the labels.
+    """
+    if job.encode.terms == AUTO and job.privacy is not None and job.privacy.epsilon is None:
+        job = job.with_terms(LINEAR)
     noise = curve_noise(job.privacy, get_loss(job.model.loss), job.split, job.names, secure=job.secure_aggregation)
     sharing = 1 if job.rows_are_split else len(job.parties)  # parties whose scores are summed
     return replace(job, encode=replace(job.encode, noise=noise, parties=sharing))
+
+
+def auto_remarks(job: Job, encodings: Mapping[str, Encoding]) -> list[str]:
+    """What terms = "auto" came to, where that is not curves: one line for each party with lines."""
+    if job.model.terms != AUTO or job.privacy is None:
+        return []
+    if job.privacy.epsilon is None:
+        return ['terms = "auto" is lines here: to choose takes the labels, and these are protected; write "spline"']
+    return [
+        f'{name}: its numbers are lines, as terms = "auto" makes curves of protected rows only where every number has '
+        f"a range: give low and high to {listing(encoding.encoder.unbounded, 8)}"
+        for name, encoding in encodings.items()
+        if encoding.protected and encoding.encoder.unbounded and not encoding.encoder.has_public_curves
+    ]
 
 
 def curve_columns(

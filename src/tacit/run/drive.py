@@ -1,6 +1,6 @@
 """The one loop of a run, and the session that it drives: exchange, trace, stop.
 
-What the trace of a private run may hold: public numbers, and functions of what was released; nothing else.
+The trace of a private run holds public numbers and functions of what was released, and nothing else:
 
 | field | why it may be there |
 |---|---|
@@ -28,6 +28,7 @@ from typing import Any, Protocol, TypeVar
 from scipy import sparse
 from threadpoolctl import ThreadpoolController
 
+from tacit.columns.compact import CurveMatrix
 from tacit.data.cluster import ClusterRows
 from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.errors import RunError
@@ -196,7 +197,7 @@ WIDE, WIDE_LARGE = 200, 4_000_000  # columns and entries from which they pay for
 def fitting_threads(shards: Sequence[Shard]) -> AbstractContextManager[Any]:
     """Context in which a run on these shards should be made and run."""
     held = [shard.features for shard in shards if not sparse.issparse(shard.features)]
-    elsewhere = (RowsOnDisk, ClusterRows)  # these come in pieces, or are not here
+    elsewhere = (RowsOnDisk, ClusterRows, CurveMatrix)  # these come in pieces, or are not here
     shapes = [features.shape for features in held if not isinstance(features, elsewhere)]
     if any(n * d >= LARGE or (d >= WIDE and n * d >= WIDE_LARGE) for n, d in shapes):
         return nullcontext()

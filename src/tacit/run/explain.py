@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from tacit.blocks import make_block
 from tacit.columns.words import Cell
 from tacit.mechanisms.gram.settings import BEND_AT
 from tacit.run.predict import SavedModel
@@ -81,7 +82,9 @@ def _share(part: PartyModel, features: Matrix, columns: tuple[str, ...]) -> Shar
     if part.clip is None:
         adds, rest = values * part.coef, part.constant
     else:
-        rows = part.clip.apply(features)  # a long row is scaled down, and so is what each of its columns adds
+        rows = part.clip.apply(
+            make_block(features)
+        )  # a long row is scaled down, and so is what each of its columns adds
         centre = np.zeros(len(values)) if part.clip.centre is None else part.clip.centre
         shrunk = values * rows.shrink[0] if rows.kept[0] else np.zeros(len(values))
         adds, rest = rows.factor[0] * (shrunk - centre) * part.coef, part.constant

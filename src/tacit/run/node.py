@@ -1,11 +1,9 @@
 """A node: the only code that sees its rows and labels, and the only door through which anything leaves it.
 
-Masks on a star: the nodes around the middle hide what they send there, and the middle can read the sum alone.
-
-The middle adds its own value itself, so it needs no masks. Those of the others are bound to all that the middle has
-sent to them: where it sent different things to different nodes, the masks do not cancel. Keys are drawn anew whenever a
-run begins or goes on, pass through the middle, and are never saved; `tacit.privacy.aggregation` says what is assumed of
-whom.
+On a star under masks, the nodes around the middle hide what they send there: it can read the sum alone. The middle adds
+its own value itself, so it needs no masks. Those of the others are bound to all that the middle has sent to them: where
+it sent different things to different nodes, the masks do not cancel. Keys are drawn anew whenever a run begins or goes
+on, pass through the middle, and are never saved; `tacit.privacy.aggregation` says what is assumed of whom.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from tacit.blocks.dense import Block
+from tacit.blocks import make_block
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser, seen_of
@@ -129,7 +127,7 @@ class Node:
         self.name, self.columns, self.plan = shard.name, shard.columns, plan
         self.place, self.problem = plan.place(shard.name), plan.problem_of(shard.name)
         self.neighbours = self.place.neighbours
-        self.data = NodeData(Block(shard.features), labels, weights)
+        self.data = NodeData(make_block(shard.features), labels, weights)
         self.releaser: Releaser | None = None
         masked = plan.secure
         self.masks = StarMasks(self.name, plan.graph, run, signer) if masked else None
@@ -197,7 +195,7 @@ class Node:
         if self.plan.private is not None:
             return {name: np.where(np.isfinite(array), array, 0.0) for name, array in arrays.items()}
         for name, array in arrays.items():
-            if not np.all(np.isfinite(array)):
+            if not np.isfinite(array).all():
                 raise RunError(
                     f"node {self.name!r}: {name} of round {round_} is not finite: "
                     "scale the columns to moderate size (say, standard deviation 1)"

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from tacit.blocks import make_block
 from tacit.blocks.dense import RowClip
 from tacit.mechanisms.gram.settings import BEND_AT
 from tacit.plan import Plan
@@ -26,7 +27,9 @@ class PartyModel:
     """One party's part of the model.
 
     Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Where `clip` is given,
-    the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip.
+    the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip. `noise` is
+    about the covariance that the noise of a private run gave `coef`, where that is known; of a part that was read from
+    a file, within the encoded columns of each column.
     """
 
     name: str
@@ -35,13 +38,14 @@ class PartyModel:
     offset: float
     clip: RowClip | None = None
     bend: float = 0.0
+    noise: Vector | None = None
 
     def score(self, features: Matrix) -> Vector:
         """One number for each row."""
         if self.clip is None:
             score = np.asarray(features @ self.coef, dtype=np.float64) - self.offset
         else:
-            score = self.clip.apply(features).predict(self.coef) + self.constant
+            score = self.clip.apply(make_block(features)).predict(self.coef) + self.constant
         return score + self.bend * np.clip(score, -BEND_AT, BEND_AT) if self.bend else score
 
     @property

@@ -1,9 +1,8 @@
 """One party's own fit, and scores of each row by a fit that did not see it.
 
-Scores of each row by a fit that did not see it, from the fit that saw all: a few corrections, no rows copied.
-
-Leaving a fold out moves a smooth fit little. So its optimum is found from the full one by Newton's steps with one
-Hessian (at the full fit, without the fold), for all folds at once: a few passes over the rows instead of many fits.
+Such scores come from the fit that saw all rows, by a few corrections: no row is copied. Leaving a fold out moves a
+smooth fit little. So its optimum is found from the full one by Newton's steps with one Hessian (at the full fit,
+without the fold), for all folds at once: a few passes over the rows instead of many fits.
 
 | symbol | meaning |
 |---|---|
@@ -90,8 +89,7 @@ class _LeftOut:
     """The rows of one fold: a view where they are dense."""
 
     def __init__(self, problem: Problem, block: Block, labels: Vector, rows: slice) -> None:
-        self.loss, self.block, self.labels = problem.loss, Block(block.matrix[rows]), np.ascontiguousarray(labels[rows])
-        self.block.centre = block.centre
+        self.loss, self.block, self.labels = problem.loss, block.take(rows), np.ascontiguousarray(labels[rows])
         self.weights = None if problem.row_weights is None else problem.row_weights[rows]
         self.total = float(self.labels.size if self.weights is None else self.weights.sum())
 
@@ -147,7 +145,7 @@ def fit_alone(
     """The model of one party alone, by the first of `methods` that fits the problem."""
     own = replace(problem, parties=1, rows=block.n, tol=TOL, rho=None, row_weights=weights)
     method = next(method for method in methods if not method.refusal(own.loss, own.regularizer))
-    centred = Block(block.matrix)
+    centred = block.without_centre()
     if own.fit_intercept:
         centred.set_centre(weights)
     shared = method.shared(own) if method.shared else None
@@ -157,7 +155,7 @@ def fit_alone(
         if progress is not None and (progress.done or progress.note):
             break
     party.finish(coordinator.closing())
-    if not np.all(np.isfinite(party.coef)):
+    if not np.isfinite(party.coef).all():
         raise RunError("the label holder's own fit is not finite: scale its columns to moderate size, or raise alpha")
     offset = 0.0 if centred.centre is None else float(centred.centre @ party.coef)
     return OwnFit(party.coef, float(coordinator.intercept) - offset)
@@ -181,7 +179,7 @@ def out_of_fold(
     """Score of each row by a fit to the other folds (row i is in fold i modulo `folds`); `whole` is the fit to all."""
     own = replace(problem, parties=1, rows=block.n, tol=TOL, row_weights=weights)
     if own.fit_intercept:
-        centred = Block(block.matrix)
+        centred = block.without_centre()
         centre = centred.set_centre(weights)
         constant = whole.intercept + float(centre @ whole.coef)
         scores = corrected_scores(own, centred, labels, folds, np.append(whole.coef, constant))

@@ -177,7 +177,7 @@ class BallRidge:
 def _outer(rows: ClippedRows) -> Vector:
     """The rows times their transpose, in float64 whatever the data are."""
     with np.errstate(over="ignore", invalid="ignore"):  # of rows that count as zeros
-        outer = Block(rows.block.matrix.astype(np.float64, copy=False)).outer()
+        outer = rows.block.outer()
         outer = rows.shrink[:, None] * outer * rows.shrink
     return np.where(np.logical_and.outer(rows.kept, rows.kept), outer, 0.0)
 
@@ -225,7 +225,7 @@ class SharesParty:
         """The penalty in units of the row norm; what arrives is checked, since the bound holds for finite vectors."""
         rho, q = float(inbox["control"][0]), inbox["q"]
         fits = q.dtype == np.float64 and q.shape == self.released.shape
-        if not 0 < rho < np.inf or not fits or not np.all(np.isfinite(q)):
+        if not 0 < rho < np.inf or not fits or not np.isfinite(q).all():
             raise RunError("the broadcast to a party is not one finite number for each row: the run cannot go on")
         wanted = self.problem.alpha * self.problem.regularizer.l2 * self.problem.total / rho
         rows = self.released.size

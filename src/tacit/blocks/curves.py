@@ -1,0 +1,202 @@
+"""A party's columns of curves: the operations of `Block`, on rows whose encoded numbers are never all written out.
+
+| symbol | meaning |
+|---|---|
+| D = H S | encoded rows; H has two entries for each raw cell, S is the tables of the columns (`columns/compact.py`) |
+| A | S - 1 m', each table without its part of the centre; D - 1 m' = H A, as the two entries of a cell sum to 1 |
+
+D' r = S' (H' r) and (D - 1 m')' diag(w) (D - 1 m') = A' (H' diag(w) H) A: all that is done for each row is done in H,
+which is why a round takes time in proportion to raw cells (and a Gram matrix, to their pairs).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from tacit.blocks.dense import Block, Sweep, without_constants
+from tacit.columns.compact import CurveMatrix, dense_rows
+from tacit.types import Matrix, Vector
+
+# --- Any curves: rows are written out some at a time, and used as dense rows
+
+
+class CurveBlock(Block):
+    """D - 1 m' of curves."""
+
+    matrix: CurveMatrix
+
+    @property
+    def is_compact(self) -> bool:
+        """D takes about the memory of the raw cells."""
+        return True
+
+    @property
+    def _is_narrow(self) -> bool:
+        return True
+
+    def _numbers(self, rows: slice) -> Vector:
+        return self.matrix.dense(rows)
+
+    def chunk(self, rows: slice) -> Block:
+        """A few rows, written out once for several products."""
+        return Block(self.matrix.dense(rows))
+
+    def mean_square(self) -> float:
+        """Mean squared norm of a row of D (without centring)."""
+        return float(self.row_squares().sum()) / int(self.n)
+
+    def row_squares(self) -> Vector:
+        """Squared norm of each row of D; infinite where it overflows."""
+        squares = np.empty(self.n)
+        with np.errstate(over="ignore"):
+            for rows in self._chunks():
+                numbers = self.matrix.dense(rows)
+                np.einsum("ij,ij->i", numbers, numbers, out=squares[rows])
+        return squares
+
+    def without_endless(self) -> Block:
+        """D with zeros in place of each row that holds NaN or infinity, written out."""
+        return Block(self.matrix.toarray()).without_endless()
+
+    def scaled(self, factor: Vector, kept: npt.NDArray[np.bool_]) -> Matrix:
+        """The rows times a factor each, zeros where a row is not kept."""
+        own = np.where(kept, factor, 0.0)
+        return CurveMatrix(self.matrix.cells, own if self.matrix.scale is None else own * self.matrix.scale)
+
+    def outer(self) -> Vector:
+        """(D - 1 m')(D - 1 m')', n x n: made where d > n, so that the rows are few."""
+        whole = Block(self.matrix.toarray())
+        whole.centre = self.centre
+        return whole.outer()
+
+
+# --- Curves that are all given by tables: sums over rows are sums over slots
+
+
+class TableBlock(CurveBlock):
+    """D - 1 m' = H A."""
+
+    def predict(self, x: Vector) -> Vector:
+        """(D - 1 m') x."""
+        product = self.matrix @ x
+        return product if self.centre is None else product - self.centre @ x
+
+    def chunk(self, rows: slice) -> Block:
+        """A few rows as they are."""
+        return TableBlock(self.matrix[rows])
+
+    def _sum_rows(self, r: Vector) -> Vector:
+        columns = r.reshape(self.n, -1)
+        sums = np.zeros((self._slots, columns.shape[1]))
+        for rows, slots, parts in self.matrix.hats():
+            sums += _slot_sums(slots, parts, np.ascontiguousarray(columns[rows]), self._slots)
+        return self._by_column(sums).reshape(self.d, *r.shape[1:])
+
+    def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
+        """(D - 1 m')' diag(weights) columns."""
+        return self.sweep(None, weights, columns, gram=False).cross
+
+    def gram(self, weights: Vector | None = None, *, project: bool = False) -> Vector:
+        """As `Block.gram`."""
+        weights = np.ones(self.n) if weights is None else weights
+        gram = self.sweep(None, weights, np.zeros((self.n, 0)), gram=True, project=project).gram
+        assert gram is not None
+        return gram
+
+    def sweep(
+        self, residual: Vector | None, weights: Vector, steps: Vector, *, gram: bool, project: bool = False
+    ) -> Sweep:
+        """As `Block.sweep`, in one pass over the cells."""
+        taken = np.zeros((self.n, 0)) if residual is None else residual[:, None]
+        sums = np.zeros((self._slots, taken.shape[1] + steps.shape[1] + 1))
+        square = np.zeros((self._slots, self._slots) if gram else (0, 0))
+        for rows, slots, parts in self.matrix.hats():
+            weight = weights[rows, None]
+            sums += _slot_sums(slots, parts, np.hstack([taken[rows], weight * steps[rows], weight]), self._slots)
+            if gram:
+                _add_slot_gram(slots, parts, weights[rows], self.matrix.slot_starts, square)
+        total = float(weights.sum())
+        about = self._by_column(sums[:, -1:])[:, 0] / total if project else self.centre
+        found = self._by_column(sums, self.centre)
+        gradient = np.zeros(self.d) if residual is None else found[:, 0]
+        cross = found[:, taken.shape[1] : -1]
+        if not gram:
+            return Sweep(gradient, cross)
+        return Sweep(gradient, cross, found[:, -1] if project else None, self._square(square, about, total))
+
+    @property
+    def _slots(self) -> int:
+        return int(self.matrix.slot_starts[-1])
+
+    def _by_column(self, sums: Vector, centre: Vector | None = None) -> Vector:
+        """A' times sums over slots."""
+        product = np.empty((self.d, sums.shape[1]))
+        for table, own, (a, b) in self._lines():
+            product[a:b] = table.T @ sums[own]
+            if centre is not None:
+                product[a:b] -= np.outer(centre[a:b], sums[own].sum(axis=0))
+        return product
+
+    def _square(self, square: Vector, about: Vector | None, total: float) -> Vector:
+        """A' square A, from the lower triangle of blocks of `square`."""
+        gram = np.empty((self.d, self.d))
+        tables = [
+            (dense_rows(table, slice(None)) - (0.0 if about is None else about[a:b]), own, slice(a, b))
+            for table, own, (a, b) in self._lines()
+        ]
+        for i, (high, its, down) in enumerate(tables):
+            for low, own, across in tables[: i + 1]:
+                gram[down, across] = high.T @ square[its, own] @ low
+                gram[across, down] = gram[down, across].T
+        return gram if about is None else without_constants(gram, total * about**2)
+
+    def _lines(self) -> list[tuple[Matrix, slice, tuple[int, int]]]:
+        """For each raw column its table, its slots and its encoded columns."""
+        slots, starts = self.matrix.slot_starts, self.matrix.starts
+        return [
+            (table, slice(slots[j], slots[j + 1]), (int(starts[j]), int(starts[j + 1])))
+            for j, table in enumerate(self.matrix.tables)
+        ]
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _slot_sums(slots, parts, columns, count):  # type: ignore[no-untyped-def]
+    """H' columns of some rows."""
+    sums = np.zeros((count, columns.shape[1]))
+    for j in range(slots.shape[0]):
+        for i in range(slots.shape[1]):
+            low, high, part = sums[slots[j, i]], sums[slots[j, i] + 1], parts[j, i]
+            for k in range(columns.shape[1]):
+                moved = part * columns[i, k]
+                low[k] += columns[i, k] - moved
+                high[k] += moved
+    return sums
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _add_slot_gram(slots, parts, weights, starts, square):  # type: ignore[no-untyped-def]
+    """Add the lower triangle of blocks of H' diag(weights) H of some rows; blocks on the diagonal are whole."""
+    for a in range(slots.shape[0]):
+        for b in range(a + 1):
+            block = square[starts[a] : starts[a + 1], starts[b] : starts[b + 1]]
+            if block.size > weights.size:  # a block of its own would take longer to add than the rows
+                _add_pair(slots[a], parts[a], starts[a], slots[b], parts[b], starts[b], weights, block)
+            else:
+                own = np.zeros(block.shape)
+                _add_pair(slots[a], parts[a], starts[a], slots[b], parts[b], starts[b], weights, own)
+                block += own
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _add_pair(slots, parts, start, others, other_parts, other_start, weights, block):  # type: ignore[no-untyped-def]
+    """Add the products of two raw columns."""
+    for i in range(weights.size):
+        low, left = slots[i] - start, others[i] - other_start
+        above, right = weights[i] * parts[i], other_parts[i]
+        below = weights[i] - above
+        block[low, left] += below * (1.0 - right)
+        block[low, left + 1] += below * right
+        block[low + 1, left] += above * (1.0 - right)
+        block[low + 1, left + 1] += above * right
