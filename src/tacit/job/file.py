@@ -28,6 +28,7 @@ from tacit.data.align import Counts
 from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, PartySpec, load_training_data
 from tacit.data.nodes import NodesData, load_nodes
+from tacit.data.read import give_back_memory
 from tacit.errors import InputError
 from tacit.job.sections import (
     COLUMNS,
@@ -370,7 +371,9 @@ def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> 
         For files or columns that cannot be used; the message names the party.
     """
     holdout = Holdout(job.holdout, job.seed or 0)
-    return load_training_data(job.parties, job.folder, job.encode, job.protected, holdout, matched)
+    data = load_training_data(job.parties, job.folder, job.encode, job.protected, holdout, matched)
+    give_back_memory()
+    return data
 
 
 def load_job_nodes(job: Job) -> NodesData:
