@@ -9,11 +9,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import diffprivlib_peer
+from bench import curves, diffprivlib_peer
 from bench.clock import blas_threads
 from bench.parts import PARTS
 from bench.progress import showing
 from bench.report import Outcome, console, print_part, print_summary, write_json
+from tacit.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.diffprivlib:
         diffprivlib_peer.use(options.diffprivlib)
+    _choose(options)
     out, outcomes = console(), []
     out.print(_machine())
     for name in options.only or _usual():
@@ -33,6 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.plots:
         _draw(options.plots, outcomes)
     return 0
+
+
+def _choose(options: argparse.Namespace) -> None:
+    try:
+        curves.choose(options.sets, options.cells, options.runs)
+    except InputError as error:
+        sys.exit(f"python -m bench: {error}")
 
 
 def _usual() -> list[str]:
@@ -68,8 +77,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every row to this file")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="draw what has a picture into this directory")
     parser.add_argument("--diffprivlib", metavar="PYTHON", help="a Python that has diffprivlib, for graph-methods")
+    parser.add_argument("--sets", type=_names, default=[], metavar="A,B", help="curves: only these sets")
+    parser.add_argument("--cells", type=_names, default=[], metavar="A,B", help="curves: only these forms of privacy")
+    parser.add_argument("--runs", type=int, metavar="N", help="curves: so many runs of each cell")
     parser.add_argument("--quick", action="store_true", help="a small version in less than a minute; times unjudged")
     return parser
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 if __name__ == "__main__":

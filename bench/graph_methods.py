@@ -160,6 +160,6 @@ def _constant(task: Task) -> Row:
 
 def draw(rows: list[Row], path: Path) -> str:
     """Draw log loss and accuracy against epsilon."""
-    from bench.curves import draw_curves
+    from bench.graph_picture import draw_curves
 
     return draw_curves([row for row in rows if isinstance(row, Scored)], path)

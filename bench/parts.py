@@ -7,6 +7,8 @@ from types import ModuleType
 from bench import (
     align,
     baselines,
+    curves,
+    curves_size,
     dense,
     faults,
     fit_time,
@@ -42,6 +44,8 @@ PARTS: dict[str, ModuleType] = {
     "graph-sets": graph_sets,
     "graph-methods": graph_methods,
     "streamed": streamed,
+    "curves": curves,
+    "curves_size": curves_size,
     "align": align,
     "service": service,
     "faults": faults,

@@ -33,3 +33,9 @@ def say(step: str) -> None:
         _line.update(f"{_part}: {step}")
     elif _part:
         print(f"{_part}: {step}", file=sys.stderr, flush=True)
+
+
+def tell(line: str) -> None:
+    """Show a result as soon as there is one; the table repeats it at the end."""
+    if _part:
+        _console.print(f"{_part}: {line}", markup=False, highlight=False, soft_wrap=True)

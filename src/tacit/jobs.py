@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tacit.columns.spec import SPLINE
 from tacit.data.cluster import Cluster, ClusterAddress
 from tacit.errors import InputError, RunError
 from tacit.job import Job, read_job
@@ -23,10 +24,10 @@ from tacit.run.checkpoint import CHECKPOINT_SECONDS, LOW_MEMORY_CHECKPOINT_SECON
 from tacit.run.drive import Observer
 from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.graph import GraphRun
-from tacit.run.prepare import cluster_for, labels_by_node, prepare, with_encoding, with_memory
+from tacit.run.prepare import cluster_for, labels_by_node, prepare, prepare_codes, with_encoding, with_memory
 from tacit.run.result import Result
 from tacit.run.saved import SavedRun, load
-from tacit.run.search import search_job
+from tacit.run.search import TermsSearch, search_job
 from tacit.run.star import Run
 from tacit.types import TraceRow
 
@@ -181,7 +182,7 @@ def train_job(
             folder.check_job(job)
             folder.forget()
             return None
-        prepared, search = _with_alpha(prepare(job, cluster=cluster, note=observer.note), folder, observer)
+        prepared, search = _prepare(job, folder, observer, cluster)
         folder.begin(prepared)
         if search is not None:
             folder.write_search(search)
@@ -193,27 +194,40 @@ def train_job(
     return trained
 
 
-def _with_alpha(
-    prepared: PreparedRun, folder: RunFolder, observer: JobObserver
+def _prepare(
+    job: Job, folder: RunFolder, observer: JobObserver, cluster: Cluster | None
 ) -> tuple[PreparedRun, dict[str, Any] | None]:
-    """What is to be trained with the alpha that the job's search takes, and the record of the search; None without one.
+    """What is to be trained, with the alpha and terms that the job's search takes, and its record; None without one.
 
-    A run that goes on takes the alpha that its search took.
+    A run that goes on takes what its search took.
     """
-    if prepared.job.search is None:
-        return prepared, None
-    plan, record = prepared.plan, folder.read_search()
-    if record is None:
-        record = search_job(plan, prepared.shards, prepared.labels, prepared.job.search).record()
-        observer.searched(record)
-        _note_search(record, observer.note)
-    return replace(prepared, plan=replace(plan, problem=replace(plan.problem, alpha=record["alpha"]))), record
+    spec = job.searched
+    if spec is None:
+        return prepare(job, cluster=cluster, note=observer.note), None
+    record = folder.read_search(job)
+    if record is not None:
+        settled = job.with_terms(record["terms"]) if job.chooses_terms else job
+        return _with_alpha(prepare(settled, cluster=cluster, note=observer.note), record), record
+    codes = prepare_codes(job, cluster=cluster, note=observer.note)
+    found = [search_job(code.plan, code.shards, code.labels, spec) for code in codes]
+    record = found[0].record()
+    if job.chooses_terms:
+        record = TermsSearch(found[0], found[1] if len(found) > 1 else None).record()
+    observer.searched(record)
+    _note_search(record, observer.note)
+    return _with_alpha(codes[record.get("terms") == SPLINE and len(codes) > 1], record), record
+
+
+def _with_alpha(prepared: PreparedRun, record: dict[str, Any]) -> PreparedRun:
+    plan = prepared.plan
+    return replace(prepared, plan=replace(plan, problem=replace(plan.problem, alpha=record["alpha"])))
 
 
 def _note_search(record: dict[str, Any], note: Note) -> None:
     """What a user should know of a search: fits that did not converge, and an alpha at the edge."""
     if record["unfinished"]:
-        fits = len(record["alphas"]) * record["folds"]
+        codes = 2 if record.get("curve") else 1
+        fits = codes * len(record["alphas"]) * record["folds"]
         note(
             f"{record['unfinished']} of the {fits} fits of the search did not converge: "
             "raise rounds or tol, or scale the columns to similar size"

@@ -42,7 +42,7 @@ def check_finite(matrix: Matrix, party: str, columns: tuple[str, ...] | None = N
     """Refuse NaN and infinity, naming the column and the first row."""
     values = matrix.data if sparse.issparse(matrix) else matrix
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values, dtype=np.float64)) or np.all(np.isfinite(values)):
+        if np.isfinite(np.sum(values, dtype=np.float64)) or np.isfinite(values).all():
             return
     row, column = _first_bad(matrix)
     value = matrix[row, column]

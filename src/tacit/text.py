@@ -1,9 +1,8 @@
 """Wording: how values, names and numbers appear in messages and on a terminal.
 
-Between the commands and the terminal: names from files and from other parties are shown, and never act.
-
-A name may hold an escape sequence that clears the screen, sets its title or overwrites a line, or a mark that turns the
-text around. All that the commands print goes through `PlainStream`, so no print has to remember it.
+Names from files and from other parties are shown, and never act. A name may hold an escape sequence that clears the
+screen, sets its title or overwrites a line, or a mark that turns the text around. All that the commands print goes
+through `PlainStream`, so no print has to remember it.
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ def least(loss: str, penalty: str, parties: int) -> float:
         return optimum(loss, penalty, X, y, ALPHA, blocks)
 
 
-def fit(loss: str, penalty: str, parties: int, method: str = "auto") -> VerticalClassifier | VerticalRegressor:
+def fit(
+    loss: str, penalty: str, parties: int, method: str = "auto", tol: float = TOL
+) -> VerticalClassifier | VerticalRegressor:
     X, y = data(get_loss(loss).task)
     kind = VerticalClassifier if get_loss(loss).task == "classification" else VerticalRegressor
     columns = [part.tolist() for part in np.array_split(np.arange(X.shape[1]), parties)]
@@ -43,7 +45,7 @@ def fit(loss: str, penalty: str, parties: int, method: str = "auto") -> Vertical
         parties=columns,
         method=method,
         alpha=ALPHA,
-        tol=TOL,
+        tol=tol,
         max_rounds=MAX_ROUNDS,
     )
     return model.fit(X, y)
@@ -82,13 +84,13 @@ def test_averaging_reaches_the_pooled_optimum(loss: str, penalty: str) -> None:
         check_optimal(fit(loss, penalty, parties, "averaged"), least(loss, penalty, 1))
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("penalty", sorted(REGULARIZERS))
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - set(CONVEX)))
 def test_without_convexity_the_default_reaches_a_stationary_point(loss: str, penalty: str) -> None:
     _, y = data(get_loss(loss).task)
     start = float(get_loss(loss).value(np.zeros_like(y), y).mean())
     for parties in (2, 3, 10, 30):
-        model = fit(loss, penalty, parties)
+        model = fit(loss, penalty, parties, tol=1e-3)  # of the root of the measure below
+        assert model.converged_
         assert objective(model) < start
-        assert model.trace_[-1].stationarity <= 1e-4 * model.trace_[0].stationarity
+        assert model.trace_[-1].stationarity <= 1e-6 * model.trace_[0].stationarity

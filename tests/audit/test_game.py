@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -15,8 +17,13 @@ from tests.audit.test_replay import CLAIMED, claimed_of, gram
 RUNS = 4000
 
 
+@cache
+def worst_of_toy() -> WorstPair:
+    return search(toy.scenes(), CLAIMED, 120, np.random.default_rng(0))
+
+
 def toy_game(half: bool) -> Game:
-    worst = search(toy.scenes(), CLAIMED, 120, np.random.default_rng(0))
+    worst = worst_of_toy()
     used = toy.half(worst.scene.planned) if half else None
     scene = Scene(worst.scene.plan, worst.scene.shards, worst.scene.held.labels, "shop", used)
     return Game(scene, worst.first, worst.second)

@@ -45,6 +45,8 @@ def wards(folder: Path) -> None:
 def job_files(folder: Path) -> None:
     credit(folder, "calls", "since", "plan")
     wards(folder)
+    book = "column,low,high,values\nage,18,90,\ns?nce,2000-01-01,2030-01-01,\nplan,,,basic|gold|silver\n"
+    (folder / "codes.csv").write_text(book)
 
 
 def large(folder: Path) -> None:

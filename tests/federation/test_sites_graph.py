@@ -34,12 +34,16 @@ def write_files(folder: Path, seed: int = 0) -> dict[str, Path]:
     return files
 
 
-def job_text(files: dict[str, Path], engine: str, graph: str = "ring", extra: str = "", top: str = "") -> str:
-    lines = ["[job]", f'name = "joint"\nengine = "{engine}"\nsplit = "samples"', top, "[encode]\nscale = 'none'"]
+def job_text(
+    files: dict[str, Path], engine: str, graph: str = "ring", extra: str = "", top: str = "", encode: str = ""
+) -> str:
+    lines = ["[job]", f'name = "joint"\nengine = "{engine}"\nsplit = "samples"', top]
+    lines += [f"[encode]\nscale = 'none'\n{encode}"]
     lines += [f'[graph]\nkind = "{graph}"', extra]
     for name, path in files.items():
         lines += ["[[party]]", f'name = "{name}"\nlabel = "y"']
         lines += [] if engine == "flare" else [f'data = "{path}"']
+        lines += [RANGES] if "spline" in extra else []
     return "\n".join(lines) + "\n"
 
 
@@ -54,11 +58,26 @@ def trace(folder: Path) -> list[tuple]:
 
 
 PRIVATE = "[privacy]\nepsilon = 4\nnoise_seed = 3"
+CURVES = '\n[model]\nterms = "spline"'
+RANGES = "[party.columns]\n'[abc]' = { low = -2, high = 2 }"
 CASES = {
     "plain": {"top": "rounds = 6"},
-    "gaussian": {"extra": PRIVATE},
+    "gaussian": {"extra": PRIVATE},  # 60 gradients
+    "few gaussian rounds": {"extra": PRIVATE, "top": "rounds = 6"},  # 6 exact solves
     "masked star": {"graph": "star", "extra": PRIVATE, "top": "secure_aggregation = true"},
     "dual": {"extra": f'{PRIVATE}\n[model]\nmethod = "dual"', "top": "rounds = 4"},
+    "curves": {"extra": PRIVATE + CURVES, "encode": "pairs = 3"},
+    "curves on a masked star": {
+        "graph": "star",
+        "extra": PRIVATE + CURVES,
+        "top": "secure_aggregation = true",
+        "encode": "pairs = 2",
+    },
+    "curves by dual": {
+        "extra": f'{PRIVATE}{CURVES}\nmethod = "dual"',
+        "top": "rounds = 4",
+        "encode": "pairs = 2",
+    },
 }
 
 
@@ -96,7 +115,7 @@ def rows_of(folder: Path) -> list[tuple]:
     return trace(folder / "node0" / "run-00000001")
 
 
-@pytest.mark.parametrize("parts", ["plain", "gaussian", "masked star"])
+@pytest.mark.parametrize("parts", ["plain", "few gaussian rounds", "masked star"])
 def test_a_run_that_was_killed_anywhere_ends_with_the_same_models(tmp_path: Path, parts: str) -> None:
     files = write_files(tmp_path)
     text = job_text(files, "flare", **CASES[parts])

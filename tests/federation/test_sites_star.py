@@ -37,12 +37,22 @@ def write_files(folder: Path, parties: int = 3, seed: int = 0) -> dict[str, Path
     return files
 
 
-def job_text(files: dict[str, Path], engine: str, extra: str = "", top: str = "", model: str = "") -> str:
+def curves(privacy: str = "") -> dict[str, str]:
+    """Curves of all numbers, with the ranges that they need where they are protected."""
+    own = [f"[party.columns]\nx{k}a = {{ low = -2, high = 2 }}\nx{k}b = {{ low = -3, high = 3 }}" for k in range(4)]
+    return {"model": 'terms = "spline"', "extra": privacy, "own": "|".join(own)}
+
+
+def job_text(
+    files: dict[str, Path], engine: str, extra: str = "", top: str = "", model: str = "", own: str = ""
+) -> str:
+    """The job of these files; `own` is what it says of each party's columns, one after the other."""
+    said = own.split("|") if own else [""] * len(files)
     lines = ["[job]", f'name = "joint"\nengine = "{engine}"', top, "[model]", model, extra]
     for k, (name, path) in enumerate(files.items()):
         lines += ["[[party]]", f'name = "{name}"']
         lines += [] if engine == "flare" else [f'data = "{path}"']
-        lines += ['label = "y"'] if k == 0 else []
+        lines += ['label = "y"', said[k]] if k == 0 else [said[k]]
     return "\n".join(lines) + "\n"
 
 
@@ -75,6 +85,11 @@ CASES = {
         "extra": "[privacy]\nepsilon = 2\nnoise_seed = 5\nmechanism = 'shares'\n[encode]\nscale = 'none'"
     },
     "label private": {"extra": "[privacy]\nlabel_epsilon = 2\nnoise_seed = 5"},
+    "curves": curves(),
+    "curves, private": curves("[privacy]\nepsilon = 2\nnoise_seed = 5"),
+    "curves, everyone": curves('[privacy]\nepsilon = 2\nnoise_seed = 5\nprotect = "everyone"'),
+    "curves, private shares": curves("[privacy]\nepsilon = 2\nnoise_seed = 5\nmechanism = 'shares'"),
+    "curves, labels": curves("[privacy]\nlabel_epsilon = 2\nnoise_seed = 5"),
 }
 
 

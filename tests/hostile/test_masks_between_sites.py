@@ -35,7 +35,8 @@ def equivocate(loop: Loopback, told: str, victim: str) -> None:
                 sent = Open(run=sent.run, job=told, version=sent.version)
             elif name != victim and isinstance(sent, Begin):
                 plan = make_star_plan(task, sent.rows[0], tuple(sent.columns))
-                sent = Begin(rows=sent.rows, columns=sent.columns, plan=plan_print(plan))
+                sizes = {"rows": sent.rows, "columns": sent.columns, "curve_columns": sent.curve_columns}
+                sent = Begin(**sizes, plan=plan_print(plan))
             replies |= honest([name], sent)
         return replies
 

@@ -90,8 +90,9 @@ def begin(lead: Site) -> Step:
     handler = lead.handler
     assert isinstance(handler, PartyHandler)
     columns = tuple(shape.columns for shape in ask_all(lead, NAMES, Shape(), Shaped).values())
-    plan = make_star_plan(handler.task, ROWS, columns)
-    return lead.ask(["shop"], Begin(rows=[ROWS], columns=list(columns), plan=plan_print(plan)))["shop"]
+    plan, curves = make_star_plan(handler.task, ROWS, columns), [0] * len(columns)
+    sizes = Begin(rows=[ROWS], columns=list(columns), curve_columns=curves, plan=plan_print(plan))
+    return lead.ask(["shop"], sizes)["shop"]
 
 
 @pytest.mark.parametrize("ill", [0, 1])

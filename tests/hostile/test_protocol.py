@@ -80,7 +80,7 @@ def test_a_field_without_a_reason_cannot_be_sent() -> None:
 
 def test_sizes_that_leave_are_rows_and_columns_alone() -> None:
     """The number of bytes of a sparse matrix is the number of its non-zeros, which is data."""
-    assert set(ORIGINS[Shaped]) == {"rows", "columns"}
+    assert set(ORIGINS[Shaped]) == {"rows", "columns", "curve_columns"}
     assert set(ORIGINS[Prepared]) == {"matched", "rows", "columns", "names"}
 
 

@@ -80,11 +80,23 @@ def test_gdp_mu_of_known_pairs() -> None:
 @given(st.integers(0, 2**31), st.floats(0.05, 3), st.floats(0, 2))
 def test_coarser_losses_are_never_more_private(seed: int, spread: float, mu: float) -> None:
     rng = np.random.default_rng(seed)
-    fine = curves.Losses(spread * rng.normal(size=3000), rng.dirichlet(np.ones(3000)))
-    coarse = curves.coarsen(fine)
+    first, second = (curves.Losses(spread * rng.normal(size=200), rng.dirichlet(np.ones(200))) for _ in range(2))
+    values, masses = np.add.outer(first.values, second.values), np.multiply.outer(first.masses, second.masses)
+    fine = curves.Losses(values.ravel(), masses.ravel())
+    coarse = curves.together(first, second)
+    assert len(fine.values) > curves.MOST_ATOMS
+    assert len(coarse.values) == curves.GRID + 1
+    assert np.exp(-coarse.values) @ coarse.masses == pytest.approx(np.exp(-fine.values) @ fine.masses, rel=1e-9)
     for epsilon in (0.0, 0.3, spread, 2 * spread):
         own, rounded = curves.mixed_delta(epsilon, mu, fine), curves.mixed_delta(epsilon, mu, coarse)
         assert own * (1 - 1e-9) - 1e-15 <= rounded <= own * 1.001 + 1e-9
+
+
+def test_losses_that_are_all_the_same_need_no_grid() -> None:
+    same = curves.Losses(np.full(200, 0.3), np.full(200, 0.004))
+    total = curves.together(same, same)
+    assert total.values.tolist() == [0.6]
+    assert total.masses == pytest.approx([0.64])
 
 
 def test_searches_end() -> None:

@@ -1,6 +1,6 @@
-"""Lists of encrypted ids and of positions: their form, checked wherever they come from others, and what is common.
+"""A party's secret key, ids under keys, and lists of them: their form, checked wherever they come from others.
 
-A party's secret key, and ids under keys: the only file that knows the library of private set intersection.
+This is the only file that knows the library of private set intersection.
 
 An element is an id that was hashed to a point of the curve P-256 and multiplied by one or more keys, 33 bytes as the
 library writes it. The order of the keys does not matter: that is what makes lists comparable.

@@ -1,19 +1,20 @@
 """What an insider can read off what is sent and served: column spaces, coefficients, labels, rows.
 
-Two attacks on the sharing paper's noise: by the column space of its releases, and on its sensitivity bound.
+**Column spaces.** Two attacks on the sharing paper's noise: by the column space of its releases, and on its sensitivity
+bound.
 
 What is released is D (x + xi), a vector in the column space of D whatever the noise xi is. Whoever knows two versions
 of the data projects the releases on both column spaces: on the true one nothing is left over, on the other something
 nearly always is. Proofs: docs/proofs/published.md, sections 2 and 3.
 
-Model extraction: a party's coefficients from the scores that it serves.
+**Coefficients** from the scores that a party serves (model extraction).
 
 A score is linear in the row, s = row . x - offset, for rows that are not clipped: d + 1 rows in general position, asked
 one by one, give x and the offset exactly. Where the rows of a private fit are clipped around a centre, rows near that
 centre stay as they are, and the same holds. Whether this breaks a claim depends on what x is: the private outcome of a
 mechanism may be published, an exact fit may not.
 
-Labels from what the coordinator sends to every party.
+**Labels** from what the coordinator sends to every party.
 
 | symbol | meaning |
 |---|---|
@@ -26,7 +27,7 @@ itself, reads off every label. The combined q hides nothing: with w/M - a = v at
 v = u - (1 - r)(q - u) of the round before (0 at the start, mixed as the round's starts are where it is accelerated).
 Without relaxation this is u_t = (q_t + u_{t-1})/2. Proof: docs/proofs/audit.md, section 4.
 
-A party's rows from shares without noise.
+**Rows** from shares without noise.
 
 | symbol | meaning |
 |---|---|

@@ -12,10 +12,9 @@ them larger. Proofs: docs/proofs/audit.md.
 The first is much the stronger for Gaussian noise, which claims a whole curve. The second asks for nothing but
 (epsilon, delta). Thresholds are chosen on one part of the runs and judged on the other.
 
-The guessing game: a fair coin picks one of two neighbours, the mechanism runs on it, and its transcript is scored.
-
-The score is the log likelihood ratio of the transcript, the best one there is for the planned noise: the transcript is
-handed to both neighbours, and what each would have released without noise is compared with what was released.
+In the guessing game of a scene the score is the log likelihood ratio of the transcript, the best one there is for the
+planned noise: the transcript is handed to both neighbours, and what each would have released without noise is compared
+with what was released.
 """
 
 from __future__ import annotations

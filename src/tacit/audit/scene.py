@@ -1,14 +1,11 @@
 """A small run on generated data in which one party's data may be exchanged, and the worst pair of neighbours for it.
 
-A small run in which one party's data may be exchanged: what it hears is recorded once and can be said again.
-
 The runtime's own party, coordinator and releaser are used, so that what is audited is what runs. What a party hears
 in a replay is what it heard in the recorded run: the claims are about every message that a party accepts, so a fixed
 script is one of the adversaries that they speak of.
 
-Generated data on which a plan is attacked: a few rows of the plan's parties, never the job's own data.
-
-The plan keeps its mechanism, its noise and its numbers; only the number of rows changes, and wide parties are narrowed.
+Data are generated: a few rows of the plan's parties, never the job's own. The plan keeps its mechanism, its noise and
+its numbers; only the number of rows changes, and wide parties are narrowed.
 """
 
 from __future__ import annotations

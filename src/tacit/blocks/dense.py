@@ -1,6 +1,6 @@
 """A party's rows in memory as a linear map: as they are, or scaled down to a public norm and centred for private sums.
 
-One party's columns as a linear map: the only operations the algorithms need of the data.
+Columns as they are (`Block`): the only operations the algorithms need of the data.
 
 | symbol | meaning |
 |---|---|
@@ -8,7 +8,7 @@ One party's columns as a linear map: the only operations the algorithms need of 
 | m | the centre: None, or a row subtracted from every row of D without forming D - 1 m' |
 | s | row weights, n numbers >= 0 |
 
-Rows made fit for private sums: scaled down to a public norm, centred, scaled down again; never copied.
+Rows made fit for private sums (`ClippedRows`): scaled down, centred, scaled down again; never copied.
 
 | symbol | meaning |
 |---|---|
@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 from scipy import linalg, sparse
+from scipy.linalg import lapack
 
 from tacit.types import Matrix, Vector
 
@@ -75,6 +76,11 @@ class Block:
     def is_sparse(self) -> bool:
         """True where D is kept in CSR form."""
         return bool(sparse.issparse(self.matrix))
+
+    @cached_property
+    def _transposed(self) -> Matrix:
+        """A view, made once: for sparse rows making it takes longer than a short product."""
+        return self.matrix.T
 
     @property
     def is_compact(self) -> bool:
@@ -139,7 +145,7 @@ class Block:
     def _sum_rows(self, r: Vector) -> Vector:
         """D' r."""
         if not self._is_narrow:
-            return np.asarray(self.matrix.T @ r, dtype=np.float64)
+            return np.asarray(self._transposed @ r, dtype=np.float64)
         total = np.zeros((self.d, *r.shape[1:]))
         for rows in self._chunks():
             total += self._numbers(rows).T @ r[rows]
@@ -310,7 +316,7 @@ class CurvatureSolver:
         return np.asarray(self.weights / self.weights.sum())
 
     @cached_property
-    def factor(self) -> tuple[Vector, bool]:
+    def factor(self) -> Vector:
         """Of the smaller Gram matrix plus the ridge; made when it is first needed."""
         return cholesky(self.gram, self.ridge)
 
@@ -362,10 +368,10 @@ class CurvatureSolver:
     def solve(self, b: Vector) -> Vector:
         """(D' W D + ridge I)^-1 b for one vector or for columns."""
         if not self.is_dual:
-            return np.asarray(linalg.cho_solve(self.factor, b, check_finite=False))
+            return solve_cholesky(self.factor, b)
         if b.ndim == 2:
             return _by_column(self.solve, b)
-        inner = linalg.cho_solve(self.factor, self.root * self._predict(b), check_finite=False)
+        inner = solve_cholesky(self.factor, self.root * self._predict(b))
         return (b - self._correlate(self.root * inner)) / self.ridge
 
 
@@ -378,22 +384,30 @@ def _by_column(function: Callable[[Vector], Vector], columns: Vector) -> Vector:
     return result
 
 
-def cholesky(gram: Vector, ridge: float) -> tuple[Vector, bool]:
-    """Cholesky factor of gram + ridge I, with just enough more ridge where rounding makes it singular."""
+def cholesky(gram: Vector, ridge: float) -> Vector:
+    """Lower Cholesky factor of gram + ridge I, with just enough more ridge where rounding makes it singular.
+
+    LAPACK is called itself: the checks around it take longer than a small matrix does.
+    """
     diagonal = np.arange(len(gram))
     jitter = 0.0
     scale = float(np.trace(gram)) / max(len(gram), 1) or 1.0
     for _ in range(40):
         shifted = gram.copy()
         shifted[diagonal, diagonal] += ridge + jitter
-        try:
-            factor, lower = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-            return np.asarray(factor), bool(lower)
-        except linalg.LinAlgError:
-            jitter = max(10 * jitter, 1e-13 * scale)
-    return np.full_like(
-        gram, np.nan
-    ), True  # values beyond all bounds: what is solved with it is refused on its way out
+        factor, failed = lapack.dpotrf(shifted, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return np.asarray(factor)
+        jitter = max(10 * jitter, 1e-13 * scale)
+    return np.full_like(gram, np.nan)  # values beyond all bounds: what is solved with it is refused on its way out
+
+
+def solve_cholesky(factor: Vector, b: Vector) -> Vector:
+    """Solve for one vector or for columns, with what `cholesky` returned."""
+    if not b.size:
+        return np.zeros_like(b)
+    solved, _ = lapack.dpotrs(factor, b, lower=1)
+    return np.asarray(solved)
 
 
 def eigen(matrix: Vector, *, relatively_robust: bool = False) -> tuple[Vector, Vector]:
@@ -406,6 +420,21 @@ def eigen(matrix: Vector, *, relatively_robust: bool = False) -> tuple[Vector, V
     except (linalg.LinAlgError, ValueError):
         return np.array(np.diag(matrix)), np.eye(len(matrix))
     return np.asarray(values), np.asarray(vectors)
+
+
+CLEAR = 3.0  # deviations of its noise from which an entry of a matrix counts
+
+
+def without_noise(gram: Vector, sd: float, least: float = 0.0) -> Vector:
+    """A noisy Gram matrix as it likely was: entries that noise alone may have made are 0, no eigenvalue is too small.
+
+    `sd` is the deviation of the noise of an entry that is not on the diagonal, `least` the least eigenvalue in units of
+    it.
+    """
+    sure = np.where(np.abs(gram) > CLEAR * sd, gram, 0.0)
+    np.fill_diagonal(sure, np.diag(gram))
+    values, vectors = eigen(sure)
+    return np.asarray((vectors * np.maximum(values, least * sd)) @ vectors.T)
 
 
 def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:

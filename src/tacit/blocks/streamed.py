@@ -1,4 +1,4 @@
-"""A party's columns whose rows stay on disk: the operations of `Block`, some rows at a time.
+"""A party's columns whose rows stay on disk, dense or sparse: the operations of `Block`, some rows at a time.
 
 | symbol | meaning |
 |---|---|
@@ -6,14 +6,8 @@
 | m | the centre |
 | w, S | row weights, and columns of n numbers that are taken along |
 
-A party's sparse columns whose rows stay on disk: the operations of `Block`, a block of CSR rows at a time.
-
-Zeros cost nothing as long as nothing is subtracted from them: sums are taken without a centre, and moved after.
-
-| symbol | meaning |
-|---|---|
-| D | the party's n x d matrix, on disk |
-| m | the centre |
+Of sparse rows, zeros cost nothing as long as nothing is subtracted from them: sums are taken without a centre, and
+moved after.
 """
 
 from __future__ import annotations

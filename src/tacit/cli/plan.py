@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tacit.columns.spec import TERMS
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ examples:
   tacit plan credit.toml --rows 50000 --columns bank=12,shop=30
   tacit plan credit.toml --json"""
 MOST = 10**12  # rows or columns
+NO_COLUMNS = "--columns does not go with curves, whose number follows from the files or the job: leave it out"
 FEW_ROWS, SMALL_ALPHA = 10, 1e-4  # for each column; with less of both, joint models mostly lost in trials
 
 
@@ -72,19 +74,25 @@ def _lines(job: Job, sizes: JobSizes, plan: Plan) -> list[str]:
         *sizes.lines(),
         *label_lines(job),
         *sizes.encoding_lines(),
-        *_search_lines(job),
+        *_search_lines(job, sizes.trained),
         str(plan),
         *(line for title, remarks in sizes.remarks().items() for line in many(title, remarks)),
     ]
 
 
 def _search_record(job: Job) -> dict[str, Any]:
-    """The section [search] under its name; nothing where the job has none."""
-    return {} if job.search is None else {"search": asdict(job.search)}
+    """What is searched; nothing where nothing is."""
+    if job.searched is None:
+        return {}
+    return {"search": asdict(job.searched) | ({"terms": list(TERMS)} if job.chooses_terms else {})}
 
 
 class JobSizes(Protocol):
     """The public sizes of a job of either split, from the options or from the files."""
+
+    @property
+    def trained(self) -> int:
+        """Rows that are trained on, of all parties."""
 
     def plan(self) -> Plan:
         """The plan that they give."""
@@ -129,7 +137,7 @@ class PartySizes:
         from tacit.run.prepare import plan_job
 
         columns = tuple(self.columns[name] for name in self.job.names)
-        curves = curve_columns(self.encodings, self.job.names)
+        curves = curve_columns(self.encodings, self.job.names, self.job.privacy)
         return plan_job(self.job, self.trained, columns, 8 * self.trained * sum(columns), curves)
 
     def record(self) -> dict[str, Any]:
@@ -138,14 +146,18 @@ class PartySizes:
             "rows": self.rows,
             "at_most": self.at_most,
             "encoding": encoding_record(self.encodings),
+            **curve_record(self.encodings),
             "columns": dict(self.columns),
             "public": ["the number of rows", "each party's column names"],
             "opened": list(self.opened),
         }
 
     def remarks(self) -> dict[str, list[str]]:
-        """Whether the penalty is small for so few rows."""
-        return {"penalty": penalty_remarks(self.job, self.trained, sum(self.columns.values()))}
+        """Whether the penalty is small for so few rows, and what terms = "auto" came to."""
+        from tacit.plan.terms import auto_remarks
+
+        penalty = penalty_remarks(self.job, self.trained, sum(self.columns.values()))
+        return {"penalty": penalty, **_terms(auto_remarks(self.job, self.encodings))}
 
     def lines(self) -> list[str]:
         """Rows and columns, and what counts as public."""
@@ -184,11 +196,12 @@ def party_sizes(job: Job, rows: str | None, columns: str | None) -> PartySizes:
     known = {} if columns is None else parse_columns(columns, list(job.names))
     given = None if rows is None else whole("--rows", rows)
     needed = [spec for spec in job.parties if given is None or spec.name not in known]
+    if job.has_curves and [spec for spec in job.parties if spec.name in known and _says_columns(job, spec)]:
+        raise InputError(NO_COLUMNS)
     for spec in needed:
-        _check_there(job, spec)
-    if len(needed) < len(job.parties) and job.has_curves:
-        raise InputError("--columns does not go with curves, whose number follows from the files: leave it out")
-    read = {spec.name: _size(job, spec) for spec in needed}
+        if not (given and _is_stated(job, spec)):
+            _check_there(job, spec)
+    read = {spec.name: _size(job, spec, given) for spec in needed}
     lengths = {name: size.rows for name, size in read.items()}
     matched = any(spec.id is not None for spec in job.parties)
     if given is None and not matched and len(set(lengths.values())) > 1:
@@ -200,7 +213,18 @@ def party_sizes(job: Job, rows: str | None, columns: str | None) -> PartySizes:
         read = {spec.name: _size(job, spec, trained) for spec in needed}
     encodings = {name: size.encoding for name, size in read.items() if size.encoding is not None}
     widths = {name: known.get(name) or read[name].columns for name in job.names}
-    return PartySizes(job, count, widths, matched and given is None, tuple(read), encodings)
+    opened = tuple(spec.name for spec in needed if spec.data)
+    return PartySizes(job, count, widths, matched and given is None, opened, encodings)
+
+
+def _is_stated(job: Job, spec: PartySpec) -> bool:
+    """Whether a party's file is elsewhere and the job says what its columns become: curves of protected rows."""
+    return job.has_curves and not spec.data and spec.name in job.protected
+
+
+def _says_columns(job: Job, spec: PartySpec) -> bool:
+    """Whether the number of a party's encoded columns follows from its file or from the job."""
+    return bool(spec.data) or _is_stated(job, spec)
 
 
 def _check_there(job: Job, spec: PartySpec) -> None:
@@ -208,9 +232,8 @@ def _check_there(job: Job, spec: PartySpec) -> None:
     from tacit.text import show
 
     if not spec.data:
-        raise InputError(
-            f"party {show(spec.name)} has its data elsewhere: give --rows N and --columns {spec.name}=N,... to plan"
-        )
+        columns = "" if _is_stated(job, spec) else f" and --columns {spec.name}=N,..."
+        raise InputError(f"party {show(spec.name)} has its data elsewhere: give --rows N{columns} to plan")
     path = job.folder / spec.data
     if not os.path.exists(path):
         raise InputError(
@@ -221,8 +244,10 @@ def _check_there(job: Job, spec: PartySpec) -> None:
 
 def _size(job: Job, spec: PartySpec, rows: int | None = None) -> PublicSize:
     """The size of one party's file, of which so many rows are trained on; where rows stay on disk, without its rows."""
-    from tacit.data.sizes import PublicSize, public_size
+    from tacit.data.sizes import PublicSize, public_size, stated_size
 
+    if rows and _is_stated(job, spec):
+        return stated_size([spec], job.encode, rows)
     if job.memory is None:
         protected = spec.name in job.protected
         return public_size(spec, job.parties, job.folder, job.encode, protected=protected, rows=rows)
@@ -253,21 +278,32 @@ class NodeSizes:
     @property
     def encodings(self) -> dict[str, Encoding]:
         """The one encoding under the name of all parties; empty where there is none."""
-        from tacit.run.saved import ALL_PARTIES
+        from tacit.run.predict import ALL_PARTIES
 
         return {} if self.encoding is None else {ALL_PARTIES: self.encoding}
 
+    @property
+    def _rows(self) -> tuple[int, ...]:
+        """Rows that each node trains on."""
+        from tacit.data.holdout import held_count
+
+        counts = [self.rows[name] for name in self.job.names]
+        return tuple(count - held_count(count, self.job.holdout) for count in counts)
+
+    @property
+    def trained(self) -> int:
+        """Rows that are trained on."""
+        return sum(self._rows)
+
     def plan(self) -> Plan:
         """The plan that they give; refusals name the job's file."""
-        from tacit.data.holdout import held_count
         from tacit.plan.terms import curve_columns
         from tacit.run.prepare import plan_nodes
 
-        counts = [self.rows[name] for name in self.job.names]
-        rows = tuple(count - held_count(count, self.job.holdout) for count in counts)
+        rows = self._rows
         with self.job.named_refusals():
             found = {} if self.encoding is None else dict.fromkeys(self.job.names, self.encoding)
-            curves = curve_columns(found, self.job.names)
+            curves = curve_columns(found, self.job.names, self.job.privacy)
             return plan_nodes(self.job, rows, self.columns, self._trained_epsilons(rows), curves)
 
     def _trained_epsilons(self, rows: Sequence[int]) -> Mapping[str, Vector]:
@@ -286,13 +322,16 @@ class NodeSizes:
             "rows": dict(self.rows),
             "columns": self.columns,
             "encoding": encoding_record(self.encodings),
+            **curve_record(self.encodings),
             "public": public,
             "opened": list(self.rows) if self.opened else [],
         }
 
     def remarks(self) -> dict[str, list[str]]:
-        """None: the rule about penalties was tried with columns split."""
-        return {}
+        """What terms = "auto" came to; the rule about penalties was tried with columns split."""
+        from tacit.plan.terms import auto_remarks
+
+        return _terms(auto_remarks(self.job, self.encodings))
 
     def lines(self) -> list[str]:
         """Rows and columns, and what counts as public."""
@@ -324,25 +363,38 @@ class NodeSizes:
 
 def node_sizes(job: Job, rows: str | None, columns: str | None) -> NodeSizes:
     """Sizes from the options, or else from the files; refusals name the job's file."""
-    from tacit.data.holdout import held_count
     from tacit.data.sizes import node_sizes as encoding_of
-    from tacit.data.sizes import public_nodes
+    from tacit.data.sizes import public_nodes, stated_size
 
     with job.named_refusals():
         if columns is not None and job.has_curves:
-            raise InputError("--columns does not go with curves, whose number follows from the files: leave it out")
+            raise InputError(NO_COLUMNS)
+        if rows is not None and _is_stated(job, job.parties[0]):
+            counts = _by_party(rows, list(job.names), "--rows")
+            stated = stated_size(job.parties, job.encode, _trained(job, counts))
+            return NodeSizes(job, counts, stated.columns, {}, False, stated.encoding)
         if (rows is None) != (columns is None):
             raise InputError('with split = "samples" give both --rows and --columns, or neither')
+        for spec in job.parties if rows is None else ():
+            if not spec.data:
+                _check_there(job, spec)
         if rows is None or columns is None:
             counts, width, epsilons = public_nodes(job.parties, job.folder, protected=bool(job.protected))
-            trained = sum(count - held_count(count, job.holdout) for count in counts.values())
-            encoding = encoding_of(job.parties, job.folder, job.encode, protected=bool(job.protected), rows=trained)
+            protected, trained = bool(job.protected), _trained(job, counts)
+            encoding = encoding_of(job.parties, job.folder, job.encode, protected=protected, rows=trained)
             width = width if encoding is None else len(encoding.encoder.names)
             return NodeSizes(job, counts, width, epsilons, True, encoding)
         widths = set(_by_party(columns, list(job.names), "--columns").values())
         if len(widths) > 1:
             raise InputError(f"--columns {columns}: all parties need the same columns, so give one number")
         return NodeSizes(job, _by_party(rows, list(job.names), "--rows"), widths.pop())
+
+
+def _trained(job: Job, rows: Mapping[str, int]) -> int:
+    """How many rows all nodes train on together."""
+    from tacit.data.holdout import held_count
+
+    return sum(count - held_count(count, job.holdout) for count in rows.values())
 
 
 def _by_party(text: str, names: list[str], option: str) -> dict[str, int]:
@@ -403,6 +455,14 @@ def encoding_record(encodings: Mapping[str, Encoding]) -> dict[str, Any]:
     }
 
 
+def curve_record(encodings: Mapping[str, Encoding]) -> dict[str, Any]:
+    """The same of the curves of protected rows; nothing where there are none."""
+    from tacit.plan.terms import curves_of
+
+    found = curves_of(encodings)
+    return {"curves": found} if found else {}
+
+
 def encoding_lines(encodings: Mapping[str, Encoding], *, shared: bool) -> list[str]:
     """The columns of each party, and where the constants of their encoding come from."""
     from tacit.columns.words import column_lines, constants
@@ -410,10 +470,24 @@ def encoding_lines(encodings: Mapping[str, Encoding], *, shared: bool) -> list[s
 
     lines = [line for name, encoding in encodings.items() for line in column_lines(name, encoding)]
     titled = [f"{'' if number else 'columns':<11} {line}" for number, line in enumerate(lines)]
+    titled += many("curves", curve_lines(encodings))
     uncovered, assumed = constants(encodings, shared=shared)
     if any(encoding.protected for encoding in encodings.values()):
         assumed.append("columns that the job says nothing about count as numbers: training refuses text in them")
     return [*titled, *many("encoding", [*(f"not covered: {text}" for text in uncovered), *assumed])]
+
+
+def curve_lines(encodings: Mapping[str, Encoding]) -> list[str]:
+    """How fine the curves of protected rows are, and the norm of a row that follows from them."""
+    from tacit.plan.terms import curves_of
+    from tacit.text import plural
+
+    lines = []
+    for name, own in curves_of(encodings).items():
+        count = len(encodings[name].encoder.columns)
+        norm = f"; a row has norm {own['row_norm']:.6g} at most, by {plural(count, 'column')}" if len(own) > 1 else ""
+        lines.append(f"{name}: pairs = {own['pairs']}{norm}")
+    return lines
 
 
 def label_lines(job: Job) -> list[str]:
@@ -433,15 +507,23 @@ def label_lines(job: Job) -> list[str]:
     return [f"{'label':<11} {label}: {said} is positive"]
 
 
-def _search_lines(job: Job) -> list[str]:
-    """That the plan is one of several fits, where alpha is chosen."""
-    if job.search is None:
+def _terms(remarks: list[str]) -> dict[str, list[str]]:
+    """What is said of terms, under their title; nothing where nothing is."""
+    return {"terms": remarks} if remarks else {}
+
+
+def _search_lines(job: Job, rows: int) -> list[str]:
+    """That the plan is one of several fits, where alpha or terms are chosen; from how many rows are trained on."""
+    spec = job.searched
+    if spec is None:
         return []
-    count = job.search.alphas if isinstance(job.search.alphas, int) else len(job.search.alphas)
-    return [
-        f"{'search':<11} {count} alphas on {job.search.folds} folds before the last fit, which is what follows here;",
-        f"{'':<11} each further alpha takes a few rounds, and the folds' messages travel together",
-    ]
+    alphas = f"alpha = {job.model.alpha:g}" if spec.tried == 1 else f"{spec.tried} alphas"
+    both, last = (" for lines and for curves", "with curves ") if job.chooses_terms else ("", "")
+    lines = [f"{alphas} on {spec.folds_of(rows)} folds{both} before the last fit, which {last}is what follows here;"]
+    if job.chooses_terms:
+        lines.append("curves are taken where their loss on rows left out is lower by over one standard error;")
+    lines.append("each further alpha takes a few rounds, and the folds' messages travel together")
+    return [f"{'' if number else 'search':<11} {line}" for number, line in enumerate(lines)]
 
 
 def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
@@ -455,7 +537,7 @@ def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
     """
     known = job.model.loss == "logistic" and job.model.penalty in ("l2", "none") and job.privacy is None
     alpha = 0.0 if job.model.penalty == "none" else job.model.alpha
-    if not known or job.search is not None or len(job.parties) < 2:
+    if not known or job.searched is not None or len(job.parties) < 2:
         return []
     if rows >= FEW_ROWS * columns or alpha > SMALL_ALPHA:
         return []

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.cli.bar import progress_bar
+from tacit.columns.spec import LINEAR, SPLINE
 from tacit.errors import InputError
 from tacit.jobs import JobObserver, Trained
 from tacit.run.progress import progress
@@ -79,28 +80,55 @@ class Terminal(JobObserver):
 
 
 def table(record: dict[str, Any]) -> list[str]:
-    """Every alpha with its loss and its rounds, the one taken marked."""
+    """Every alpha with its loss and its rounds, the one taken marked; of lines and of curves where both were tried."""
     lines = [f"{'alpha':>12}  {'loss of rows left out':>21}  {'rounds, by fold'}"]
-    for alpha, loss, rounds in zip(record["alphas"], record["mean_losses"], record["rounds_by_fit"], strict=True):
-        shown = "not finite" if loss is None else f"{loss:.6g}"
-        taken = "  <- taken" if alpha == record["alpha"] else ""
-        lines.append(f"{alpha:>12.4g}  {shown:>21}  {' '.join(map(str, rounds))}{taken}")
+    if "terms" not in record:
+        return [*lines, *_tried(record, taken=True), ""]
+    for key, terms, title in (("linear", LINEAR, "lines"), ("curve", SPLINE, "curves")):
+        if record[key] is not None:
+            lines += [title, *_tried(record[key], taken=record["terms"] == terms)]
     return [*lines, ""]
 
 
-def search_line(record: dict[str, Any]) -> str:
-    """The search in a line of the summary."""
-    return (
-        f"{record['alpha']:.4g}, of {len(record['alphas'])} tried on {record['folds']} folds "
-        f"({record['rule']}): {record['traffic']['rounds']} rounds, {duration(record['seconds'])}, "
-        f"{traffic(record['traffic'])}"
-    )
+def _tried(record: dict[str, Any], *, taken: bool) -> list[str]:
+    """The alphas of one search; the best is marked, as taken where its code was."""
+    lines, mark = [], "  <- taken" if taken else "  <- best"
+    for alpha, loss, rounds in zip(record["alphas"], record["mean_losses"], record["rounds_by_fit"], strict=True):
+        shown = "not finite" if loss is None else f"{loss:.6g}"
+        marked = mark if alpha == record["alpha"] else ""
+        lines.append(f"{alpha:>12.4g}  {shown:>21}  {' '.join(map(str, rounds))}{marked}")
+    return lines
+
+
+def search_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
+    """The search in the summary: the terms and the alpha that it took, and what it cost."""
+    cost = f"{record['traffic']['rounds']} rounds, {duration(record['seconds'])}, {traffic(record['traffic'])}"
+    tried = f"{record['alpha']:.4g}, of {len(record['alphas'])} tried on {record['folds']} folds ({record['rule']})"
+    if "terms" not in record:
+        return [("alpha", f"{tried}: {cost}")]
+    rows = [("terms", f"{_chosen(record)} ({record['folds']} folds)")]
+    rows += [("alpha", tried)] if len(record["alphas"]) > 1 else []
+    return [*rows, ("search", cost)]
+
+
+def _chosen(record: dict[str, Any]) -> str:
+    """Lines or curves, and why."""
+    gain, error = record["gain"]["mean"], record["gain"]["error"]
+    if record["curve"] is None:
+        return "lines: no column has a curve"
+    taken, other = ("curves", "lines") if record["terms"] == SPLINE else ("lines", "curves")
+    if gain is None or error is None:
+        return f"{taken}: the loss of {other} on rows left out is not finite"
+    said = f"loss on rows left out {'lower' if gain > 0 else 'higher'} by {abs(gain):.2g}, standard error {error:.2g}"
+    return f"curves: {said}" if taken == "curves" else f"lines: with curves {said}"
 
 
 def refuse_search(job: Job, verb: str) -> None:
-    """Refuse a job with [search] where a verb needs one alpha."""
-    if job.search is not None:
+    """Refuse a job with a search where a verb needs one model."""
+    if job.search is not None and not job.chooses_terms:
         raise InputError(f"{verb} takes one alpha: remove [search], and give the model.alpha that it took")
+    if job.chooses_terms:
+        raise InputError(f'{verb} takes one model: write terms = "linear" or "spline", whichever the search took')
 
 
 # --- How good the model is, in one sentence; and its page
@@ -166,7 +194,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
         *_held_out(prepared),
         *_titled("columns", words.columns(prepared.encodings)),
         *_classes(prepared),
-        *([] if searched is None else [("alpha", search_line(searched))]),
+        *([] if searched is None else search_rows(searched)),
         ("rounds", rounds if trained.ended_as_planned else f"{rounds}: NOT converged"),
         *_objective(record),
         *_wrapped("tried on", tried_on(trained.evaluation)),
@@ -303,7 +331,7 @@ class _OfNodes:
     def columns(self, encodings: Mapping[str, Encoding]) -> list[str]:
         """How they were encoded, once for all."""
         from tacit.columns.words import column_lines
-        from tacit.run.saved import ALL_PARTIES
+        from tacit.run.predict import ALL_PARTIES
 
         if not encodings:
             return []

@@ -11,8 +11,7 @@ its file only this is checked: that each column can be read as the job says. Wha
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +20,20 @@ import numpy.typing as npt
 
 from tacit.columns.curves import LINE, LONG, MOST_PAIRS, FourierColumn, SplineColumn, fit_spline, unit_height
 from tacit.columns.encoder import BucketColumn, CategoryColumn, Column, Encoder, NumberColumn, TextColumn
-from tacit.columns.spec import CATEGORY, DATE, JOB, MISSING, NUMBER, OTHER, ROWS, SPLINE, ColumnSpec, EncodeRules
+from tacit.columns.spec import (
+    AUTO,
+    CATEGORY,
+    DATE,
+    JOB,
+    LINEAR,
+    MISSING,
+    NUMBER,
+    OTHER,
+    ROWS,
+    SPLINE,
+    ColumnSpec,
+    EncodeRules,
+)
 from tacit.columns.table import (
     BLANK,
     ArrowTable,
@@ -44,8 +56,15 @@ ROWS_AT_ONCE = 4096  # rows that stay in cache
 OF_ZERO = -1100  # exponent of a column that is 0 so far: below that of any other number
 
 
-def moments(values: Vector) -> tuple[float, float]:
-    """Mean and deviation, without overflow, and the same in whatever order the values stand (up to rounding)."""
+def moments(values: Vector, weights: Vector | None = None) -> tuple[float, float]:
+    """Mean and deviation, without overflow, and the same in whatever order the values stand (up to rounding).
+
+    Parameters
+    ----------
+    values : array
+    weights : array, optional
+        Above 0: a value of weight 2 counts as two. All are 1 by default.
+    """
     if values.size == 0:
         return 0.0, 0.0
     low, high = float(values.min()), float(values.max())
@@ -55,8 +74,8 @@ def moments(values: Vector) -> tuple[float, float]:
     scaled = np.ldexp(values, -exponent)  # within -1 .. 1
     start = np.ldexp(low, -exponent)
     shifted = scaled - start
-    mean = float(shifted.mean())
-    deviation = float(np.sqrt(np.mean((shifted - mean) ** 2)))
+    mean = float(np.average(shifted, weights=weights))
+    deviation = float(np.sqrt(np.average((shifted - mean) ** 2, weights=weights)))
     return float(np.ldexp(start + mean, exponent)), float(np.ldexp(deviation, exponent))
 
 
@@ -151,6 +170,23 @@ def public_encoder(
     return Encoder(tuple(curved), unused)
 
 
+def settled(rules: EncodeRules, columns: Sequence[tuple[ColumnSpec, str]], *, protected: bool) -> EncodeRules:
+    """The rules with terms = "auto" settled: curves, where protected numbers all have a range; else lines.
+
+    Parameters
+    ----------
+    rules : EncodeRules
+    columns : sequence of (ColumnSpec, str)
+        What the job says of each column, and its kind in the file.
+    protected : bool
+        Whether the rows are to be protected. Either way no row is looked at.
+    """
+    if rules.terms != AUTO:
+        return rules
+    loose = protected and any(spec.low is None and (spec.given_kind or kind) != CATEGORY for spec, kind in columns)
+    return replace(rules, terms=LINEAR if loose else SPLINE)
+
+
 def _is_curve(spec: ColumnSpec, rules: EncodeRules) -> bool:
     """Whether a column becomes a curve if it holds numbers."""
     return spec.given_kind != CATEGORY and (spec.term or rules.terms) == SPLINE
@@ -224,30 +260,26 @@ def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -
             curves.append(spec.name)
         elif not category and spec.low is None and rules.scale in ("standard", "range"):
             scaled.append(spec.name)
-    said = _undated(dates)
+    advice, said = rules.advice, _undated(dates, rules)
     if listed:
         what, them = ("holds categories, and a list taken from its rows", "it")
         if len(listed) > 1:
             what, them = ("hold categories, and lists taken from their rows", "them")
         said.append(
-            f"{named(listed)} {what} would not be private: give {'it' if them == 'it' else 'each'} values = [...] or "
-            f"buckets = 32 in [party.columns], or leave {them} out of features"
+            f"{named(listed)} {what} would not be private: give {'it' if them == 'it' else 'each'} "
+            f"{advice.of('lists', listed[0])}, or leave {them} out{advice.left}"
         )
     if curves:
-        what, it = (
-            ("has no range, and its curve needs one", "it")
-            if len(curves) == 1
-            else ("have no ranges, and their curves need them", "each")
-        )
+        have, each = ("has no range", "it") if len(curves) == 1 else ("have no ranges", "each")
         said.append(
-            f"{named(curves)} {what} that is not taken from the rows: give {it} low and high in [party.columns] "
-            '(values for categories), or term = "linear"'
+            f"{named(curves)} {have}, and curves of protected rows need ranges that are not taken from the rows: give "
+            f"{each} {advice.of('ranges', curves[0])} {advice.of('lines', curves[0])}"
         )
     if scaled:
         its, it = ("its", "it") if len(scaled) == 1 else ("their", "each")
         said.append(
             f'{named(scaled)} would be scaled by {its} rows (scale = "{rules.scale}"), which would not be private: '
-            f'give {it} low and high in [party.columns], or write scale = "none"'
+            f'give {it} {advice.of("ranges", scaled[0])}, or write scale = "none"'
         )
     return said
 
@@ -257,16 +289,13 @@ def lacks_range(spec: ColumnSpec, kind: str) -> bool:
     return kind == DATE and spec.given_kind not in (DATE, CATEGORY)
 
 
-def _undated(columns: Sequence[str]) -> list[str]:
+def _undated(columns: Sequence[str], rules: EncodeRules) -> list[str]:
     """What is said of dates; their kind alone would not do, as days are so many that they drown other columns."""
     if not columns:
         return []
     hold, each, them = ("holds", "it", "it") if len(columns) == 1 else ("hold", "each", "them")
-    key = columns[0] if re.fullmatch(r"[A-Za-z0-9_-]+", columns[0]) else show(columns[0])
-    return [
-        f"{named(columns)} {hold} dates: give {each} low and high in [party.columns], not taken from the rows, such as "
-        f"{key} = {{ low = 2000-01-01, high = 2030-01-01 }}, or leave {them} out of features"
-    ]
+    way = rules.advice.of("dates", columns[0])
+    return [f"{named(columns)} {hold} dates: give {each} {way}, or leave {them} out{rules.advice.left}"]
 
 
 def named(columns: Sequence[str]) -> str:
@@ -285,15 +314,30 @@ def refuse(party: str, said: Sequence[str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows of a table: of one party, or of one of several that hold the same columns."""
+    """Some rows of a table: of one party, or of one of several that hold the same columns.
+
+    Attributes
+    ----------
+    table : ArrowTable
+    rows : array or None
+        Which rows; None for all.
+    weights : array or None
+        What each of them counts for, above 0; None where each counts for 1.
+    """
 
     table: ArrowTable
     rows: Rows | None = None
+    weights: Vector | None = None
 
     @property
     def size(self) -> int:
         """How many rows."""
         return self.table.n_rows if self.rows is None else len(self.rows)
+
+    @property
+    def weight(self) -> float:
+        """What all of them count for."""
+        return self.size if self.weights is None else float(self.weights.sum())
 
     def numbers(self, name: str, *, days: bool) -> Vector:
         """One column as numbers."""
@@ -366,6 +410,7 @@ def make_encoding(
     """
     given = known_specs(specs, names, parts[0].table.party)
     unused = _unused([part.table for part in parts], names)
+    rules = settled(rules, _kinds(parts[0], names, given), protected=protected)
     if protected:
         for part in parts:
             _check_protected(part, names, given, rules)
@@ -389,23 +434,24 @@ def _unused(tables: Sequence[ArrowTable], names: Sequence[str]) -> tuple[str, ..
 
 def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSpec], rules: EncodeRules) -> None:
     """Refuse what would need a constant from rows that are to be protected, all columns at once."""
-    columns: list[tuple[ColumnSpec, str]] = []
-    for name in names:
-        spec = given.get(name, ColumnSpec(name))
-        kind = kind_of_type(part.table.arrow(name).type)
+    columns = _kinds(part, names, given)
+    for spec, kind in columns:
         if not lacks_range(spec, kind):
-            check_usable(part.table, name, spec.given_kind)
-        columns.append((spec, kind))
+            check_usable(part.table, spec.name, spec.given_kind)
     blanks = [spec.name for spec, kind in columns if not lacks_range(spec, kind) and _lacks_fill(part, spec, kind)]
     said = unlearnable(columns, rules)
     if blanks:
         its, it = ("its", "it") if len(blanks) == 1 else ("their", "each")
         said.append(
             f"{named(blanks)} {'has' if len(blanks) == 1 else 'have'} blanks, and to fill them with the mean of {its} "
-            f"rows would not be private: give {it} low and high (blanks become their middle), or missing = true (they "
-            "become 0), in [party.columns]"
+            f"rows would not be private: give {it} {rules.advice.of('fills', blanks[0])}"
         )
     refuse(part.table.party, said)
+
+
+def _kinds(part: Part, names: Sequence[str], given: dict[str, ColumnSpec]) -> list[tuple[ColumnSpec, str]]:
+    """What the job says of each column, and its kind in the file."""
+    return [(given.get(name, ColumnSpec(name)), kind_of_type(part.table.arrow(name).type)) for name in names]
 
 
 def _lacks_fill(part: Part, spec: ColumnSpec, kind: str) -> bool:
@@ -422,13 +468,13 @@ def _lacks_fill(part: Part, spec: ColumnSpec, kind: str) -> bool:
 
 def _fitted(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -> tuple[Column, Fact]:
     """The constants of one column of rows that nobody protects."""
-    kind = _kind(parts, spec)
+    kind = _kind(parts, spec, rules)
     if kind == CATEGORY:
         return _fit_category(parts, spec, rules)
     return _fit_number(parts, spec, rules)
 
 
-def _kind(parts: Sequence[Part], spec: ColumnSpec) -> str:
+def _kind(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -> str:
     """The kind that the job gives or that the files have; where several parties differ, the job must say."""
     found: dict[str, str] = {}
     for part in parts:
@@ -442,7 +488,7 @@ def _kind(parts: Sequence[Part], spec: ColumnSpec) -> str:
         (one, first), (two, second) = list(found.items())[:2]
         raise InputError(
             f"column {show(spec.name)} is a {one} at party {show(first)} and a {two} at party {show(second)}: "
-            "fix one of the files, or give its kind in [party.columns]"
+            f"{rules.advice.same}"
         )
     return next(iter(found), NUMBER)
 
@@ -452,36 +498,45 @@ def _fit_number(
 ) -> tuple[NumberColumn | SplineColumn, Fact]:
     days = spec.kind == DATE
     cells = np.concatenate([part.numbers(spec.name, days=days) for part in parts])
-    blank = np.isnan(cells)
-    values = cells[~blank]
+    blank, weights = np.isnan(cells), _weights(parts)
+    values, weights = cells[~blank], None if weights is None else weights[~blank]
     alike = values.size == 0 or bool(values.min() == values.max())
     # A column of blanks alone would be told twice, by two columns that are the same in all rows.
     missing = bool(blank.any() and values.size) if spec.missing is None else spec.missing
     fact = Fact(int(blank.sum()), constant=alike and not missing)
-    unit = _unit(parts, rules)
     if _is_curve(spec, rules):
         if spec.low is not None and spec.high is not None:
             values = np.clip(values, spec.low, spec.high)
-        return fit_spline(spec.name, values, moments(values), unit, missing=missing, days=days), fact
+        found = moments(values, weights)
+        return fit_spline(spec.name, values, found, _unit(parts, rules), weights, missing=missing, days=days), fact
     if spec.low is not None:
         public = stated_column(spec)
         assert isinstance(public, NumberColumn)
         return replace(public, missing=missing, source=_source(spec)), fact
     bounds = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
-    mean, deviation = moments(values)
+    mean, deviation = moments(values, weights)
     if rules.terms == SPLINE:  # a line beside curves, as high as theirs
-        return NumberColumn(
-            spec.name, mean, (deviation or 1.0) / (LINE * unit), mean, None, None, missing, days, ROWS
-        ), fact
+        divisor = (deviation or 1.0) / (LINE * _unit(parts, rules))
+        return NumberColumn(spec.name, mean, divisor, mean, missing=missing, days=days, source=ROWS), fact
     scale = rules.scale_of(False)
     return scaled_column(spec.name, bounds, mean, deviation, scale, missing=missing, days=days), fact
 
 
 def _unit(parts: Sequence[Part], rules: EncodeRules) -> float:
-    """The unit of heights beside curves; 1 where no number is a curve."""
-    if rules.terms != SPLINE:
-        return 1.0
-    return unit_height(sum(part.size for part in parts), rules.columns * rules.parties)
+    """The unit of heights of curves."""
+    return unit_height(sum(part.weight for part in parts), rules.columns * rules.parties)
+
+
+def _weights(parts: Sequence[Part]) -> Vector | None:
+    """What each row counts for; None where each counts for 1."""
+    if all(part.weights is None for part in parts):
+        return None
+    return np.concatenate([np.ones(part.size) if part.weights is None else part.weights for part in parts])
+
+
+def _height(parts: Sequence[Part], rules: EncodeRules) -> float:
+    """The height of categories: that of curves where numbers are curves, else 1."""
+    return _unit(parts, rules) if rules.terms == SPLINE else 1.0
 
 
 def scaled_column(
@@ -508,29 +563,29 @@ def encoding_of_moments(names: Sequence[str], unused: Sequence[str], seen: Runni
 
 
 def _fit_category(parts: Sequence[Part], spec: ColumnSpec, rules: EncodeRules) -> tuple[TextColumn, Fact]:
-    counts: dict[str, int] = {}
-    blanks = 0
+    counts: dict[str, float] = {}
+    blanks = 0.0
     for part in parts:
         texts = part.texts(spec.name)
-        found = np.bincount(texts.codes[texts.codes >= 0], minlength=len(texts.values))
+        found = np.bincount(texts.codes + 1, part.weights, len(texts.values) + 1)[1:]  # the code of a blank is -1
         blanks += int(np.count_nonzero(texts.codes < 0))
         for value, count in zip(texts.values, found.tolist(), strict=True):
             if count:  # rows that no other party has are left out of all counts
                 counts[value] = counts.get(value, 0) + count
     if spec.buckets is not None:
         missing = blanks > 0 if spec.missing is None else spec.missing
-        fact = Fact(blanks, len(counts), 0, len(counts) + missing < 2)
-        return BucketColumn(spec.name, spec.buckets, missing, _source(spec), _unit(parts, rules)), fact
+        fact = Fact(int(blanks), len(counts), 0, len(counts) + missing < 2)
+        return BucketColumn(spec.name, spec.buckets, missing, _source(spec), _height(parts, rules)), fact
     blanks += counts.pop(MISSING, 0)
     missing = blanks > 0 if spec.missing is None else spec.missing
     if spec.values is not None:
-        column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec), _unit(parts, rules))
+        column = CategoryColumn(spec.name, listed_values(spec.values), missing, _source(spec), _height(parts, rules))
     else:
         refuse_guesses(parts[0].table.party, spec, counts, rules)
-        column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS, _unit(parts, rules))
+        column = CategoryColumn(spec.name, _kept(counts, rules), missing, ROWS, _height(parts, rules))
     other = sum(count for value, count in counts.items() if value not in column.values)
     used = sum(value in counts for value in column.values) + (other > 0) + (missing and blanks > 0)
-    return column, Fact(blanks, len(counts), other, used < 2)
+    return column, Fact(int(blanks), len(counts), int(other), used < 2)
 
 
 def _source(spec: ColumnSpec) -> str:
@@ -538,7 +593,7 @@ def _source(spec: ColumnSpec) -> str:
     return ROWS if spec.missing is None else JOB
 
 
-def _kept(counts: dict[str, int], rules: EncodeRules) -> tuple[str, ...]:
+def _kept(counts: Mapping[str, float], rules: EncodeRules) -> tuple[str, ...]:
     """The most frequent categories, without rare ones; of equally frequent ones the first by name."""
     often = [value for value, count in counts.items() if count >= rules.rare and value != OTHER]
     return tuple(sorted(sorted(often, key=lambda value: (-counts[value], value))[: rules.most]))

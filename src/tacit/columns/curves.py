@@ -27,6 +27,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -114,10 +115,10 @@ class FourierColumn:
     @property
     def used_pairs(self) -> int:
         """Pairs of frequencies that the range has a use for."""
-        steps = (self.high / 2 - self.low / 2) * 2
+        steps = self.high - self.low
         if not self.whole or self.pairs == 0:
             return self.pairs
-        return 0 if steps <= 1 else min(self.pairs, math.ceil(steps / 2))
+        return 0 if steps <= 1 else math.ceil(min(self.pairs, steps / 2))
 
     @property
     def fill(self) -> float:
@@ -138,8 +139,7 @@ class FourierColumn:
 
     def place(self, cells: Vector) -> Vector:
         """From 0 at `low` to 1 at `high`; beyond the range as at its ends."""
-        inside = np.clip(cells, self.low, self.high)
-        part = (inside / 2 - self.low / 2) / (self.high / 2 - self.low / 2)  # halves, as the width may overflow
+        part = _part_of_way(np.clip(cells, self.low, self.high), self.low, self.high)
         return np.asarray(np.arcsinh(STEPS * part) / math.asinh(STEPS) if self.log else part)
 
     def value(self, places: Vector) -> Vector:
@@ -155,6 +155,10 @@ class FourierColumn:
             code[blank] = 0.0
             return np.column_stack([code, blank])
         return code
+
+    def share(self, cells: Vector, coef: Vector) -> Vector:
+        """What each cell adds to the score."""
+        return np.asarray(self.encode(cells) @ coef)
 
     @property
     def heights(self) -> Vector:
@@ -173,6 +177,13 @@ class FourierColumn:
         return self.value(np.linspace(0.0, 1.0, 101))
 
 
+def _part_of_way(cells: Vector, low: Vector | float, high: Vector | float) -> Vector:
+    """How far cells are on the way from `low` to `high`, from 0 to 1."""
+    with np.errstate(over="ignore"):
+        scale = np.where(np.isinf(np.subtract(high, low)), 0.5, 1.0)  # halves where the width would overflow
+    return np.asarray((cells * scale - low * scale) / (high * scale - low * scale))
+
+
 # --- The code of rows that nobody protects -------------------------------------------------------------
 
 
@@ -184,13 +195,13 @@ MOST_KNOTS = 64  # in a file that is read
 LEAST_MASS, LEAST_ROWS, TIMES, AROUND, MOST_SPIKES = 0.001, 10, 3, 5, 16
 
 
-def unit_height(rows: int, columns: int) -> float:
+def unit_height(rows: float, columns: int) -> float:
     """The unit of heights: the score of all columns together has the same prior, however many share it.
 
     Parameters
     ----------
-    rows : int
-        Rows that are trained on.
+    rows : float
+        Rows that are trained on, or the sum of their weights.
     columns : int
         Columns of all parties, before they are encoded: those of this party times the number of parties.
     """
@@ -281,11 +292,17 @@ class SplineColumn:
         code[blank] = 0.0
         return np.asarray(self.unit * (np.column_stack([code, blank]) if self.missing else code))
 
+    def share(self, cells: Vector, coef: Vector) -> Vector:
+        """What each cell adds to the score."""
+        return np.asarray(self.encode(cells) @ coef)
+
     def between(self, cells: Vector) -> tuple[Vector, Vector]:
         """The knot below each cell, and how far the cell is on its way to the next, from 0 to 1."""
-        at = np.interp(cells, self.knots, np.arange(len(self.knots)))
-        below = np.minimum(at.astype(np.intp), max(len(self.knots) - 2, 0))
-        return below, at - below
+        if len(self.knots) == 1:
+            return np.zeros(cells.shape, dtype=np.intp), np.zeros(cells.shape)
+        knots, inside = np.array(self.knots), np.clip(cells, self.low, self.high)
+        below = np.minimum(np.searchsorted(knots, inside, side="right") - 1, len(knots) - 2)
+        return below, _part_of_way(inside, knots[below], knots[below + 1])
 
     def grid(self) -> Vector:
         """Cells at which a curve is drawn: even, at the knots, and at the spikes."""
@@ -294,7 +311,14 @@ class SplineColumn:
 
 
 def fit_spline(
-    name: str, values: Vector, moments: tuple[float, float], unit: float, *, missing: bool = False, days: bool = False
+    name: str,
+    values: Vector,
+    moments: tuple[float, float],
+    unit: float,
+    weights: Vector | None = None,
+    *,
+    missing: bool = False,
+    days: bool = False,
 ) -> SplineColumn:
     """The curve of a column of rows that nobody protects.
 
@@ -307,18 +331,28 @@ def fit_spline(
         Their mean and deviation.
     unit : float
         See `unit_height`.
+    weights : array, optional
+        What each cell counts for; 1 by default.
     missing, days : bool
         Of the column.
     """
     if not values.size:
         return SplineColumn(name, (0.0,), unit=unit, missing=missing, days=days)
-    distinct, found = np.unique(values, return_counts=True)
-    counts = found.astype(np.float64)
+    distinct, counts = _counted(values, weights)
     knots = _knots(distinct, counts)
     spikes = distinct[:0] if len(knots) == len(distinct) else _spikes(distinct, counts)
     mean, deviation = moments
     ends = tuple(knots.tolist())
     return SplineColumn(name, ends, tuple(spikes.tolist()), mean, deviation or 1.0, unit, missing, days)
+
+
+def _counted(values: Vector, weights: Vector | None) -> tuple[Vector, Vector]:
+    """The different values, and in how many rows each is, or what these count for."""
+    if weights is None:
+        distinct, counts = np.unique(values, return_counts=True)
+        return distinct, counts.astype(np.float64)
+    distinct, places = np.unique(values, return_inverse=True)
+    return distinct, np.asarray(np.bincount(places, weights), dtype=np.float64)
 
 
 def _knots(distinct: Vector, counts: Vector) -> Vector:
@@ -341,8 +375,7 @@ def _spikes(distinct: Vector, counts: Vector) -> Vector:
 
 def _places(knots: Vector) -> Vector:
     """Places of the knots from 0 to 1: half by order, half by value."""
-    by_value = (knots / 2 - knots[0] / 2) / (knots[-1] / 2 - knots[0] / 2)
-    return np.asarray((np.linspace(0.0, 1.0, len(knots)) + by_value) / 2)
+    return np.asarray((np.linspace(0.0, 1.0, len(knots)) + _part_of_way(knots, knots[0], knots[-1])) / 2)
 
 
 def _tents(place: Vector) -> list[Vector]:
@@ -355,3 +388,44 @@ def _tents(place: Vector) -> list[Vector]:
             tents.append(height * np.interp(place, place[[a, c, b]], [0.0, 1.0, 0.0]))
             halves += [(a, c), (c, b)]
     return tents
+
+
+# --- From coefficients back to the curve of a column, whatever it is encoded as ------------------------
+
+
+class DrawnColumn(Protocol):
+    """A column of any kind, as far as its curve is concerned."""
+
+    def grid(self) -> Any:
+        """Cells at which its curve is drawn."""
+
+    def share(self, cells: Any, coef: Vector) -> Vector:
+        """What each cell adds to the score."""
+
+
+def curve_values(
+    column: DrawnColumn, coef: Vector, cells: Any = None, *, centre: Vector | None = None
+) -> tuple[Any, Vector]:
+    """The curve of one column: what its cells add to the score.
+
+    Parameters
+    ----------
+    column : Column
+        Of any kind: a number as a line or a curve, categories, or buckets.
+    coef : array
+        The coefficients of `column.names`.
+    cells : array, optional
+        Numbers, with NaN for a blank; or texts, with None for a blank. Without them those of `column.grid()`: numbers
+        from low to high, the categories, or the numbers of the buckets.
+    centre : array, optional
+        The mean encoded row, in the order of `column.names`: the curve is then against the average row. Without it the
+        curve is as the model adds it up. The mean of protected rows must not be given here.
+
+    Returns
+    -------
+    (array, array)
+        The cells, and the value of the curve at each of them.
+    """
+    cells = column.grid() if cells is None else cells
+    values = column.share(cells, np.asarray(coef, dtype=np.float64))
+    return cells, values if centre is None else values - float(np.asarray(centre) @ coef)

@@ -67,7 +67,20 @@ class NumberColumn:
         if self.centre == 0.0 and self.divisor == 1.0:
             return np.asarray(values)
         # Halves, as the difference of two large numbers may be no finite number.
-        return np.asarray((values / 2 - self.centre / 2) / self.divisor * 2)
+        scaled = np.asarray((values / 2 - self.centre / 2) / self.divisor * 2)
+        # The middle of a range that is hardly wider than the rounding of its ends may be one of these.
+        return scaled if self.low is None else np.clip(scaled, -1.0, 1.0)
+
+    def share(self, cells: Vector, coef: Vector) -> Vector:
+        """What each cell adds to the score."""
+        line = self.encode(cells) * coef[0]
+        return np.asarray(line + np.isnan(cells) * coef[1] if self.missing else line)
+
+    def grid(self) -> Vector:
+        """Cells at which the line is drawn: its range, or where the encoded number is from -2 to 2."""
+        if self.low is not None and self.high is not None:
+            return np.array([self.low, self.high])
+        return np.array([self.centre - 2 * self.divisor, self.centre + 2 * self.divisor])
 
 
 @dataclass(frozen=True)
@@ -107,6 +120,14 @@ class CategoryColumn:
         known[MISSING] = blank
         return _placed(texts, [known.get(value, other) for value in texts.values], blank)
 
+    def share(self, cells: Any, coef: Vector) -> Vector:
+        """What each cell adds to the score."""
+        return np.asarray(self.height * coef[self.places(_texts(cells))])
+
+    def grid(self) -> npt.NDArray[Any]:
+        """The categories, with the names of the others and of blanks."""
+        return np.array([*self.values, OTHER, *([MISSING] if self.missing else [])], dtype=object)
+
     def unknown(self, texts: Texts) -> npt.NDArray[np.bool_]:
         """Rows whose category is none of those, nor blank."""
         known = {*self.values, OTHER, MISSING}
@@ -143,6 +164,16 @@ class BucketColumn:
         """Which of the columns is 1, for each row; -1 for none."""
         return _placed(texts, [self.bucket(value) for value in texts.values], self.buckets if self.missing else -1)
 
+    def share(self, cells: Any, coef: Vector) -> Vector:
+        """What each cell adds to the score; whole numbers are buckets."""
+        numbers = np.asarray(cells)
+        places = numbers if numbers.dtype.kind in "iu" else self.places(_texts(cells))
+        return np.asarray(self.height * np.append(coef, 0.0)[places])
+
+    def grid(self) -> Rows:
+        """The numbers of the buckets, the last one that of blanks where these have a column."""
+        return np.arange(len(self.names), dtype=np.int64)
+
 
 TextColumn = CategoryColumn | BucketColumn
 CurveColumn = FourierColumn | SplineColumn
@@ -152,6 +183,13 @@ Column = NumberColumn | CategoryColumn | BucketColumn | FourierColumn | SplineCo
 def _placed(texts: Texts, places: list[int], blank: int) -> Rows:
     """The place of each row's text; the last entry of the table is that of a blank, whose code is -1."""
     return np.asarray(np.array([*places, blank], dtype=np.int64)[texts.codes])
+
+
+def _texts(cells: Any) -> Texts:
+    """Some cells as texts, None or NaN for a blank."""
+    blank = [cell is None or cell != cell for cell in cells]
+    codes = np.where(blank, -1, np.arange(len(blank)))
+    return Texts(tuple("" if none else str(cell) for cell, none in zip(cells, blank, strict=True)), codes)
 
 
 # --- All columns of a party: their constants, and the matrix that they make of a table
@@ -193,6 +231,12 @@ class Encoder:
         return tuple(chain.from_iterable(column.names for column in self.columns))
 
     @property
+    def slices(self) -> tuple[slice, ...]:
+        """Where the encoded columns of each column stand among all."""
+        ends = np.cumsum([0, *(len(column.names) for column in self.columns)]).tolist()
+        return tuple(slice(start, end) for start, end in pairwise(ends))
+
+    @property
     def text_columns(self) -> tuple[str, ...]:
         """Columns to read as text, so that categories keep their leading zeros."""
         return tuple(column.name for column in self.columns if isinstance(column, TextColumn))
@@ -201,6 +245,13 @@ class Encoder:
     def has_public_curves(self) -> bool:
         """Whether numbers are curves of public constants."""
         return any(isinstance(column, FourierColumn) for column in self.columns)
+
+    @property
+    def has_bends(self) -> bool:
+        """Whether a number may add anything but a line."""
+        return any(
+            isinstance(column, CurveColumn) and len(column.names) > 1 + column.missing for column in self.columns
+        )
 
     @property
     def unbounded(self) -> tuple[str, ...]:
@@ -435,7 +486,7 @@ def _fourier(record: Mapping[str, Any], name: str, missing: bool, source: str) -
 def _spline(record: Mapping[str, Any], name: str, missing: bool, source: str) -> SplineColumn:
     knots, spikes = (_numbers(record.get(key), name, key) for key in ("knots", "spikes"))
     mean, deviation, unit = (_finite(record.get(key), name, key) for key in ("mean", "deviation", "unit"))
-    rising = all(a / 2 < b / 2 for a, b in pairwise(knots))
+    rising = all(a < b for a, b in pairwise(knots))
     if not knots or not rising or min(deviation, unit) <= 0 or not isinstance(record.get("days"), bool):
         raise ValueError(f"the schema of column {show(name)} does not fit together")
     return SplineColumn(name, knots, spikes, mean, deviation, unit, missing, record["days"], source)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tacit.columns.advice import IN_A_JOB, Advice
 from tacit.errors import InputError
 from tacit.text import show
 
 NUMBER, CATEGORY, DATE = "number", "category", "date"
 KINDS = (NUMBER, CATEGORY, DATE)
 SCALES = ("standard", "range", "none")
-LINEAR, SPLINE = "linear", "spline"
+LINEAR, SPLINE, AUTO = "linear", "spline", "auto"
 TERMS = (LINEAR, SPLINE)
 OTHER, MISSING = "other", "missing"
 RANGE, CURVE = ("low", "high"), ("term", "log", "whole")  # keys that numbers alone have
@@ -26,6 +27,7 @@ class ColumnSpec:
     Attributes
     ----------
     name : str
+        The column's name; with the wildcards * ? and [...] those of several.
     kind : {"number", "category", "date"} or None
         None to go by the type of the file, which says enough for all but dates. A date is a number of days.
     low, high : float or None
@@ -42,6 +44,8 @@ class ColumnSpec:
         Whether the curve of a number follows its logarithm, counted from `low`; true needs low and high.
     whole : bool or None
         Whether a number is always whole, such as an age in years.
+    optional : bool
+        Whether there may be no such column, as with the entries of a code book; never in a file.
     """
 
     name: str
@@ -54,6 +58,7 @@ class ColumnSpec:
     term: str | None = None
     log: bool | None = None
     whole: bool | None = None
+    optional: bool = False
 
     def __post_init__(self) -> None:
         number, curve, category = (self._given(*keys) for keys in (RANGE, CURVE, ("values", "buckets")))
@@ -106,7 +111,8 @@ class EncodeRules:
         At most so many categories of a column, the most frequent ones.
     terms : {"linear", "spline", "auto"}
         What numbers add to the score, where a column does not say it: lines or smooth curves. It is `terms` of the
-        section [model]; "auto" is settled before anything is encoded.
+        section [model]. "auto": curves, but lines for a party whose rows are protected and whose numbers do not all
+        have a range; without privacy a search settles it before anything is encoded.
     pairs : int or None
         How many pairs of waves make the curve of a protected number; None for a number that follows from how much
         noise there is.
@@ -115,6 +121,11 @@ class EncodeRules:
     parties, columns : int
         How many parties share one score, and how many columns this one has: curves of more columns are held flatter.
         Both follow from the job and the file, and are never in a file of their own.
+    advice : Advice
+        The words in which refusals say what to do.
+    codebook : tuple of ColumnSpec
+        What is known of columns of all parties, where a party does not say it itself: a CSV file whose header names
+        `column` and keys of [party.columns], or what such a file says.
     """
 
     scale: str | None = None
@@ -125,6 +136,8 @@ class EncodeRules:
     noise: PairsRule | None = field(default=None, repr=False)
     parties: int = field(default=1, repr=False)
     columns: int = field(default=1, repr=False)
+    advice: Advice = field(default=IN_A_JOB, repr=False, compare=False)
+    codebook: tuple[ColumnSpec, ...] = ()
 
     def scale_of(self, protected: bool) -> str:
         """What is done to the numbers of a party."""
@@ -133,6 +146,8 @@ class EncodeRules:
 
 def common_specs(parties: Sequence[tuple[str, Sequence[ColumnSpec]]]) -> tuple[ColumnSpec, ...]:
     """What several parties that hold the same columns say about them, each of which holds for all.
+
+    What a party says itself comes before what is optional, whoever it is of.
 
     Raises
     ------
@@ -143,7 +158,9 @@ def common_specs(parties: Sequence[tuple[str, Sequence[ColumnSpec]]]) -> tuple[C
     for party, specs in parties:
         for spec in specs:
             first, known = found.setdefault(spec.name, (party, spec))
-            if known != spec:
+            if known.optional and not spec.optional:
+                found[spec.name] = (party, spec)
+            elif known != spec and known.optional == spec.optional:
                 raise InputError(
                     f"parties {show(first)} and {show(party)} say different things about column {show(spec.name)}: "
                     "all parties need the same, so say it once"

@@ -1,8 +1,7 @@
 """Tables as read from a file, and one column of a table as numbers or as texts, with its blanks.
 
-Tables as read from a file: columns of text and numbers (Arrow), or sparse rows (LIBSVM).
-
-Rows in messages count from 1, the first row of data (below the header where there is one).
+A table has columns of text and numbers (Arrow), or sparse rows (LIBSVM). Rows in messages count from 1, the first row
+of data (below the header where there is one).
 """
 
 from __future__ import annotations
@@ -423,7 +422,7 @@ def reads_as_amount(text: str) -> bool:
     return any(sign.isdecimal() for sign in text) and LOCAL_NUMBER.fullmatch(text) is not None
 
 
-def refuse_guesses(party: str, spec: ColumnSpec, counts: Mapping[str, int], rules: EncodeRules) -> None:
+def refuse_guesses(party: str, spec: ColumnSpec, counts: Mapping[str, float], rules: EncodeRules) -> None:
     """Refuse a column of text that would be taken for categories although the job does not say so.
 
     Parameters
@@ -431,7 +430,7 @@ def refuse_guesses(party: str, spec: ColumnSpec, counts: Mapping[str, int], rule
     party : str
     spec : ColumnSpec
         What the job says about the column; a kind is believed.
-    counts : mapping of str to int
+    counts : mapping of str to float
         Rows by text, blanks left out, of rows that nobody protects.
     rules : EncodeRules
 
@@ -447,7 +446,7 @@ def refuse_guesses(party: str, spec: ColumnSpec, counts: Mapping[str, int], rule
         _refuse_lost_amounts(party, spec.name, counts, rules)
 
 
-def _refuse_numbers_as_text(party: str, name: str, counts: Mapping[str, int], rules: EncodeRules) -> None:
+def _refuse_numbers_as_text(party: str, name: str, counts: Mapping[str, float], rules: EncodeRules) -> None:
     """Refuse to guess where a column of text is mostly numbers: one wrong cell makes a file's numbers text."""
     wrong = [value for value in sorted(counts) if not reads_as_number(value)]
     if 2 * sum(counts[value] for value in wrong) > sum(counts.values()):
@@ -456,32 +455,28 @@ def _refuse_numbers_as_text(party: str, name: str, counts: Mapping[str, int], ru
     if len(counts) <= rules.most and not any(counts[value] < rules.rare for value in wrong):
         return
     held = f" and {show(wrong[0])}" if wrong else ""
-    raise InputError(
-        f"party {show(party)}: column {show(name)} holds numbers{held} as text: fix the file, or give it "
-        'kind = "number" or kind = "category" in [party.columns]'
-    )
+    raise InputError(f"party {show(party)}: column {show(name)} holds numbers{held} as text: {rules.advice.kinds}")
 
 
-def _refuse_lost_texts(party: str, name: str, counts: Mapping[str, int], rules: EncodeRules) -> None:
+def _refuse_lost_texts(party: str, name: str, counts: Mapping[str, float], rules: EncodeRules) -> None:
     """Refuse a column of which nothing would be left, as all its texts are rare and become the same."""
-    rows = sum(counts.values())
+    rows = round(sum(counts.values()))
     # Of a single text nothing is lost: it is the others. In fewer rows than `rare` nothing could be kept.
     if len(counts) < 2 or rows < rules.rare or max(counts.values()) >= rules.rare:
         return
     raise InputError(
         f"party {show(party)}: column {show(name)} holds {len(counts)} different texts such as {show(min(counts))}, "
-        f"none of them in rare = {rules.rare} of the {rows} rows, so that nothing of it would be used: write numbers "
-        'as 28453.4 and dates as 2023-08-07 (with kind = "date"), give it kind = "category" in [party.columns] to keep '
-        "it as it is (all of it counts as other), or list features without it"
+        f"none of them in rare = {rules.rare} of the {rows} rows, so that nothing of it would be used: "
+        f"{rules.advice.lost}"
     )
 
 
-def _refuse_lost_amounts(party: str, name: str, counts: Mapping[str, int], rules: EncodeRules) -> None:
+def _refuse_lost_amounts(party: str, name: str, counts: Mapping[str, float], rules: EncodeRules) -> None:
     """Refuse a column such as 0, 0, "1,234", 0, "3.06%": the zeros would be a category, all amounts its others."""
     often = sorted((value for value in counts if counts[value] >= rules.rare), key=lambda value: -counts[value])
     lost = set(counts) - set(often[: rules.most])
     amounts = sorted(value for value in lost if reads_as_amount(value))
-    rows, all_lost = (sum(counts[value] for value in values) for values in (amounts, lost))
+    rows, all_lost = (round(sum(counts[value] for value in values)) for values in (amounts, lost))
     if len(amounts) < 2 or rows < rules.rare or 2 * rows <= all_lost:
         return
     # of several texts, one that is written in another way says more than a plain number
@@ -489,6 +484,5 @@ def _refuse_lost_amounts(party: str, name: str, counts: Mapping[str, int], rules
     raise InputError(
         f"party {show(party)}: column {show(name)} holds numbers or dates as text, such as {show(held)} beside "
         f"{show(often[0])}: as categories {rows} rows with {len(amounts)} different ones would all count as other; "
-        "write numbers as 28453.4 (no signs for thousands, percent or money) and dates as 2023-08-07 (with "
-        'kind = "date"), or give it kind = "category" in [party.columns] to keep it as it is'
+        f"{rules.advice.amounts}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +127,9 @@ def record(encoding: Encoding) -> list[dict[str, Any]]:
     return found
 
 
-def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[str], list[str]]:
+def constants(
+    encodings: Mapping[str, Encoding], *, shared: bool, by: str = "the job states"
+) -> tuple[list[str], list[str]]:
     """What a certificate says about the constants: what it does not cover, and what it assumes.
 
     Parameters
@@ -136,27 +138,37 @@ def constants(encodings: Mapping[str, Encoding], *, shared: bool) -> tuple[list[
         By party.
     shared : bool
         Whether all parties have the same constants, as where the rows are split.
+    by : str
+        Who states the constants that are public.
     """
     learnt = [name for name, own in encodings.items() if not own.protected and _sources(own) & {ROWS}]
     stated = [name for name, own in encodings.items() if own.protected]
     uncovered, assumed = [], []
+    which = _learnt_constants([encodings[name] for name in learnt])
     if learnt and shared:
         uncovered.append(
-            "the constants of the encoding (means, deviations, which categories and blanks occur): they were taken "
-            "from the rows of all parties and shared between them"
+            f"the constants of the encoding ({which}): they were taken from the rows of all parties and shared between "
+            "them"
         )
     elif learnt:
         whose = "its" if len(learnt) == 1 else "each one's"
         uncovered.append(
-            f"the constants of the encoding of {', '.join(learnt)} (means, deviations, which categories and blanks "
-            f"occur): they were taken from {whose} rows and are saved with {whose} part of the model"
+            f"the constants of the encoding of {', '.join(learnt)} ({which}): they were taken from {whose} rows and "
+            f"are saved with {whose} part of the model"
         )
     if stated:
         assumed.append(
             f"the constants of the encoding of {', '.join(stated)} (columns and their kinds, ranges, categories, "
-            "buckets) are public: the job states them, and nobody took them from the rows"
+            f"buckets) are public: {by} them, and nobody took them from the rows"
         )
     return uncovered, assumed
+
+
+def _learnt_constants(encodings: Sequence[Encoding]) -> str:
+    """What kinds of constants came from rows."""
+    splines = any(isinstance(column, SplineColumn) for own in encodings for column in own.encoder.columns)
+    knots = "knots of curves, among them the least and the greatest value, frequent values, " if splines else ""
+    return f"means, deviations, {knots}which categories and blanks occur"
 
 
 def _sources(encoding: Encoding) -> set[str]:

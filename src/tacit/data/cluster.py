@@ -1,13 +1,11 @@
 """A party's rows on a Dask cluster of its own: the connection, and rows that workers read, keep and multiply.
 
-A Dask cluster of one party: the connection, and work on it whose outcome does not depend on who did it when.
+The outcome of work on the cluster does not depend on who did it when. This is the only file that knows Dask. Functions
+go to the workers by their names, so that every worker needs this package.
 
-The only file that knows Dask. Functions go to the workers by their names, so that every worker needs this package.
-
-A party's rows on a cluster: read from Parquet files by the workers, kept there, and never here.
-
-The rows stay in the order of the files. Vectors that go with them are in the order that the parties have in common, of
-which only this side knows; it picks for each block the entries that belong to its rows.
+Rows are read from Parquet files by the workers, kept there, and never here. They stay in the order of the files.
+Vectors that go with them are in the order that the parties have in common, of which only this side knows; it picks for
+each block the entries that belong to its rows.
 """
 
 from __future__ import annotations

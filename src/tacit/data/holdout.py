@@ -1,10 +1,9 @@
 """Rows that are kept out of training, and folds: who is left out when.
 
-Rows that are kept out of training, so that the model can be tried on rows it has not seen.
-
-How many is fixed by the number of rows. Which ones follows from ids (or positions) and the job's seed alone: never from
-features or labels, nor from the order of rows. Where one record is replaced by any other, the trained rows therefore
-differ in at most one record, and their number does not: what is proven for trained rows needs no other proof.
+The model can be tried on rows it has not seen. How many is fixed by the number of rows. Which ones follows from ids (or
+positions) and the job's seed alone: never from features or labels, nor from the order of rows. Where one record is
+replaced by any other, the trained rows therefore differ in at most one record, and their number does not: what is
+proven for trained rows needs no other proof.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +16,11 @@ from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.encoder import Encoder
 from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules
 from tacit.columns.table import ArrowTable, Table, is_column_number
+from tacit.columns.wildcards import is_wildcard, resolve_specs, text_names
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
-from tacit.data.labels import file_labels
-from tacit.data.randomized import refuse_randomized
-from tacit.data.read import frame_table, is_libsvm, read_table
+from tacit.data.labels import file_labels, refuse_randomized
+from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
 from tacit.types import Matrix, Shard
@@ -62,8 +63,12 @@ class PartySpec:
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """Columns that are categories, to be read as text."""
+        """Columns that are categories, to be read as text; wildcards as they are written."""
         return tuple(column.name for column in self.columns if column.given_kind == CATEGORY)
+
+    def known_columns(self, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
+        """What is known of its feature columns, wildcards settled; `names` are these columns."""
+        return resolve_specs(self.columns, names, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +120,55 @@ class PredictionData:
     rows: Sequence[Rows] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class MatchedFiles:
+    """The parties' files, read and matched; their columns may then be encoded, in one way or in several.
+
+    Attributes
+    ----------
+    specs : sequence of PartySpec
+    tables : sequence of Table
+    names : sequence of tuple of str
+        Each party's feature columns.
+    alignment : MatchedRows
+    labels : array
+        Of the common rows, as in the file.
+    """
+
+    specs: Sequence[PartySpec]
+    tables: Sequence[Table]
+    names: Sequence[tuple[str, ...]]
+    alignment: MatchedRows
+    labels: npt.NDArray[Any]
+
+    def encoded(
+        self, encode: EncodeRules | None = None, protected: Collection[str] = (), holdout: Holdout | None = None
+    ) -> JobData:
+        """Shards and labels of the common rows; parameters as in `load_training_data`."""
+        alignment = self.alignment
+        if encode is None:
+            return self._data(_shards(self.tables, self.names, alignment))
+        kept = (holdout or Holdout()).trained(len(self.labels), alignment.ids)
+        learnt = alignment.rows if kept is None else [rows[kept] for rows in alignment.rows]
+        parts = zip(self.tables, self.specs, self.names, learnt, strict=True)
+        encodings = {
+            spec.name: encoding
+            for table, spec, columns, rows in parts
+            if (encoding := party_encoding(table, spec, columns, rows, encode, spec.name in protected)) is not None
+        }
+        encoders = [encodings[spec.name].encoder if spec.name in encodings else None for spec in self.specs]
+        return self._data(_shards(self.tables, self.names, alignment, encoders=encoders), encodings)
+
+    def _data(self, shards: list[Shard], encodings: Mapping[str, Encoding] | None = None) -> JobData:
+        return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings or {})
+
+
 def load_training_data(
     specs: Sequence[PartySpec],
     folder: str | os.PathLike[str] = ".",
     encode: EncodeRules | None = None,
     protected: Collection[str] = (),
     holdout: Holdout | None = None,
-    matched: Callable[[Counts], None] | None = None,
 ) -> JobData:
     """Read, align and check what the parties train on.
 
@@ -137,8 +184,6 @@ def load_training_data(
         Parties from whose rows no constant of the encoding may be taken.
     holdout : Holdout, optional
         Rows from which none is taken either, as they are not trained on.
-    matched : callable, optional
-        Gets the rows kept and dropped, before any column is encoded: a refusal may be due to them.
 
     Returns
     -------
@@ -149,6 +194,24 @@ def load_training_data(
     ------
     InputError
         For files or columns that cannot be used; the message names the party.
+    """
+    return match_files(specs, folder, protected).encoded(encode, protected, holdout)
+
+
+def match_files(
+    specs: Sequence[PartySpec],
+    folder: str | os.PathLike[str] = ".",
+    protected: Collection[str] = (),
+    matched: Callable[[Counts], None] | None = None,
+) -> MatchedFiles:
+    """Read and align the parties' files; as `load_training_data`.
+
+    Parameters
+    ----------
+    specs, folder, protected
+        As there.
+    matched : callable, optional
+        Gets the rows kept and dropped, before any column is encoded: a refusal may be due to them.
     """
     tables = [read_training_table(spec, folder, protected=spec.name in protected) for spec in specs]
     holders = [position for position, spec in enumerate(specs) if spec.label is not None]
@@ -162,27 +225,27 @@ def load_training_data(
     alignment = align(tables, [spec.id for spec in specs])
     if matched is not None:
         matched(alignment.counts)
-    labels = values[alignment.rows[holder]]
-    if encode is None:
-        return JobData(_shards(tables, names, alignment), labels, alignment.ids, alignment.counts)
-    kept = (holdout or Holdout()).trained(len(labels), alignment.ids)
-    learnt = alignment.rows if kept is None else [rows[kept] for rows in alignment.rows]
-    parts = zip(tables, specs, names, learnt, strict=True)
-    encodings = {
-        spec.name: encoding
-        for table, spec, columns, rows in parts
-        if (encoding := party_encoding(table, spec, columns, rows, encode, spec.name in protected)) is not None
-    }
-    encoders = [encodings[spec.name].encoder if spec.name in encodings else None for spec in specs]
-    shards = _shards(tables, names, alignment, encoders=encoders)
-    return JobData(shards, labels, alignment.ids, alignment.counts, encodings)
+    return MatchedFiles(specs, tables, names, alignment, values[alignment.rows[holder]])
 
 
 def read_training_table(spec: PartySpec, folder: str | os.PathLike[str], *, protected: bool = False) -> Table:
     """Read a party's file, categories as text."""
     path = Path(folder, spec.data)
     width = stated_width(spec, path, protected=protected)
-    return read_table(path, party=spec.name, id_column=spec.id, text_columns=spec.text_columns, width=width)
+    text = text_columns(spec, path)
+    return read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width)
+
+
+def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
+    """Columns of a party's file to be read as text; its header is read where a wildcard may name some."""
+    if not any(map(is_wildcard, spec.text_columns)):
+        return spec.text_columns
+    try:
+        names = csv_names(path)
+    except (csv.Error, *DAMAGED):  # what is wrong is said when its rows are read
+        names = ()
+    own = [name for name in names if name not in (spec.id, spec.label)]
+    return text_names(spec.columns, spec.features or own)
 
 
 def stated_width(spec: PartySpec, path: Path, *, protected: bool) -> int | None:
@@ -211,18 +274,17 @@ def party_encoding(
     protected: bool,
 ) -> Encoding | None:
     """How a party's columns are encoded; None for a LIBSVM file, which is sparse and stays as it is."""
+    columns = spec.known_columns(names)
     if isinstance(table, ArrowTable):
-        return make_encoding([Part(table, rows)], names, spec.columns, encode, protected=protected)
-    refuse_columns(spec)
+        return make_encoding([Part(table, rows)], names, columns, encode, protected=protected)
+    refuse_columns(spec.name, columns)
     return None
 
 
-def refuse_columns(spec: PartySpec) -> None:
+def refuse_columns(party: str, columns: Sequence[ColumnSpec]) -> None:
     """Refuse statements about the columns of a LIBSVM file."""
-    if spec.columns:
-        raise InputError(
-            f"party {show(spec.name)}: a LIBSVM file is used as it is: remove columns, or give CSV or Parquet"
-        )
+    if columns:
+        raise InputError(f"party {show(party)}: a LIBSVM file is used as it is: remove columns, or give CSV or Parquet")
 
 
 def load_prediction_data(

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.columns.constants import Encoding, Part, make_encoding
-from tacit.columns.spec import EncodeRules, common_specs
+from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
 from tacit.columns.table import ArrowTable, SparseTable, Table
 from tacit.data.holdout import Holdout, Mask
-from tacit.data.labels import file_labels
-from tacit.data.load import PartySpec, ordered, refuse_columns, stated_width
-from tacit.data.randomized import epsilon_column, label_epsilons
+from tacit.data.labels import epsilon_column, file_labels, label_epsilons
+from tacit.data.load import PartySpec, ordered, refuse_columns, stated_width, text_columns
 from tacit.data.read import read_table
 from tacit.errors import InputError
 from tacit.text import listing, show
@@ -99,10 +98,10 @@ def load_nodes(
 
 def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str], *, protected: bool = False) -> list[Table]:
     """Read the files of all nodes; what one says to be a category is read as text at all."""
-    text = tuple(sorted({name for spec in specs for name in spec.text_columns}))
+    paths = [Path(folder, spec.data) for spec in specs]
+    text = tuple(sorted({name for spec, path in zip(specs, paths, strict=True) for name in text_columns(spec, path)}))
     tables = []
-    for spec in specs:
-        path = Path(folder, spec.data)
+    for spec, path in zip(specs, paths, strict=True):
         width = stated_width(spec, path, protected=protected)
         tables.append(read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width))
     return tables
@@ -120,7 +119,7 @@ def node_encoding(
     """How the columns of all nodes are encoded: what one node says of a column holds for all; None for LIBSVM files."""
     if not all(isinstance(table, ArrowTable) for table in tables):
         for spec in specs:
-            refuse_columns(spec)
+            refuse_columns(spec.name, spec.known_columns(columns))
         return None
     masks = kept or [None] * len(tables)
     parts = [
@@ -128,8 +127,12 @@ def node_encoding(
         for table, mask in zip(tables, masks, strict=True)
         if isinstance(table, ArrowTable)
     ]
-    known = common_specs([(spec.name, spec.columns) for spec in specs])
-    return make_encoding(parts, columns, known, encode, protected=protected)
+    return make_encoding(parts, columns, known_columns(specs, columns), encode, protected=protected)
+
+
+def known_columns(specs: Sequence[PartySpec], names: Sequence[str]) -> tuple[ColumnSpec, ...]:
+    """What is known of the columns that all nodes have: what one node says of a column holds for all."""
+    return common_specs([(spec.name, spec.known_columns(names)) for spec in specs])
 
 
 def known_epsilons(found: Sequence[Vector | None], specs: Sequence[PartySpec]) -> dict[str, Vector]:

@@ -1,14 +1,13 @@
 """Read one party's file: CSV, Parquet or LIBSVM, told apart by the end of the name.
 
-A CSV file by Arrow, which infers the type of each column; what it would pass over in silence is refused.
-
-A quote that stays open makes all that follows one cell, and Arrow says nothing where that is the last cell of a row:
-rows would be lost. A blank line in a file of one column may be a blank cell, and Arrow leaves it out: the rows below
-would move up.
+CSV is read by Arrow, which infers the type of each column; what it would pass over in silence is refused. A quote that
+stays open makes all that follows one cell, and Arrow says nothing where that is the last cell of a row: rows would be
+lost. A blank line in a file of one column may be a blank cell, and Arrow leaves it out: the rows below would move up.
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import mmap
@@ -235,6 +234,50 @@ def _read_csv(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     return arrow_table(data, path, party)
 
 
+def csv_names(path: Path) -> tuple[str, ...]:
+    """Names of the columns of a CSV file, from its first line alone; none for a file of another kind.
+
+    Raises
+    ------
+    csv.Error, or one of DAMAGED
+        Where the line cannot be read.
+    """
+    name = path.name.lower()
+    if not name.endswith((".csv", ".csv.gz")):
+        return ()
+    opened: Any = gzip.open if name.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        return tuple(next((cells for cells in csv.reader(file, strict=True) if cells), ()))
+
+
+def header_table(path: Path, party: str) -> ArrowTable:
+    """The columns of a CSV or Parquet file without their rows; a CSV file does not say their types.
+
+    Raises
+    ------
+    InputError
+        For a file that is absent, damaged or LIBSVM text, and for names that are missing or twice.
+    """
+    _, hint = reader_of(path, party)
+    check_file(path, party)
+    if is_libsvm(path, party):
+        raise InputError(f"party {show(party)}: {show(str(path))} is LIBSVM text, which has no names of columns: write "
+                         "its party into a job by hand")  # fmt: skip
+    try:
+        if path.name.lower().endswith(".parquet"):
+            with pyarrow.parquet.ParquetFile(path) as file:
+                schema = file.schema_arrow
+        else:
+            names = csv_names(path)
+            check_separator(list(names), path, party)
+            schema = pa.schema([(name, pa.null()) for name in names])
+    except InputError:
+        raise
+    except (csv.Error, *DAMAGED) as error:
+        raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
+    return arrow_table(schema.empty_table(), path, party, rows=1)
+
+
 def check_separator(names: list[str], path: Path, party: str) -> None:
     """Refuse a header that became one column because another separator is used."""
     for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
@@ -257,7 +300,7 @@ def give_back_memory() -> None:
 
 
 def frame_table(frame: Any, party: str) -> Table:
-    """A data frame (of pandas, or an Arrow table) as a table, without the row index of pandas.
+    """A data frame (of pandas or polars, or an Arrow table) as a table, without the row index of pandas.
 
     Raises
     ------
@@ -265,7 +308,7 @@ def frame_table(frame: Any, party: str) -> Table:
         For anything else, a frame without rows, and columns that Arrow cannot hold.
     """
     try:
-        data = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
+        data = _as_arrow(frame)
     except AttributeError as error:
         kind = type(frame).__name__
         raise InputError(f"party {show(party)}: its rows are a {kind}: give a path or a data frame") from error
@@ -274,7 +317,15 @@ def frame_table(frame: Any, party: str) -> Table:
     return arrow_table(data, Path("data frame"), party)
 
 
-def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> Table:
+def _as_arrow(frame: Any) -> Any:
+    if isinstance(frame, pa.Table):
+        return frame
+    if hasattr(frame, "to_arrow"):  # of polars
+        return frame.to_arrow()
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> ArrowTable:
     """Check the header and wrap the columns; `rows` says how many the file has where `data` is its header alone."""
     names = tuple(data.column_names)
     repeated = [name for name, count in Counter(names).items() if count > 1]

@@ -1,14 +1,11 @@
 """Rows in a scratch file, dense or sparse: written once, then read block by block, whatever their size.
 
-Rows of numbers in a scratch file: written once, then read block by block, whatever their size.
-
 The file has no name where the system allows that, so that it is gone when the process ends, however it ends. Reading
 fills two buffers in turn: while one is worked on, a thread fills the other.
 
-Sparse rows in a scratch file: blocks of CSR arrays, written once and read in turn as dense rows are.
-
-A block is one piece of the file: its values (float64), where each of its rows begins (int64, counted in the block), and
-the columns of its values (int32). Only the sizes of the blocks are kept in memory.
+Sparse rows are blocks of CSR arrays. A block is one piece of the file: its values (float64), where each of its rows
+begins (int64, counted in the block), and the columns of its values (int32). Only the sizes of the blocks are kept in
+memory.
 """
 
 from __future__ import annotations

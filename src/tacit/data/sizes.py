@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, unlearnable
-from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
+from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, settled, unlearnable
+from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.columns.table import BLANK, ArrowTable, Table, kind_of_type
+from tacit.columns.wildcards import is_wildcard
+from tacit.data.labels import epsilon_columns, label_epsilons
 from tacit.data.load import (
     PartySpec,
     feature_names,
@@ -23,8 +25,7 @@ from tacit.data.load import (
     refuse_columns,
     stated_width,
 )
-from tacit.data.nodes import known_epsilons, node_columns, node_encoding, read_nodes
-from tacit.data.randomized import epsilon_columns, label_epsilons
+from tacit.data.nodes import known_columns, known_epsilons, node_columns, node_encoding, read_nodes
 from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.errors import InputError
 from tacit.text import one_line, show
@@ -81,11 +82,34 @@ def public_size(
     if encode is None:
         return PublicSize(table.n_rows, len(names))
     if protected:
-        encoding = _public_encoding(table, path, names, spec.columns, encode, table.n_rows if rows is None else rows)
+        trained, known = table.n_rows if rows is None else rows, spec.known_columns(names)
+        encoding = _public_encoding(table, path, names, known, encode, trained)
     else:
         whole = table if not isinstance(table, ArrowTable) else read_training_table(spec, folder)
         encoding = party_encoding(whole, spec, names, None, encode, False)
     return PublicSize(table.n_rows, len(names) if encoding is None else len(encoding.encoder.names), encoding)
+
+
+def stated_size(specs: Sequence[PartySpec], encode: EncodeRules, rows: int) -> PublicSize:
+    """The size of protected parties that hold the same columns, or of one, whose files are elsewhere: by the job alone.
+
+    Raises
+    ------
+    InputError
+        Where the job does not name all columns.
+    """
+    spec = specs[0]
+    names = spec.features or tuple(sorted({own.name for one in specs for own in one.columns if not own.optional}))
+    if not names or any(map(is_wildcard, names)):
+        raise InputError(
+            f"party {show(spec.name)} has its data elsewhere, and the job does not name its columns: list them under "
+            "features to plan"
+        )
+    known = known_columns(specs, names)
+    given = known_specs(known, names, spec.name)
+    refuse(spec.name, unlearnable([(given.get(name, ColumnSpec(name)), BLANK) for name in names], encode))
+    encoder = public_encoder(names, known, rules=encode, rows=rows)
+    return PublicSize(rows, len(encoder.names), Encoding(encoder, {}, protected=True))
 
 
 def _public_encoding(
@@ -93,13 +117,14 @@ def _public_encoding(
 ) -> Encoding | None:
     """The encoding that a job states; a Parquet file says the types of its columns, for a CSV file its rows would."""
     if not isinstance(table, ArrowTable):
-        refuse_columns(PartySpec(table.party, columns=tuple(columns)))
+        refuse_columns(table.party, columns)
         return None
     given = known_specs(columns, names, table.party)
     typed = path.name.lower().endswith(".parquet")
     kinds = [kind_of_type(table.arrow(name).type) if typed else BLANK for name in names]
-    found = [given.get(name, ColumnSpec(name)) for name in names]
-    refuse(table.party, unlearnable(list(zip(found, kinds, strict=True)), encode))
+    found = [(given.get(name, ColumnSpec(name)), kind) for name, kind in zip(names, kinds, strict=True)]
+    encode = settled(encode, found, protected=True)
+    refuse(table.party, unlearnable(found, encode))
     return Encoding(public_encoder(names, columns, rules=encode, rows=rows), {}, protected=True)
 
 
@@ -119,7 +144,7 @@ def node_sizes(
     columns = node_columns(headers, specs)
     if not protected:
         return node_encoding(read_nodes(specs, folder), specs, columns, encode, protected=False)
-    known = common_specs([(spec.name, spec.columns) for spec in specs])
+    known = known_columns(specs, columns)
     pairs = list(zip(headers, specs, strict=True))
     # Each file is checked; all have the same encoding.
     found = [_public_encoding(table, Path(spec.data), columns, known, encode, rows) for table, spec in pairs]

@@ -1,13 +1,10 @@
 """One party's Parquet or LIBSVM file, some rows at a time, and rows matched by whole-number ids.
 
-Match rows by whole-number ids of one party after the other, with a few numbers per row in memory.
+Ids are matched of one party after the other, with a few numbers per row in memory. The rows keep the order of the first
+file; of each other file it is said where each of its rows goes.
 
-The rows keep the order of the first file; of each other file it is said where each of its rows goes.
-
-One party's LIBSVM file, some lines at a time: its sizes from a quick look, then its rows.
-
-Rows are matched by position, and stay as they are: sparse on disk where that is smaller. Text is read by the parser
-that reads whole files too.
+Of a LIBSVM file sizes come from a quick look. Its rows are matched by position, and stay as they are: sparse on disk
+where that is smaller. Text is read by the parser that reads whole files too.
 """
 
 from __future__ import annotations
@@ -317,7 +314,7 @@ class LibsvmParty:
         self.spec, self.path = spec, Path(folder, spec.data)
         self.hint = reader_of(self.path, spec.name)[1]
         check_file(self.path, spec.name)
-        refuse_columns(spec)
+        refuse_columns(spec.name, spec.columns)
         if spec.id is not None:
             raise InputError(
                 f"party {show(spec.name)}: --memory matches the rows of a LIBSVM file by position, and id is "

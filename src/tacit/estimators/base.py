@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from scipy import sparse
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import column_or_1d, validate_data
 
+from tacit.columns.table import ArrowTable
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
+from tacit.estimators.encoding import as_table, dense, is_frame
+from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
 from tacit.records import check_matrix
 from tacit.text import show
@@ -25,20 +30,50 @@ from tacit.types import Matrix, Shard, Vector
 # --- Checks of what users hand over that every estimator shares: names of columns, labels, weights
 
 
-def checked_names(X: Any) -> tuple[str, ...] | None:
-    """Names of a frame's columns, none of them twice and each a column of numbers; None for what is no frame."""
+def different_names(X: Any) -> tuple[str, ...] | None:
+    """Names of a frame's columns, none of them twice; None for what is no frame."""
     if not hasattr(X, "columns"):
         return None
     names = column_names(X)
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(f"X has two columns of the name {twice[0]!r}: rename one")
+    return names
+
+
+def checked_names(X: Any) -> tuple[str, ...] | None:
+    """Names of a frame's columns, none of them twice and each a column of numbers; None for what is no frame."""
+    names = different_names(X)
+    if names is None or isinstance(X, pa.Table):
+        return names
     for name, own in zip(names, X.columns, strict=True):
         dtype = X[own].dtype
         numeric = getattr(dtype, "is_numeric", None)  # of polars, whose types have no kind
         if getattr(dtype, "kind", "f" if numeric is None or numeric() else "O") in "OUSMmV":
             check_matrix(np.asarray(X[own])[:, None], "X", (name,))
     return names
+
+
+def checked_table(estimator: Any, X: Any, *y: Any, as_it_is: bool) -> Any:
+    """One table, and labels in training, by scikit-learn's rules; with `as_it_is` cells are left for the encoder."""
+    reset = bool(y)
+    if as_it_is:
+        return validate_data(estimator, X, *y, reset=reset, skip_check_array=True)
+    checked_names(X)
+    floats, more = (np.float64, np.float32), {"y_numeric": False} if reset else {}
+    return validate_data(
+        estimator, X, *y, reset=reset, accept_sparse="csr", dtype=floats, ensure_all_finite=False, **more
+    )
+
+
+def checked_loss(name: Any, tasks: tuple[str, ...], estimator: str) -> Loss:
+    """The loss of an estimator, which must be for its task."""
+    loss = get_loss(name)
+    if loss.task not in tasks:
+        kind = estimator.removesuffix("CV").removesuffix("Classifier").removesuffix("Regressor")
+        other = kind + ("Regressor" if loss.task != "classification" else "Classifier")
+        raise InputError(f"loss={loss.name!r} is not for {estimator}: use {other}")
+    return loss
 
 
 def real_labels(labels: npt.NDArray[Any], classifier: str) -> Vector:
@@ -66,7 +101,7 @@ def checked_weights(sample_weight: Any, rows: int) -> Vector | None:
     weights = np.full(rows, weights) if weights.ndim == 0 else weights
     if weights.shape != (rows,):
         raise InputError(f"sample_weight has shape {weights.shape}: give one number for each of the {rows} rows")
-    if not np.all(np.isfinite(weights)) or weights.min(initial=0.0) < 0:
+    if not np.isfinite(weights).all() or weights.min(initial=0.0) < 0:
         raise InputError("sample_weight has a negative, NaN or infinite entry: weights must be 0 or above")
     if weights.sum() <= 0:
         raise InputError("sample_weight is zero for every row: give at least one row a positive weight")
@@ -148,7 +183,7 @@ def is_block_list(X: Any) -> bool:
 
 def column_names(table: Any, first: int = 0) -> tuple[str, ...]:
     """Names of a table's columns: a frame's own, or x0, x1, ..."""
-    own = getattr(table, "columns", None)
+    own = table.column_names if isinstance(table, pa.Table) else getattr(table, "columns", None)
     if own is not None:
         return tuple(str(name) for name in own)
     return tuple(f"x{first + j}" for j in range(table.shape[1]))
@@ -186,18 +221,54 @@ def layout_of_table(names: tuple[str, ...], parties: Any, *, named: bool = False
 
 def shards_of_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> list[Shard]:
     """Check each party's table; all must have the same number of rows."""
+    check_blocks(blocks, layout)
+    parts = list(zip(layout.party_names, blocks, layout.names, strict=True))
+    shards = [Shard(name, check_matrix(block, name, columns), columns) for name, block, columns in parts]
+    _check_rows(blocks, layout.party_names)
+    _check_order(blocks, layout.party_names)
+    return shards
+
+
+def check_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> None:
+    """Refuse other parties or columns than those of the layout."""
     if len(blocks) != len(layout.columns):
         raise InputError(f"X has tables of {len(blocks)} parties: the model has {len(layout.columns)}")
-    shards = []
     for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
         if block.shape[1] != len(columns) and columns:
             raise InputError(f"{name} has {block.shape[1]} columns: it had {len(columns)} when the model was fitted")
         if layout.named and hasattr(block, "columns"):
             _check_names(name, column_names(block), columns)
-        shards.append(Shard(name, check_matrix(block, name, columns), columns))
-    _check_rows(shards)
+
+
+def tables_of_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> list[ArrowTable | Shard]:
+    """Each party's table of columns that are to be encoded; sparse ones are shards, which stay as they are."""
+    check_blocks(blocks, layout)
+    _check_rows(blocks, layout.party_names)
     _check_order(blocks, layout.party_names)
-    return shards
+    parts = zip(layout.party_names, blocks, layout.names, strict=True)
+    return [_table_of(name, block, columns) for name, block, columns in parts]
+
+
+def _table_of(name: str, block: Any, columns: tuple[str, ...]) -> ArrowTable | Shard:
+    if sparse.issparse(block):
+        return Shard(name, check_matrix(block, name, columns), columns)
+    if not is_frame(block):
+        return as_table(dense(block, name, columns), columns, name)
+    twice = [column for column, count in Counter(columns).items() if count > 1]
+    if twice:
+        raise InputError(f"{name} has two columns of the name {twice[0]!r}: rename one")
+    return as_table(block, columns, name)
+
+
+def tables_of_one(X: Any, layout: ColumnLayout) -> list[ArrowTable | Shard]:
+    """One table, cut into one for each party, whose columns are to be encoded."""
+    names = [""] * layout.n_columns
+    for columns, own in zip(layout.columns, layout.names, strict=True):
+        for column, name in zip(columns, own, strict=True):
+            names[column] = name
+    whole = as_table(dense(X, "X", tuple(names)), names, "X")
+    parts = zip(layout.party_names, layout.names, strict=True)
+    return [ArrowTable(party, own, whole.n_rows, whole.data.select(list(own))) for party, own in parts]
 
 
 def _check_names(party: str, found: tuple[str, ...], wanted: tuple[str, ...]) -> None:
@@ -233,8 +304,8 @@ def _has_text(part: Any) -> bool:
     return isinstance(part, list | tuple) and any(isinstance(name, str) for name in part)
 
 
-def _check_rows(shards: Sequence[Shard]) -> None:
-    counts = {shard.name: shard.features.shape[0] for shard in shards}
+def _check_rows(blocks: Sequence[Any], names: Sequence[str]) -> None:
+    counts = {name: block.shape[0] for name, block in zip(names, blocks, strict=True)}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputError(
@@ -302,11 +373,24 @@ def split_rows(n_rows: int, parties: Any, rng: Any) -> list[Rows]:
     return [np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1])]
 
 
+def numbers_of_rows(table: Any) -> npt.NDArray[Any]:
+    """One column: the number of each row, which stands for it until it is encoded."""
+    return np.arange(table.shape[0])[:, None]
+
+
 def as_given(
-    X: Sequence[Any], y: Any, weights: Any, names: tuple[str, ...] | None, parties: Sequence[str] | None = None
+    X: Sequence[Any],
+    y: Any,
+    weights: Any,
+    names: tuple[str, ...] | None,
+    parties: Sequence[str],
+    *,
+    as_it_is: bool = False,
 ) -> Groups:
-    """One table and one vector of labels for each node, checked; `names` are the columns where tables have them."""
-    parties = parties or numbered(len(X))
+    """One table and one vector of labels for each node, checked; `names` are the columns where tables have them.
+
+    With `as_it_is` the tables are left for the encoder to check, and numbers of rows stand for them.
+    """
     if not isinstance(y, list | tuple) or len(y) != len(X):
         raise InputError(f"X has tables of {len(X)} parties: give y as a list with the labels of each of them")
     if weights is not None and (not isinstance(weights, list | tuple) or len(weights) != len(X)):
@@ -314,7 +398,7 @@ def as_given(
     tables, labels = [], []
     for party, table, own in zip(parties, X, y, strict=True):
         _check_columns(party, table, parties[0], X[0])
-        tables.append(check_matrix(table, party, names))
+        tables.append(numbers_of_rows(table) if as_it_is else check_matrix(table, party, names))
         labels.append(column_or_1d(own, warn=True))
         if len(labels[-1]) != table.shape[0]:
             raise InputError(f"{party} has {len(labels[-1])} labels for {table.shape[0]} rows: give one for each row")

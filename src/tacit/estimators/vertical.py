@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -13,17 +15,20 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.base import (
     BinaryClassifierMixin,
     ColumnLayout,
     LinearRegressorMixin,
-    checked_names,
+    checked_loss,
+    checked_table,
     checked_weights,
     column_names,
+    different_names,
     in_order,
     is_block_list,
     layout_of_blocks,
@@ -32,16 +37,54 @@ from tacit.estimators.base import (
     real_labels,
     shards_of_blocks,
     shards_of_table,
+    tables_of_blocks,
+    tables_of_one,
 )
+from tacit.estimators.encoding import (
+    ColumnWishes,
+    Encodings,
+    PartyCoefficients,
+    Setting,
+    check_has_curves,
+    curves_of,
+    encode_columns,
+    encoded_again,
+)
+from tacit.estimators.party_tables import own_tables
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.problem.registry import get_loss
+from tacit.privacy.request import Privacy
+from tacit.problem.losses import Loss
 from tacit.problem.regularizers import Regularizer
+from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result, joint_scores
 from tacit.run.star import Run, Start
 from tacit.types import Shard, Vector
 
 ENGINES = ("in-process",)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedParties:
+    """What is trained on: the parties' shards and the labels, with a plan; and how columns were encoded."""
+
+    plan: Plan
+    shards: list[Shard]
+    labels: Vector
+    layout: ColumnLayout
+    encodings: Encodings
+
+    @property
+    def places(self) -> list[npt.NDArray[np.int64]]:
+        """Where each party's coefficients stand in the joint model: as in X, or one after the other if encoded."""
+        if not self.encodings.by_party:
+            return list(self.layout.columns)
+        sizes = [len(shard.columns) for shard in self.shards]
+        return np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+
+
+def _rows(table: ArrowTable | Shard) -> int:
+    return table.n_rows if isinstance(table, ArrowTable) else int(table.features.shape[0])
 
 
 class _Vertical(BaseEstimator):
@@ -66,6 +109,9 @@ class _Vertical(BaseEstimator):
         verbose: int = 0,
         warm_start: bool = False,
         secure_aggregation: bool = False,
+        terms: str = "linear",
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -82,10 +128,13 @@ class _Vertical(BaseEstimator):
         self.verbose = verbose
         self.warm_start = warm_start
         self.secure_aggregation = secure_aggregation
+        self.terms = terms
+        self.ranges = ranges
+        self.categories = categories
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.terms == "linear" and not self.ranges and not self.categories
         return tags
 
     # --- fitting --------------------------------------------------------------------------------------
@@ -95,8 +144,8 @@ class _Vertical(BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame; or one of these per party, in a list or by name, as in
-            {"bank": A, "shop": B}; the first party holds the labels
+        X : array, sparse matrix or frame (pandas, polars, Arrow); or one of these per party, in a list, by name, as in
+            {"bank": A, "shop": B}, or in PartyTables; the first party holds the labels
         y : array of labels: two kinds for a classifier, numbers for a regressor
         sample_weight : array or None
         """
@@ -112,41 +161,76 @@ class _Vertical(BaseEstimator):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
-        plan, shards, encoded, layout = self._prepare(X, y, sample_weight, self.alpha, self.privacy)
-        run = Run(plan, shards, encoded)
+        prepared = self._prepare(X, y, sample_weight, self.alpha, self.privacy, self._wishes(self.terms))
+        run = Run(prepared.plan, prepared.shards, prepared.labels)
         if self.warm_start and hasattr(self, "coef_by_party_"):
-            run.start_from(self._last_model(layout))
-        return self._go(run, layout)
+            run.start_from(self._last_model(prepared))
+        return self._go(run, prepared)
+
+    def _wishes(self, terms: str) -> ColumnWishes:
+        return ColumnWishes(terms, self.ranges, self.categories)
 
     def _prepare(
-        self, X: Any, y: Any, sample_weight: Any, alpha: float, privacy: Any
-    ) -> tuple[Plan, list[Shard], Vector, ColumnLayout]:
-        """Check what was handed over, and plan."""
-        shards, layout, labels = self._take_in(X, y)
+        self, X: Any, y: Any, sample_weight: Any, alpha: float, privacy: Any, wishes: ColumnWishes
+    ) -> PreparedParties:
+        """Check what was handed over, encode what is to be encoded, and plan."""
+        tables, layout, labels = self._take_in(own_tables(X), y, wishes)
         encoded = self._encode(labels)
-        rows = shards[0].features.shape[0]
+        rows = _rows(tables[0])
         if len(encoded) != rows:
             raise InputError(f"y has {len(encoded)} labels for {rows} rows: give one label for each row")
-        plan = self._plan(shards, rows, checked_weights(sample_weight, rows), alpha, privacy)
+        loss, weights, encodings = (
+            checked_loss(self.loss, self._tasks, type(self).__name__),
+            checked_weights(sample_weight, rows),
+            Encodings(),
+        )
+        shards = [table for table in tables if isinstance(table, Shard)]
+        if len(shards) < len(tables):
+            asked = privacy if isinstance(privacy, Privacy) else None
+            setting = Setting(FeatureSplit.split, loss, asked, bool(self.secure_aggregation))
+            encodings, shards = encode_columns(tables, wishes, setting, weights)
+            privacy = encodings.privacy(asked, layout.party_names) if asked is not None else privacy
+        plan = self._plan(shards, loss, weights, alpha, privacy)
         plan.problem.loss.check_labels(encoded)
-        return plan, shards, encoded, layout
+        return PreparedParties(plan, shards, encoded, layout, encodings)
 
-    def _go(self, run: Run, layout: ColumnLayout) -> Result:
+    def _go(self, run: Run, prepared: PreparedParties) -> Result:
         with progress(run.plan, visible=True) if self.verbose else nullcontext() as observe:
             result = run.go(observe)
-        self._keep(result, layout)
+        self._keep(result, prepared)
         return result
 
-    def _last_model(self, layout: ColumnLayout) -> Start:
+    def _last_model(self, prepared: PreparedParties) -> Start:
         """The coefficients of the last fit, regrouped where the columns are dealt to other parties now."""
-        if layout.n_columns != self._joint.size:
+        before, now = self._layout, prepared.layout
+        if now.n_columns != before.n_columns:
             raise InputError(
-                f"warm_start=True goes on with the columns of the last fit: X has {layout.n_columns}, "
-                f"it had {self._joint.size}; set warm_start=False"
+                f"warm_start=True goes on with the columns of the last fit: X has {now.n_columns}, "
+                f"it had {before.n_columns}; set warm_start=False"
             )
-        return Start([self._joint[columns] for columns in layout.columns], float(np.ravel(self.intercept_)[0]))
+        intercept = float(np.ravel(self.intercept_)[0])
+        if not self.encoders_ and not prepared.encodings.by_party:
+            return Start([self._joint[columns] for columns in now.columns], intercept)
+        # Encoded columns may be others than before: those of the same name go on, the others start at 0.
+        old = zip(self._keys(before, self.coef_by_party_.columns), chain(*self.coef_by_party_), strict=True)
+        known = dict(old)
+        new = iter(self._keys(now, [shard.columns for shard in prepared.shards]))
+        return Start(
+            [np.array([known.get(next(new), 0.0) for _ in shard.columns]) for shard in prepared.shards], intercept
+        )
 
-    def _take_in(self, X: Any, y: Any) -> tuple[list[Shard], ColumnLayout, npt.NDArray[Any]]:
+    @staticmethod
+    def _keys(layout: ColumnLayout, columns: Sequence[Sequence[str]]) -> list[tuple[str, str]]:
+        """What each coefficient belongs to: its column by name, and by party where names are not enough."""
+        names = [name for own in layout.names for name in own]
+        apart = len(set(names)) < len(names)
+        parts = zip(layout.party_names, columns, strict=True)
+        return [(party if apart else "", name) for party, own in parts for name in own]
+
+    def _take_in(
+        self, X: Any, y: Any, wishes: ColumnWishes
+    ) -> tuple[Sequence[ArrowTable | Shard], ColumnLayout, npt.NDArray[Any]]:
+        """Each party's table to encode, or its shard where it is used as it is; and the labels."""
         parties = names_of(X)
         X = X if parties is None else list(X.values())
         if isinstance(y, Mapping):
@@ -158,21 +242,15 @@ class _Vertical(BaseEstimator):
             if layout.named:
                 self.feature_names_in_ = np.array([name for names in layout.names for name in names], dtype=object)
             labels = column_or_1d(y, warn=True)
-            return shards_of_blocks(X, layout), layout, labels
-        names = checked_names(X)
-        X, labels = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=(np.float64, np.float32),
-            ensure_all_finite=False,
-            y_numeric=False,
-        )
+            asked = wishes.asks(X, layout.names)
+            return (tables_of_blocks if asked else shards_of_blocks)(X, layout), layout, labels
+        names = different_names(X)
+        asked = wishes.asks([X], [names or ()])
+        X, labels = checked_table(self, X, y, as_it_is=asked and names is not None)
         layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
-        return shards_of_table(X, layout), layout, column_or_1d(labels, warn=True)
+        return (tables_of_one if asked else shards_of_table)(X, layout), layout, column_or_1d(labels, warn=True)
 
-    def _plan(self, shards: list[Shard], rows: int, weights: Vector | None, alpha: float, privacy: Any) -> Plan:
+    def _plan(self, shards: list[Shard], loss: Loss, weights: Vector | None, alpha: float, privacy: Any) -> Plan:
         if self.engine == "flare":
             raise InputError(
                 "engine='flare' is for jobs between organisations, whose data are not in one process: "
@@ -180,10 +258,6 @@ class _Vertical(BaseEstimator):
             )
         if self.engine not in ENGINES:
             raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
-        loss = get_loss(self.loss)
-        if loss.task not in self._tasks:
-            other = "VerticalRegressor" if loss.task != "classification" else "VerticalClassifier"
-            raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         request = TrainingRequest(
             loss=loss,
@@ -200,26 +274,31 @@ class _Vertical(BaseEstimator):
         )
         split = FeatureSplit(
             tuple(shard.name for shard in shards),
-            rows=rows,
+            rows=shards[0].features.shape[0],
             columns=tuple(shard.features.shape[1] for shard in shards),
             input_bytes=sum(_nbytes(shard.features) for shard in shards),
             row_weights=weights,
         )
         return make_plan(request, split)
 
-    def _keep(self, result: Result, layout: ColumnLayout) -> None:
-        self._layout = layout
+    def _keep(self, result: Result, prepared: PreparedParties) -> None:
+        self._layout, self._means = prepared.layout, prepared.encodings.means
+        self.encoders_ = prepared.encodings.encoders
         self._parts = None if all(party.is_linear for party in result.model.parts) else result.model.parts
         self._constant = result.model.constant
-        self.coef_by_party_ = [party.linear_coef for party in result.model.parts]
-        self._joint = np.zeros(layout.n_columns)
-        for columns, coef in zip(layout.columns, self.coef_by_party_, strict=True):
-            self._joint[columns] = coef
+        columns = [shard.columns for shard in prepared.shards]
+        coefs = [party.linear_coef for party in result.model.parts]
+        self.coef_by_party_ = PartyCoefficients(coefs, self._layout.party_names, columns)
+        self._joint = np.zeros(sum(coef.size for coef in coefs))
+        for place, coef in zip(prepared.places, coefs, strict=True):
+            self._joint[place] = coef
         self.n_rounds_ = len(result.trace)
         self.n_iter_ = self.n_rounds_
         self.converged_ = result.converged
         self.trace_ = result.trace
-        self.certificate_ = result.certificate
+        self.certificate_ = with_encoding(
+            result.certificate, prepared.encodings.by_party, shared=False, by="ranges and categories state"
+        )
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
         self._set_model(result)
@@ -234,26 +313,43 @@ class _Vertical(BaseEstimator):
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self, "coef_by_party_")
-        X = in_order(X, self._layout.party_names) if names_of(X) else X
-        if is_block_list(X):
-            shards = shards_of_blocks(X, self._layout)
-        else:
-            checked_names(X)
-            X = validate_data(
-                self,
-                X,
-                accept_sparse="csr",
-                dtype=(np.float64, np.float32),
-                ensure_all_finite=False,
-                reset=False,
-            )
-            shards = shards_of_table(X, self._layout)
+        shards = self._new_shards(own_tables(X))
         if self._parts is not None:
             return joint_scores(self._parts, self._constant, shards)
         scores = np.full(shards[0].features.shape[0], float(np.ravel(self.intercept_)[0]))
         for shard, coef in zip(shards, self.coef_by_party_, strict=True):
             scores += np.asarray(shard.features @ coef)
         return scores
+
+    def _new_shards(self, X: Any) -> list[Shard]:
+        """New rows, encoded as those of the fit."""
+        X = in_order(X, self._layout.party_names) if names_of(X) else X
+        blocks = is_block_list(X)
+        if not blocks:
+            X = checked_table(self, X, as_it_is=bool(self.encoders_) and different_names(X) is not None)
+        if not self.encoders_:
+            return shards_of_blocks(X, self._layout) if blocks else shards_of_table(X, self._layout)
+        tables = tables_of_blocks(X, self._layout) if blocks else tables_of_one(X, self._layout)
+        return [encoded_again(table, self.encoders_) for table in tables]
+
+    def curves(self) -> dict[str, dict[str, tuple[Any, Vector]]]:
+        """By party and column what a cell adds to the score: (cells, values), against the average row.
+
+        The cells of a number go from its least to its largest (or from low to high), those of text are its categories.
+        Where a party's rows are protected, values are against the mean of the curve instead. A private model clips long
+        rows; these are the curves of rows that are not clipped.
+
+        Raises
+        ------
+        InputError
+            Where columns were not encoded: then the model is linear in them as they are.
+        """
+        check_is_fitted(self, "coef_by_party_")
+        check_has_curves(self.encoders_)
+        return {
+            name: curves_of(encoder, self.coef_by_party_[name], self._means.get(name))
+            for name, encoder in self.encoders_.items()
+        }
 
 
 class VerticalClassifier(BinaryClassifierMixin, _Vertical):
@@ -299,15 +395,34 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
     secure_aggregation : bool, default False
         Send every party's numbers under masks that cancel in the sum over all parties, so that the coordinator sees
         only sums. Needs at least three parties. It is no differential privacy; the certificate says what it hides.
+    terms : {"linear", "spline"}, default "linear"
+        What numbers add to the score: a line each, or a smooth curve each. With "spline" an alpha of 1e-4 fits most
+        sets; `VerticalClassifierCV` chooses between both.
+    ranges : mapping of column to (low, high), or None, default None
+        Public ranges of numbers or dates: cells beyond them count as their ends. Curves of protected rows need them.
+        Columns of arrays are x0, x1, ... or numbers; names may hold wildcards ("BILL*").
+    categories : mapping of column to list, or None, default None
+        Public lists of categories, every other one counts as "other". Text of protected rows needs them. Numbers in
+        listed columns are categories, too.
+
+    Notes
+    -----
+    An array or a frame of numbers is used as it is where terms="linear" and neither ranges nor categories are given.
+    Anything else is encoded as in a job: frames with text, categories, dates (as days) and blanks among it. Numbers are
+    then brought to mean 0 and deviation 1, or their range to -1 .. 1. In new rows an unknown category counts as
+    "other", a blank where training had none as the mean or as "other".
 
     Attributes
     ----------
     coef_ : array of shape (1, n_features)
-        Joint coefficients, in the order of X's columns. A private model clips rows as it did in training; these are
-        its coefficients for rows that are not clipped.
+        Joint coefficients, in the order of X's columns, or of the encoded columns, party after party. A private model
+        clips rows as it did in training; these are its coefficients for rows that are not clipped.
     intercept_ : array of shape (1,)
-    coef_by_party_ : list of arrays
-        Each party's own coefficients.
+    coef_by_party_ : PartyCoefficients
+        Each party's own coefficients: a list, also by name, as in `coef_by_party_["bank"]`; `.columns` names the
+        columns, `.to_frame()` makes a table.
+    encoders_ : dict of str to Encoder
+        How the columns of each party were encoded; empty where they were not.
     n_rounds_, converged_, trace_, certificate_, traffic_
         How the run went: rounds, whether the stopping rule held, one record per round, the privacy certificate, bytes.
     outlook_ : tuple of str
@@ -346,14 +461,14 @@ class VerticalRegressor(LinearRegressorMixin, _Vertical):
     loss : str or Loss, default "squared"
         "squared" (1/2 (prediction - y)^2), "huber", "absolute" or "poisson" (counts; predicts exp of the score).
     penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine, random_state, verbose, \
-warm_start, secure_aggregation
+warm_start, secure_aggregation, terms, ranges, categories
         As in VerticalClassifier.
 
     Attributes
     ----------
     coef_ : array of shape (n_features,)
     intercept_ : float
-    coef_by_party_, n_rounds_, converged_, trace_, certificate_, traffic_, outlook_
+    coef_by_party_, encoders_, n_rounds_, converged_, trace_, certificate_, traffic_, outlook_
         As in VerticalClassifier.
     """
 
@@ -376,10 +491,13 @@ warm_start, secure_aggregation
         verbose: int = 0,
         warm_start: bool = False,
         secure_aggregation: bool = False,
+        terms: str = "linear",
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         super().__init__(
             loss, penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
-            random_state, verbose, warm_start, secure_aggregation,
+            random_state, verbose, warm_start, secure_aggregation, terms, ranges, categories,
         )  # fmt: skip
 
     def _set_model(self, result: Result) -> None:

@@ -1,15 +1,13 @@
 """What the leading site does: it asks the others, and runs a feature split, a sample split or a prediction.
 
-What the site that holds the labels does to lead a feature split: it asks the others, and runs the coordinator.
+A feature split is led by the site that holds the labels. The loop, the coordinator and the parties are those of a run
+in one process; only the engine differs. After every exchange the coordinator's state is on the lead's own disk, and the
+answers are on the disks of those who gave them: at most one exchange is asked for again, with the same numbers, and the
+same answers come.
 
-The loop, the coordinator and the parties are those of a run in one process; only the engine differs. After every
-exchange the coordinator's state is on the lead's own disk, and the answers are on the disks of those who gave them: at
-most one exchange is asked for again, with the same numbers, and the same answers come.
-
-What the first node of a sample split does to lead it: it keeps the rounds in step, and sees no message of others.
-
-Every node finds out for itself that the run is over, and tells the lead so. The trace holds what nodes tell of their
-own progress, which is nothing in a private run; the objective of the joint model is known to nobody.
+A sample split is led by its first node, which keeps the rounds in step and sees no message of others. Every node finds
+out for itself that the run is over, and tells the lead so. The trace holds what nodes tell of their own progress, which
+is nothing in a private run; the objective of the joint model is known to nobody.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from tacit.blocks import make_block
 from tacit.errors import RunError
 from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
-from tacit.federation.node_handler import NodeHandler
+from tacit.federation.node_handler import NodeHandler, make_graph_plan
 from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
 from tacit.federation.protocol import (
     Agree,
@@ -70,7 +68,6 @@ from tacit.run.drive import QUIET, LoopState, Observer, drive, fitting_threads
 from tacit.run.folder import RunFolder, SavedJoint, SavedResult
 from tacit.run.masking import unmask
 from tacit.run.predict import load_model, predictions_of, write_csv
-from tacit.run.prepare import plan_nodes
 from tacit.run.result import Model, PartyModel, traffic
 from tacit.run.star import Star
 from tacit.solvers.base import Progress
@@ -206,8 +203,10 @@ class StarLead:
             held = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
             raise RunError(f"the parties have different numbers of rows ({held}): name an id column for each party")
         count, columns = rows[names[0]], tuple(shapes[name].columns for name in names)
-        plan = make_star_plan(self.task, count, columns)
-        replies = ask_all(self.site, names, Begin(rows=[count], columns=list(columns), plan=plan_print(plan)), Begun)
+        curves = [shapes[name].curve_columns for name in names]
+        plan = make_star_plan(self.task, count, columns, curves)
+        sizes = Begin(rows=[count], columns=list(columns), curve_columns=curves, plan=plan_print(plan))
+        replies = ask_all(self.site, names, sizes, Begun)
         self.standing = {name: replies[name].at for name in plan.asked_parties}
         return plan
 
@@ -353,7 +352,7 @@ class GraphLead:
             if (prepared[name].names, prepared[name].columns) != (first.names, first.columns):
                 raise RunError(f"party {name!r} has different columns than {names[0]!r}: all need the same, by name")
         rows = tuple(prepared[name].rows for name in names)
-        plan = plan_nodes(self.task.job, rows, first.columns, {})
+        plan = make_graph_plan(self.task, self.handler.own, rows)
         sizes = Begin(rows=list(rows), columns=[first.columns], plan=plan_print(plan))
         replies = ask_all(self.site, names, sizes, Begun)
         self.standing = {name: replies[name].at for name in names}

@@ -1,10 +1,8 @@
-"""The keys of the other members, as people at this organisation have confirmed them.
+"""The keys of the other members, as people here have confirmed them, and keys of masks that these vouch for.
 
 A card that comes for the first time is only kept. Somebody compares its fingerprint with its owner by telephone and
 confirms it (`tacit federation members KIT --confirm NAME`). From then on another card of that name is refused, except
 the next generation that the confirmed keys vouch for. A revoked card never comes back.
-
-Keys of masks, each vouched for by the own keys of the party that drew it.
 
 The lead passes the keys of masks on. Were they only numbers, it could pass keys of its own on to everybody, and read
 every party alone. So each comes with the card of its party and a signature, which says: this key is for the masks of

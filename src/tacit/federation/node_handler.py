@@ -53,6 +53,12 @@ from tacit.types import Arrays, Message
 DONE, RESIDUAL = "done", "residual"  # what the journal keeps of a round's progress
 
 
+def make_graph_plan(task: Task, own: OwnRows, rows: tuple[int, ...]) -> Plan:
+    """The plan of public sizes; all nodes have the same columns, so each knows those of the others by its own."""
+    _, columns, curves = own.sizes(task.job)
+    return plan_nodes(task.job, rows, columns, {}, [curves] * len(rows))
+
+
 class NodeHandler:
     """One node of a sample split, from its file to its model."""
 
@@ -111,10 +117,10 @@ class NodeHandler:
         task = self.task
         task.authorizer.allow_preparing(task.run, task.name, task.others, self.describe(), task.job.to_toml())
         with private_errors():
-            self.own = open_node(task.job, task.name, task.data)
-        shard = self.own.shard
-        names = text_digest("\n".join(shard.columns))
-        rows, columns = shard.features.shape
+            own = open_node(task.job, task.name, task.data)
+            rows, columns, _ = own.sizes(task.job)
+        self.own = own
+        names = text_digest("\n".join(own.shard.columns))
         return Prepared(rows=rows, columns=columns, names=names)
 
     def describe(self) -> list[str]:
@@ -134,7 +140,7 @@ class NodeHandler:
         told = request.rows[names.index(task.name)] if len(request.rows) == len(names) else -1
         if ((told,), tuple(request.columns)) != (own.shard.features.shape[:1], own.shard.features.shape[1:]):
             raise RefusalError(Reason.SIZES)
-        plan = plan_nodes(task.job, tuple(request.rows), request.columns[0], {})
+        plan = make_graph_plan(task, own, tuple(request.rows))
         task.check_plan(plan, request.plan)
         task.check_record(self.journal.at)
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None)
@@ -263,7 +269,7 @@ class NodeHandler:
         folder = self.task.folder
         model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
         write_part(folder, model, None, own.encoding)
-        write_whole(folder, plan, model, own.held_labels.classes, own.encoding)
+        write_whole(folder, plan, model, own.held_labels.classes, own.encoding, node.side)
         RunFolder(folder).write_about(self.task.lead, self.task.job.names)
         write_certificate(folder, plan.certificate(), node.name, own.encoding, shared=True)
         if self.task.name != self.task.lead:  # who writes it last, when all have ended

@@ -21,8 +21,9 @@ from tacit.errors import InputError
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
+from tacit.plan.terms import curve_columns
 from tacit.problem.registry import get_loss
-from tacit.run.fingerprint import fingerprint
+from tacit.run.checkpoint import fingerprint
 from tacit.text import show
 from tacit.types import Shard
 
@@ -118,6 +119,18 @@ class OwnRows:
         if self.labels is None:
             raise RefusalError(Reason.TURN)
         return self.labels
+
+    def sizes(self, job: Job) -> tuple[int, int, int]:
+        """Rows, columns, and those before encoding where curves of public constants bound the norm of a row, else 0.
+
+        Raises
+        ------
+        InputError
+            Where protected rows have curves beside numbers that nothing bounds.
+        """
+        name, (rows, columns) = self.shard.name, self.shard.features.shape
+        known = {name: self.encoding} if self.encoding is not None and name in job.protected else {}
+        return rows, columns, curve_columns(known, [name], job.privacy)[0]
 
 
 def own_spec(job: Job, name: str, data: Path) -> PartySpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -50,9 +51,9 @@ UNASKED = ("keys", "agree")  # about masks, which are never saved
 SCALE = "scale.json"  # the one number of the part that the lead set
 
 
-def make_star_plan(task: Task, rows: int, columns: tuple[int, ...]) -> Plan:
+def make_star_plan(task: Task, rows: int, columns: tuple[int, ...], curve_columns: Sequence[int] = ()) -> Plan:
     """The plan of public sizes; how many entries of a row are zero is data, so none counts as zero here."""
-    return plan_job(task.job, rows, columns, 8 * rows * sum(columns))
+    return plan_job(task.job, rows, columns, 8 * rows * sum(columns), curve_columns)
 
 
 class PartyHandler:
@@ -121,7 +122,8 @@ class PartyHandler:
         """What the organisation is shown before anything about its data is told."""
         task, limits = self.task, self.task.authorizer.limits
         lines = [f"job          {show(task.job.name)}: preparation", f"with         {', '.join(task.others)}"]
-        sizes = "the number of your columns after encoding"
+        when = "before and after" if task.job.has_curves else "after"
+        sizes = f"the number of your columns {when} encoding"
         if id_ is None:
             return [*lines, f"you tell     {task.lead}, and the others by the plan: the number of your rows, {sizes}"]
         return [*lines, *describe_matching(limits, f"ids of column {show(id_)}", task.lead, f"; {sizes}")]
@@ -136,21 +138,17 @@ class PartyHandler:
         """Pick the common rows and encode the columns."""
         self.rows = None if self.matching is None else self.matching.rows
         with private_errors():
-            self.own = self.file.take(self.rows)
-        features = self.own.shard.features
-        return Shaped(rows=features.shape[0], columns=features.shape[1])
+            own = self.file.take(self.rows)
+            sizes = own.sizes(self.task.job)
+        self.own = own
+        return Shaped(rows=sizes[0], columns=sizes[1], curve_columns=sizes[2])
 
     def begin(self, request: Begin) -> Begun:
         """Make the plan, ask for the second consent, and go on from the journal where there is one."""
         own, task = self.own, self.task
-        columns = tuple(request.columns)
-        told = (
-            tuple(request.rows),
-            columns[task.job.names.index(task.name)] if len(columns) == len(task.job.names) else 0,
-        )
-        if told != ((own.shard.features.shape[0],), own.shard.features.shape[1]):
-            raise RefusalError(Reason.SIZES)
-        plan = make_star_plan(task, request.rows[0], columns)
+        columns, curves = tuple(request.columns), tuple(request.curve_columns)
+        self._check_sizes(tuple(request.rows), columns, curves)
+        plan = make_star_plan(task, request.rows[0], columns, curves)
         task.check_plan(plan, request.plan)
         if task.name in plan.asked_parties:
             task.check_record(self.journal.at)
@@ -165,6 +163,15 @@ class PartyHandler:
         if task.name in plan.asked_parties:
             self._make_party(plan)
         return Begun(at=max(self.journal.at, 0))
+
+    def _check_sizes(self, rows: tuple[int, ...], columns: tuple[int, ...], curves: tuple[int, ...]) -> None:
+        """Refuse sizes that are not those of this party, or not one for each."""
+        names = self.task.job.names
+        if len(rows) != 1 or len(columns) != len(names) or len(curves) != len(names):
+            raise RefusalError(Reason.SIZES)
+        at = names.index(self.task.name)
+        if (rows[0], columns[at], curves[at]) != self.own.sizes(self.task.job):
+            raise RefusalError(Reason.SIZES)
 
     def _make_party(self, plan: Plan) -> None:
         own = self.own

@@ -290,11 +290,15 @@ class Shape(Step):
 
 
 class Begin(Step):
-    """Ask for the second consent: the plan is made by everybody from these sizes, and must be the lead's."""
+    """Ask for the second consent: the plan is made by everybody from these sizes, and must be the lead's.
+
+    `curve_columns` is what each party said by `Shaped`; empty where no columns are split.
+    """
 
     rows: Annotated[list[_Count], _origin(Origin.SIZE, max_length=10_000)]
     columns: Annotated[list[_Count], _origin(Origin.SIZE, max_length=10_000)]
     plan: Annotated[str, _origin(Origin.TRANSCRIPT, max_length=64)]
+    curve_columns: Annotated[list[_Count], _origin(Origin.SIZE, max_length=10_000)] = []
 
 
 class Answer(Step):
@@ -380,10 +384,15 @@ class Matched(Step):
 
 
 class Shaped(Step):
-    """Rows and columns that the party trains on."""
+    """Rows and columns that the party trains on.
+
+    `curve_columns` is the number of its columns before encoding, where the norm of its rows follows from it: where
+    they are protected and have curves. It is 0 elsewhere.
+    """
 
     rows: Annotated[_Count, _origin(Origin.SIZE)]
     columns: Annotated[_Count, _origin(Origin.SIZE)]
+    curve_columns: Annotated[_Count, _origin(Origin.SIZE)] = 0
 
 
 class Begun(Step):

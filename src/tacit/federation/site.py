@@ -38,6 +38,7 @@ from tacit.files import open_lock, read_json, text_digest, try_lock, write_json,
 from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import Plan
+from tacit.plan.terms import with_terms
 from tacit.run.masking import KeySigner
 from tacit.text import one_line
 from tacit.types import Message
@@ -481,7 +482,19 @@ def read_text(text: str) -> Job:
     for key, value in (("holdout", job.holdout), ("memory", job.memory), ("[search]", job.search)):
         if value:
             raise InputError(f'{key} cannot be used with engine = "flare" yet: leave it out of the job')
-    return job
+    return _with_curves(job) if job.has_curves else job
+
+
+def _with_curves(job: Job) -> Job:
+    """The job with what curves need to know of its plan; refuses curves that sites cannot make together."""
+    if job.encode.terms == "auto":
+        raise InputError('terms = "auto" cannot be used with engine = "flare" yet: write "linear" or "spline"')
+    if job.rows_are_split and job.encode.pairs is None:
+        raise InputError(
+            "between organisations that hold different rows give pairs = ... under [encode]: "
+            "tacit plan prints the number"
+        )
+    return with_terms(job)
 
 
 def check_run(run: object) -> str:

@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from tacit.data.load import JobData, PartySpec, PredictionData, load_prediction_data
 from tacit.data.nodes import NodesData
-from tacit.job.file import Job, ModelSection, load_job_data, load_job_nodes, read_job
+from tacit.job.file import (
+    Job,
+    ModelSection,
+    encode_job_data,
+    load_job_data,
+    load_job_nodes,
+    match_job_files,
+    read_job,
+)
 from tacit.job.sections import GraphSpec, SearchSpec
 
 __all__ = [
@@ -23,8 +31,10 @@ __all__ = [
     "PartySpec",
     "PredictionData",
     "SearchSpec",
+    "encode_job_data",
     "load_job_data",
     "load_job_nodes",
     "load_prediction_data",
+    "match_job_files",
     "read_job",
 ]

@@ -4,7 +4,7 @@
 [model]    loss, penalty, alpha, fit_intercept, method, rho, published, terms
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
 [graph]    kind or edges, with split = "samples"
-[encode]   scale, rare, most, pairs: how columns become numbers
+[encode]   scale, rare, most, pairs, codebook: how columns become numbers
 [privacy]  epsilon, delta, unit, label_epsilon, row_norm, accountant, protect, mechanism, predictions, neighbours,
            coef_norm, refit, label_norm, epsilon_by_party, honest, noise_seed; without the section nothing is protected,
            and the certificate says so
@@ -18,18 +18,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tacit.columns.spec import LINEAR, SPLINE, TERMS, EncodeRules
+from tacit.columns.spec import AUTO, LINEAR, SPLINE, TERMS, EncodeRules
 from tacit.columns.table import MOST_COLUMNS
 from tacit.data.align import Counts
 from tacit.data.holdout import Holdout
-from tacit.data.load import JobData, PartySpec, load_training_data
+from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
 from tacit.data.nodes import NodesData, load_nodes
-from tacit.data.read import give_back_memory
 from tacit.errors import InputError
+from tacit.job.codebook import read_codebook, stated_codebook, with_codebook
 from tacit.job.sections import (
     COLUMNS,
     ENCODE_KEYS,
@@ -45,13 +45,13 @@ from tacit.job.sections import (
     check_nodes,
     check_parties,
     check_party,
-    check_search,
     columns_record,
     make_columns,
     make_options,
     make_privacy,
     make_spec,
     protected_parties,
+    read_search,
     values_of_options,
     values_of_privacy,
 )
@@ -247,6 +247,22 @@ class Job:
         return self.encode.terms != LINEAR or SPLINE in own
 
     @property
+    def chooses_terms(self) -> bool:
+        """Whether a search is to choose between lines and curves."""
+        return self.encode.terms == AUTO and self.privacy is None
+
+    @property
+    def searched(self) -> SearchSpec | None:
+        """What is searched: as [search] says; with an alpha that is given the terms alone, where they are chosen."""
+        if self.search is None and self.chooses_terms:
+            return SearchSpec((self.model.alpha,), None)
+        return self.search
+
+    def with_terms(self, terms: str) -> Job:
+        """The job as it is once "auto" is settled: with lines or with curves."""
+        return replace(self, encode=replace(self.encode, terms=terms))
+
+    @property
     def rows_are_split(self) -> bool:
         """Whether the parties hold different rows with the same columns, and not columns of the same rows."""
         return self.split == "samples"
@@ -287,7 +303,9 @@ class Job:
             lines += ["", "[search]", *(assignment(key, getattr(self.search, key)) for key in SEARCH_KEYS)]
         if self.graph is not None:
             lines += ["", "[graph]", *(assignment(key, getattr(self.graph, key)) for key in GRAPH_KEYS)]
-        lines += ["", "[encode]", *(assignment(key, getattr(self.encode, key)) for key in ENCODE_KEYS)]
+        rules = {key: getattr(self.encode, key) for key in ENCODE_KEYS}
+        rules |= {"codebook": columns_record(self.encode.codebook)}  # as a table: a job that travels is one text
+        lines += ["", "[encode]", *(assignment(key, value) for key, value in rules.items())]
         if self.privacy is not None:
             lines += ["", "[privacy]"]
             lines += [assignment(key, value) for key, value in values_of_privacy(self.privacy).items()]
@@ -295,7 +313,8 @@ class Job:
             lines += ["", f"[{OPTIONS}]"]
             lines += [assignment(key, value) for key, value in values_of_options(self.options).items()]
         for party in self.parties:
-            values = {key: getattr(party, key) for key in _KEYS["party"]} | {"columns": columns_record(party.columns)}
+            own = [spec for spec in party.columns if not spec.optional]
+            values = {key: getattr(party, key) for key in _KEYS["party"]} | {"columns": columns_record(own)}
             if not party.data:
                 del values["data"]
             elif folder is not None:
@@ -337,10 +356,10 @@ def read_job(path: str | os.PathLike[str]) -> Job:
 
 
 def parse_job(text: str, name: str) -> Job:
-    """The job of a text that came from elsewhere; `name` stands for the file in messages."""
+    """The job of a text that came from elsewhere; `name` stands for the file in messages. No file is read for it."""
     document = read_toml(text, name)
     try:
-        return _job(document, Path(f"{name}.toml"))
+        return _job(document, Path(f"{name}.toml"), alone=True)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
@@ -348,6 +367,16 @@ def parse_job(text: str, name: str) -> Job:
 def section_of(key: str) -> str | None:
     """The section of a job file that a key stands in; None for an unknown one."""
     return next((section for section, keys in _KEYS.items() if key in keys), None)
+
+
+def match_job_files(job: Job, matched: Callable[[Counts], None] | None = None) -> MatchedFiles:
+    """Read and align the files of a job, before any column is encoded; as `load_job_data`."""
+    return match_files(job.parties, job.folder, job.protected, matched)
+
+
+def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
+    """Encode the columns of files that were read and aligned; as `load_job_data`."""
+    return files.encoded(job.encode, job.protected, Holdout(job.holdout, job.seed or 0))
 
 
 def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> JobData:
@@ -370,10 +399,7 @@ def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> 
     InputError
         For files or columns that cannot be used; the message names the party.
     """
-    holdout = Holdout(job.holdout, job.seed or 0)
-    data = load_training_data(job.parties, job.folder, job.encode, job.protected, holdout, matched)
-    give_back_memory()
-    return data
+    return encode_job_data(job, match_job_files(job, matched))
 
 
 def load_job_nodes(job: Job) -> NodesData:
@@ -404,7 +430,7 @@ _KEYS: dict[str, dict[str, Kind]] = {
         "method": TEXT,
         "rho": POSITIVE_OR_AUTO,
         "published": TRUTH,
-        "terms": one_of((*TERMS, "auto")),
+        "terms": one_of((*TERMS, AUTO)),
     },
     "search": SEARCH_KEYS,
     "graph": GRAPH_KEYS,
@@ -444,8 +470,8 @@ def _document(path: Path) -> dict[str, Any]:
     return read_toml(text, "the file")
 
 
-def _job(document: Mapping[str, Any], path: Path) -> Job:
-    """Build the job from the parsed file."""
+def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job:
+    """Build the job from the parsed file; `alone` where it must not name another one."""
     for name in document:
         if name not in _SECTIONS:
             allowed = listing(_SECTIONS)
@@ -456,33 +482,56 @@ def _job(document: Mapping[str, Any], path: Path) -> Job:
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features" or "samples"')
     rules = SPLITS[split]
     top = {**rules.defaults, **top}
-    model = ModelSection(**_section(document.get("model", {}), "model"))
+    given = _section(document.get("model", {}), "model")
+    model, private = ModelSection(**given), "privacy" in document
     if model.published and not rules.publishes:
         raise InputError(f'model.published is not used with split = "{split}": remove it')
     rules.refuse_unused(document, split)
-    search = None
-    if "search" in document:
-        search = SearchSpec(**_section(document["search"], "search"))
-        check_search(document)
+    _check_auto(model, top, private=private)
+    asked = _section(document["search"], "search") if "search" in document else None
+    search = read_search(asked, given, private=private)
     check_engine(top.get("engine", ENGINES[0]))
     apart = top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
     parties = _parties(document.get("party", []), rules.check_parties, apart)
     rules.refuse_missing(document, split)
     privacy, options = _privacy(document, [party.name for party in parties])
+    encode = _encode(document, model.terms, None if alone else path.parent)
     job = Job(
         **{"name": path.stem, **top},
         model=model,
         privacy=privacy,
         options=options,
         search=search,
-        parties=parties,
-        encode=EncodeRules(**_section(document.get("encode", {}), "encode"), terms=model.terms),
+        parties=tuple(with_codebook(party, encode.codebook) for party in parties),
+        encode=encode,
         graph=_graph(document, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
         file=path.name,
     )
     check_memory(job)
     return job
+
+
+def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> EncodeRules:
+    """Read how columns become numbers; a code book is in this folder, or in the job itself where there is none."""
+    given = _section(document.get("encode", {}), "encode")
+    book = given.pop("codebook", {})
+    if isinstance(book, str) and folder is None:
+        raise InputError(f"encode.codebook = {show(book)} names a file of whoever wrote the job: write a table instead")
+    entries = read_codebook(folder / book) if isinstance(book, str) and folder is not None else stated_codebook(book)
+    return EncodeRules(**given, terms=terms, codebook=entries)
+
+
+def _check_auto(model: ModelSection, top: Mapping[str, Any], *, private: bool) -> None:
+    """Refuse terms = "auto" where there is no search that could choose."""
+    if model.terms != AUTO or private:
+        return
+    for key, value in (("split", "samples"), ("engine", "flare")):
+        if top.get(key) == value:
+            raise InputError(
+                f'model.terms = "auto" chooses by a search, which {key} = "{value}" does not have: write "spline" for '
+                'curves, or "linear"'
+            )
 
 
 def check_engine(engine: str) -> None:
@@ -537,7 +586,7 @@ def _party(values: Any, number: int, apart: bool) -> PartySpec:
         if key not in parsed:
             raise InputError(f"party {number} has no {key}: add {key} = ...")
     if "columns" in parsed:
-        parsed["columns"] = make_columns(parsed["columns"], number)
+        parsed["columns"] = make_columns(parsed["columns"], f"party {number}.columns")
     spec = PartySpec(**parsed)
     check_party(spec, number)
     check_columns(spec)
@@ -585,12 +634,14 @@ def check_all_rows(job: Job, key: str) -> None:
     """
     if job.rows_are_split:
         raise InputError(f'{key} is not used with split = "samples": leave {key} out')
-    if job.search is not None:
-        raise InputError(f"{key} does not go with [search]: give model.alpha instead, or leave {key} out")
     if job.holdout:
         raise InputError(f"{key} does not go with holdout = {job.holdout:g}: leave one of them out")
     if job.model.terms != LINEAR:
         raise InputError(f"{key} does not go with terms = {show(job.model.terms)}: leave one of them out")
+    if job.encode.codebook:
+        raise InputError(f"{key} takes columns as the files have them: remove encode.codebook, or leave {key} out")
+    if job.search is not None:
+        raise InputError(f"{key} does not go with [search]: give model.alpha instead, or leave {key} out")
     for party in job.parties:
         if party.columns:
             raise InputError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tacit.columns.encoder import MOST_BUCKETS
-from tacit.columns.spec import DATE, KINDS, SCALES, TERMS, ColumnSpec
+from tacit.columns.spec import AUTO, DATE, KINDS, LINEAR, SCALES, TERMS, ColumnSpec
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tacit.job.values import (
@@ -40,7 +40,8 @@ from tacit.privacy.request import (
     PaperOptions,
     Privacy,
 )
-from tacit.problem.alphas import MOST_ALPHAS, RULES, alpha_grid
+from tacit.problem.alphas import CURVE_ALPHAS, MOST_ALPHAS, RULES, alpha_grid, has_alpha
+from tacit.problem.registry import get_regularizer
 from tacit.text import listing, nearest, show
 from tacit.topologies import Graph, make_graph
 from tacit.topologies.layout import GRAPHS
@@ -180,11 +181,17 @@ def _table(value: Any) -> dict[str, Any]:
     return value
 
 
+def _path_or_table(value: Any) -> str | dict[str, Any]:
+    """Parse a path, or a table that is checked by `make_columns`."""
+    return value if isinstance(value, str) and value else _table(value)
+
+
 ENCODE_KEYS: dict[str, Kind] = {
     "scale": one_of(SCALES),
     "rare": whole_number(1, 10**9),
     "most": whole_number(1, 10**6),
     "pairs": whole_number(0, MOST_PAIRS),
+    "codebook": Kind("the path of a CSV file in quotes, or a table of columns", _path_or_table),
 }
 COLUMN_KEYS: dict[str, Kind] = {
     "kind": one_of(KINDS),
@@ -201,19 +208,19 @@ COLUMNS = Kind("a table of columns, such as { age = { low = 18, high = 90 } }", 
 POSITIVE_LABEL = Kind("a label: text, a number, true or false", _positive)
 
 
-def make_columns(values: Mapping[str, Any], number: int) -> tuple[ColumnSpec, ...]:
-    """What a party says about its columns, sorted by name; `number` counts the parties from 1.
+def make_columns(values: Mapping[str, Any], place: str) -> tuple[ColumnSpec, ...]:
+    """What a table says about columns, sorted by name; `place` is the table's name in refusals.
 
     Raises
     ------
     InputError
         For an unknown key, a value that is not allowed, or values that do not fit each other.
     """
-    return tuple(_column(name, values[name], f"party {number}.columns.{name}") for name in sorted(values))
+    return tuple(make_column(name, values[name], f"{place}.{name}") for name in sorted(values))
 
 
-def _column(name: str, values: Any, place: str) -> ColumnSpec:
-    """One column."""
+def make_column(name: str, values: Any, place: str) -> ColumnSpec:
+    """What a table says about one column; raises as `make_columns`."""
     if not isinstance(values, dict):
         raise InputError(f"{place} = {show(values)} is not allowed: write a table, such as {{ low = 18, high = 90 }}")
     parsed = parse_keys(values, COLUMN_KEYS, place)
@@ -223,7 +230,7 @@ def _column(name: str, values: Any, place: str) -> ColumnSpec:
 
 
 def columns_record(columns: Sequence[ColumnSpec]) -> dict[str, dict[str, Any]] | None:
-    """What a party says about its columns, for writing; None where it says nothing."""
+    """What is said about columns, for writing; None where nothing is."""
     found = {
         spec.name: {key: getattr(spec, key) for key in COLUMN_KEYS if getattr(spec, key) is not None}
         for spec in columns
@@ -415,6 +422,7 @@ def values_of_privacy(privacy: Privacy) -> dict[str, Any]:
 # --- The section [search]: choose alpha by cross-validation instead of giving it
 
 
+FOLDS, FEWER_FOLDS, MANY_ROWS = 5, 3, 5000  # with curves, where the job does not say how many
 ALPHAS = f"a whole number from 2 to {MOST_ALPHAS}, or a list of numbers above 0"
 
 
@@ -426,16 +434,26 @@ class SearchSpec:
     ----------
     alphas : int or tuple of float
         How many alphas are tried, in even ratios from 1 down; or which.
-    folds : int
-        Into so many parts the rows are dealt: each part is once the one that is not trained on.
+    folds : int or None
+        Into so many parts the rows are dealt: each part is once the one that is not trained on. None: 5, or 3 from
+        5,000 rows on.
     rule : str
         "best": the alpha of the least loss. "one-standard-error": the largest whose loss is within one
         standard error of it.
     """
 
     alphas: int | tuple[float, ...] = 10
-    folds: int = 5
+    folds: int | None = 5
     rule: str = RULES[0]
+
+    @property
+    def tried(self) -> int:
+        """How many alphas are tried."""
+        return self.alphas if isinstance(self.alphas, int) else len(self.alphas)
+
+    def folds_of(self, rows: int) -> int:
+        """How many folds so many rows are dealt into."""
+        return self.folds or (FOLDS if rows < MANY_ROWS else FEWER_FOLDS)
 
 
 def _alphas(value: Any) -> int | tuple[float, ...]:
@@ -454,13 +472,34 @@ SEARCH_KEYS: dict[str, Kind] = {
 }
 
 
-def check_search(document: Mapping[str, Any]) -> None:
-    """Refuse a section [search] that does not fit the rest of the file."""
-    if "privacy" in document:
+def read_search(values: Mapping[str, Any] | None, model: Mapping[str, Any], *, private: bool) -> SearchSpec | None:
+    """How alpha is chosen; None where it is given.
+
+    Parameters
+    ----------
+    values : mapping or None
+        Of the section [search], checked one by one; None where the job has none.
+    model : mapping
+        Of the section [model], the same.
+    private : bool
+        Whether the job has a section [privacy].
+
+    Raises
+    ------
+    InputError
+        For a section that does not fit the rest of the file.
+    """
+    terms = model.get("terms", LINEAR)
+    if values is None:
+        if terms != AUTO or private or "alpha" in model or not has_alpha(get_regularizer(model.get("penalty", "l2"))):
+            return None
+        return SearchSpec(CURVE_ALPHAS, None)
+    if private:
         raise InputError(
             "[search] does not fit [privacy]: every fit it tries is a release of its own, and so is the choice; remove "
             "one of them (with [privacy], give a model.alpha that these rows did not choose)"
         )
-    model = document.get("model")
-    if isinstance(model, dict) and "alpha" in model:
+    if "alpha" in model:
         raise InputError("[search] chooses alpha, and model.alpha gives one: remove one of them")
+    usual = {} if terms == LINEAR else {"alphas": CURVE_ALPHAS, "folds": None}
+    return SearchSpec(**{**usual, **values})

@@ -1,9 +1,8 @@
 """Reading TOML that somebody else may have written, and the kinds of value that a job file may hold.
 
-Reading TOML that somebody else may have written: small, flat, and in characters that a terminal shows as they are.
-
-The parser of the standard library takes time that grows with the square of the number of parts of a dotted key, so the
-text is looked at once, in time that grows with its length, before it is parsed.
+Such TOML is small, flat, and in characters that a terminal shows as they are. The parser of the standard library takes
+time that grows with the square of the number of parts of a dotted key, so the text is looked at once, in time that
+grows with its length, before it is parsed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """What a mechanism adds to a plan, and what a protected party lets in.
 
-What a protected party lets in: its guarantee holds for every message that passes here.
-
-The bounds of docs/proofs/gram.md need labels and symbols among those that were planned, and numbers that no
-computation turns into something infinite. They need nothing else of what the label holder sends: neither that it
-is honest, nor that it is sensible.
+The guarantee of a protected party holds for every message that it lets in. The bounds of docs/proofs/gram.md need
+labels and symbols among those that were planned, and numbers that no computation turns into something infinite. They
+need nothing else of what the label holder sends: neither that it is honest, nor that it is sensible.
 """
 
 from __future__ import annotations

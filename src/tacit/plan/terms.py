@@ -6,11 +6,13 @@ noise is made for, follows from the code. Neither looks at a row (docs/proofs/cu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tacit.columns.constants import Encoding
-from tacit.columns.curves import CurveNoise
+from tacit.columns.curves import CurveNoise, FourierColumn
+from tacit.columns.spec import AUTO, LINEAR
 from tacit.errors import InputError
 from tacit.job import Job
 from tacit.mechanisms import mechanism_of
@@ -32,20 +34,52 @@ def curve_noise(
 
 
 def with_terms(job: Job) -> Job:
-    """The job with what the encoding of its columns needs to know of its plan."""
+    """The job with what the encoding of its columns needs to know of its plan.
+
+    Where labels alone are protected, "auto" is lines: to choose takes the labels.
+    """
+    if job.encode.terms == AUTO and job.privacy is not None and job.privacy.epsilon is None:
+        job = job.with_terms(LINEAR)
     noise = curve_noise(job.privacy, get_loss(job.model.loss), job.split, job.names, secure=job.secure_aggregation)
     sharing = 1 if job.rows_are_split else len(job.parties)  # parties whose scores are summed
     return replace(job, encode=replace(job.encode, noise=noise, parties=sharing))
 
 
-def curve_columns(encodings: Mapping[str, Encoding], names: Sequence[str]) -> tuple[int, ...]:
+def auto_remarks(job: Job, encodings: Mapping[str, Encoding]) -> list[str]:
+    """What terms = "auto" came to, where that is not curves: one line for each party with lines."""
+    if job.model.terms != AUTO or job.privacy is None:
+        return []
+    if job.privacy.epsilon is None:
+        return ['terms = "auto" is lines here: to choose takes the labels, and these are protected; write "spline"']
+    return [
+        f'{name}: its numbers are lines, as terms = "auto" makes curves of protected rows only where every number has '
+        f"a range: give low and high to {listing(encoding.encoder.unbounded, 8)}"
+        for name, encoding in encodings.items()
+        if encoding.protected and encoding.encoder.unbounded and not encoding.encoder.has_public_curves
+    ]
+
+
+def curve_columns(
+    encodings: Mapping[str, Encoding], names: Sequence[str], privacy: Privacy | None = None
+) -> tuple[int, ...]:
     """For each party how many columns its rows have where curves of public constants bound their norm; 0 elsewhere.
+
+    Parameters
+    ----------
+    encodings : mapping of str to Encoding
+        By party.
+    names : sequence of str
+        The parties.
+    privacy : Privacy, optional
+        Where it names row_norm, nothing follows from curves.
 
     Raises
     ------
     InputError
         Where a protected party has curves beside numbers that nothing bounds.
     """
+    if privacy is not None and privacy.row_norm is not None:
+        return (0,) * len(names)
     return tuple(_bounded_columns(name, encodings.get(name)) for name in names)
 
 
@@ -59,6 +93,17 @@ def _bounded_columns(party: str, encoding: Encoding | None) -> int:
             f"give low and high to {listing(loose, 8)}, or row_norm under [privacy]"
         )
     return len(encoding.encoder.columns)
+
+
+def curves_of(encodings: Mapping[str, Encoding]) -> dict[str, dict[str, float]]:
+    """For each party with curves of public constants their pairs of waves, and the norm of a row where it follows."""
+    found: dict[str, dict[str, float]] = {}
+    for name, encoding in encodings.items():
+        pairs = [column.pairs for column in encoding.encoder.columns if isinstance(column, FourierColumn)]
+        if encoding.protected and pairs:
+            norm = {} if encoding.encoder.unbounded else {"row_norm": math.sqrt(len(encoding.encoder.columns))}
+            found[name] = {"pairs": max(pairs), **norm}
+    return found
 
 
 def with_row_norms(privacy: Privacy | None, names: Sequence[str], columns: Sequence[int]) -> Privacy | None:

@@ -1,6 +1,4 @@
-"""Events sorted into what can be added up: Gaussian releases, discrete losses, and what allows no claim.
-
-Adding up privacy events: the whole-run epsilon at a delta, and the delta at an epsilon.
+"""Adding up privacy events: the whole-run epsilon at a delta, and the delta at an epsilon.
 
 `epsilon` and `delta` are the smallest of the bounds below; each holds for adaptive composition, so the smallest does.
 
@@ -319,7 +317,7 @@ def second_opinion(events: Events, delta: float) -> float:
     if not sums.gaussian and not sums.discrete:
         return 0.0
     if not _beyond_library(sums, delta):
-        return _library_epsilon(sums, delta)
+        return _library_epsilon(_key(sums.gaussian), _key(sums.response), _key(sums.norm), delta)
     losses = _losses(sums)
     return math.inf if losses is None else integrated_epsilon(sums.mu, losses, delta)
 
@@ -337,10 +335,14 @@ def _beyond_library(sums: Sums, delta: float) -> bool:
     return delta < RESOLVED or sums.mu > LARGEST_MU
 
 
-def _library_epsilon(sums: Sums, delta: float) -> float:
-    """Compose the loss distributions of dp_accounting, each rounded towards less privacy."""
+@lru_cache(maxsize=512)
+def _library_epsilon(
+    gaussian: tuple[Any, ...], response: tuple[Any, ...], norm: tuple[Any, ...], delta: float
+) -> float:
+    """Compose the loss distributions of dp_accounting, each rounded towards less privacy; kept as `_exact_epsilon`."""
     from dp_accounting.pld import privacy_loss_distribution
 
+    sums = Sums(gaussian=Counter(dict(gaussian)), response=Counter(dict(response)), norm=Counter(dict(norm)))
     step = _grid_step(sums)
     releases = sum(sums.gaussian.values()) + sum(count for _, count in sums.epsilons)
     cut = math.log(delta) - 20 - math.log(releases)

@@ -1,6 +1,6 @@
-"""Numbers in steps of a fixed size, counted modulo a power of 2^64: what masks hide completely, and cancel in.
+"""Secure aggregation: every party hides its vector under masks that cancel in the sum of all parties.
 
-Secure aggregation: every party hides its vector under masks that cancel in the sum of all parties.
+Numbers are in steps of a fixed size, counted modulo a power of 2^64: there masks hide them completely.
 
 `docs/explanation/secure-aggregation.md` says in plain words who sees what, and what is assumed.
 """

@@ -1,6 +1,4 @@
-"""The certificate in words, for a reader who knows law and not statistics; every sentence is a theorem's.
-
-What a claim is about, and how far it reaches: which rows, several rows of one person, several runs.
+"""The certificate of a run, and its words for a reader who knows law and not statistics; every sentence is a theorem's.
 
 A mechanism's own file says what its messages tell. The sentences here are the same for every mechanism, and every
 number in them is computed from the events of the certificate.

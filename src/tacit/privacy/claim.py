@@ -1,6 +1,6 @@
 """One claim of a certificate: a unit, an adversary, everything released about the unit, and the theorem behind it.
 
-Several rows at once: what is proven when k rows change together, from the events that bound one row.
+What is proven when k rows change together follows from the events that bound one row:
 
 | event | of one row | of k rows |
 |---|---|---|

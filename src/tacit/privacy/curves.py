@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from scipy import special
 
 from tacit.types import Vector
@@ -105,33 +106,44 @@ def power(once: Vector, count: int) -> Vector:
 
 def together(first: Losses, second: Losses) -> Losses:
     """The sum of two independent losses, on a coarser grid where it has too many values."""
+    if len(first.values) * len(second.values) > MOST_ATOMS:
+        return _coarse_sum(first, second)
     values = np.add.outer(first.values, second.values).ravel()
-    masses = np.multiply.outer(first.masses, second.masses).ravel()
-    return coarsen(Losses(values, masses)) if len(values) > MOST_ATOMS else Losses(values, masses)
+    return Losses(values, np.multiply.outer(first.masses, second.masses).ravel())
 
 
-def coarsen(losses: Losses) -> Losses:
-    """The loss on a grid, never more private.
+def _coarse_sum(first: Losses, second: Losses) -> Losses:
+    """The sum of two independent losses on a grid, never more private.
 
     Each mass is split between its two neighbours on the grid so that E[e^-L] stays: e^-L is spread out about its
     mean, and delta is convex in it.
     """
-    low, high = float(losses.values.min()), float(losses.values.max())
+    low = float(first.values.min() + second.values.min())
+    high = float(first.values.max() + second.values.max())
     if high == low:
-        return Losses(np.array([low]), np.array([losses.masses.sum()]))
-    masses = on_lattice(losses, low, high, GRID)
+        return Losses(np.array([low]), np.array([first.masses.sum() * second.masses.sum()]))
+    masses: Vector = np.zeros(GRID + 1)
+    for value, mass in zip(first.values, first.masses, strict=True):
+        _split(value + second.values, mass * second.masses, low, (high - low) / GRID, masses)
     return Losses(low + (high - low) / GRID * np.arange(GRID + 1.0), masses)
 
 
 def on_lattice(losses: Losses, low: float, high: float, cells: int) -> Vector:
-    """Masses at `low`, ..., `high`, both ends of `cells` equal cells, in the way of `coarsen`."""
-    step = (high - low) / cells
-    cell = np.clip(((losses.values - low) / step).astype(np.int64), 0, cells - 1)
-    above = np.clip(np.expm1(-(losses.values - low - cell * step)) / math.expm1(-step), 0.0, 1.0)
+    """Masses at `low`, ..., `high`, both ends of `cells` equal cells, in the way of `_coarse_sum`."""
     masses: Vector = np.zeros(cells + 1)
-    np.add.at(masses, cell, losses.masses * (1 - above))
-    np.add.at(masses, cell + 1, losses.masses * above)
+    _split(losses.values, losses.masses, low, (high - low) / cells, masses)
     return masses
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _split(values: Vector, masses: Vector, low: float, step: float, on_grid: Vector) -> None:
+    """Add each mass to the two ends of the cell in which its value lies."""
+    whole, last = math.expm1(-step), len(on_grid) - 2
+    for value, mass in zip(values, masses):  # noqa: B905 - compiled
+        cell = min(max(int((value - low) / step), 0), last)
+        above = min(max(math.expm1(-(value - low - cell * step)) / whole, 0.0), 1.0)
+        on_grid[cell] += mass * (1 - above)
+        on_grid[cell + 1] += mass * above
 
 
 def smallest(holds: Callable[[float], bool], start: float, close: float = CLOSE) -> float:

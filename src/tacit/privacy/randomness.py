@@ -134,7 +134,7 @@ class NoiseSource:
         self._stream = stream
         self._keys = 0
         self._lock = threading.Lock()
-        self._renew()
+        self._bits: Keystream | None = None  # from the first draw on: many sources are made and never drawn from
 
     @property
     def is_seeded(self) -> bool:
@@ -196,19 +196,20 @@ class NoiseSource:
 
     def _words(self, count: int) -> Words:
         with self._lock:
-            forked = self._process != os.getpid() and self._secret is None
-            if forked or count > self._bits.room:
-                self._renew()
+            if self._bits is None or self._is_forked() or count > self._bits.room:
+                self._bits = self._renew()
             return self._bits.words(count)
 
-    def _renew(self) -> None:
+    def _is_forked(self) -> bool:
+        return self._process != os.getpid() and self._secret is None
+
+    def _renew(self) -> Keystream:
         """Take a new key: at the start, when one is used up, and in a forked child, whose noise must be its own."""
         self._process = os.getpid()
         self._keys += 1
         if self._secret is None:
-            self._bits = Keystream(os.urandom(KEY_BYTES))
-        else:
-            self._bits = Keystream(derive_key(self._secret, "noise", self._stream, self._keys))
+            return Keystream(os.urandom(KEY_BYTES))
+        return Keystream(derive_key(self._secret, "noise", self._stream, self._keys))
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a NoiseSource is not copied, since two copies would add the same noise: make a new one")

@@ -18,6 +18,7 @@ LARGEST, LEAST = 1.0, 1e-4  # of the grid where only its length is given ...
 LEAST_WEIGHT = 0.01  # ... or alpha times rows, where that is less: a prior sd of 10 for each coefficient, hardly a pull
 LEAST_EVER = 1e-12
 MOST_ALPHAS = 1000
+CURVE_ALPHAS = (1.0, 0.316, 0.1, 0.0316, 0.01, 0.00316, 0.001, 0.000316, 0.0001, 0.0000316, 0.00001)  # with curves
 
 
 def alpha_grid(alphas: Any, total: float) -> tuple[float, ...]:
@@ -55,9 +56,14 @@ def check_rule(rule: Any) -> None:
         raise InputError(f"rule={rule!r} is unknown: choose one of {', '.join(RULES)}")
 
 
+def has_alpha(regularizer: Regularizer) -> bool:
+    """Whether the weight of a penalty changes anything: it does not where there is none, or a constraint."""
+    return bool(regularizer.l1 or regularizer.l2)
+
+
 def check_has_alpha(regularizer: Regularizer) -> None:
-    """Refuse a penalty whose weight changes nothing: no penalty at all, or a constraint."""
-    if not regularizer.l1 and not regularizer.l2:
+    """Refuse a penalty whose weight changes nothing."""
+    if not has_alpha(regularizer):
         raise InputError(f"penalty={regularizer.name!r} has no alpha to choose: use l2, l1 or elastic_net")
 
 
@@ -88,6 +94,47 @@ def choose(losses: Vector, sizes: Vector, rule: str) -> int:
         return best
     bar = means[best] + float(np.std(held, ddof=1)) / math.sqrt(held.size)
     return int(np.flatnonzero(means <= bar)[0])
+
+
+def curve_gain(linear_losses: Vector, curve_losses: Vector, sizes: Vector) -> tuple[float, float]:
+    """By how much the mean loss of curves is lower than that of lines, and the standard error of it over the folds.
+
+    Parameters
+    ----------
+    linear_losses, curve_losses : array of shape (folds,)
+        Mean loss of the rows that each fold leaves out, each code at the alpha taken for it, on the same folds.
+    sizes : array of shape (folds,)
+        Their weight.
+
+    Returns
+    -------
+    (float, float)
+        Infinite and 0 where only curves have a finite loss, minus infinity and 0 where they have none; the error is
+        infinite where there are fewer than two folds.
+    """
+    held = np.asarray(sizes) > 0
+    lines, curves = (np.asarray(losses, dtype=np.float64)[held] for losses in (linear_losses, curve_losses))
+    if not np.isfinite(curves).all():
+        return -math.inf, 0.0
+    shares = np.asarray(sizes, dtype=np.float64)[held] / np.sum(sizes)
+    if len(shares) < 2:
+        return float(shares @ (lines - curves)), math.inf
+    if not np.isfinite(lines).all():
+        return math.inf, 0.0
+    gain = float(shares @ (lines - curves))
+    return gain, math.sqrt(float(shares @ (lines - curves - gain) ** 2) / (len(shares) - 1))
+
+
+def prefer_curves(linear_losses: Vector, curve_losses: Vector, sizes: Vector) -> bool:
+    """Whether curves are better than lines by more than chance: by over one standard error of the folds' differences.
+
+    Parameters
+    ----------
+    linear_losses, curve_losses, sizes : array of shape (folds,)
+        See `curve_gain`.
+    """
+    gain, error = curve_gain(linear_losses, curve_losses, sizes)
+    return gain > error
 
 
 def edge_remark(alphas: Sequence[float], alpha: float) -> str:

@@ -50,6 +50,13 @@ SERIES = ("#040404", "#050505", "#060606", "#070707", "#080808", "#090909")
 _OF_PAGE = {INK: "var(--ink)", SOFT: "var(--soft)", LINE: "var(--line)", PAPER: "var(--paper)"} | {
     colour: f"var(--series-{number})" for number, colour in enumerate(SERIES, start=1)
 }
+_ALONE = dict(
+    zip(
+        (INK, SOFT, LINE, PAPER, *SERIES),
+        ("#1c1c1e", "#5c5f66", "#d9dce1", "#ffffff", "#1f5f99", "#c2571a", "#2e7d32", "#8e3b8e", "#8a6100", "#3a7f86"),
+        strict=True,
+    )
+)  # those of a light page
 _STYLE = {
     "svg.hashsalt": "tacit",
     "svg.fonttype": "none",  # text stays text: it can be found, read aloud and has the page's font
@@ -124,6 +131,32 @@ def inline(draw: Callable[[Any], None], size: tuple[float, float], name: str, wo
     words : str
         What is to be seen, for who does not see it.
     """
+    return _fit_in(_svg(draw, size), name, words)
+
+
+Figure = dict[str, str]
+
+
+def figure(
+    draw: Callable[[Any], None], name: str, title: str, caption: str, size: tuple[float, float] = (3.7, 2.9)
+) -> Figure:
+    """A picture of a page with its title and caption."""
+    from markupsafe import Markup
+
+    svg = inline(draw, size, name, f"{title}. {caption}")
+    return {"title": title, "caption": caption, "svg": Markup(svg)}
+
+
+def alone(draw: Callable[[Any], None], size: tuple[float, float]) -> str:
+    """Draw what `inline` draws as an SVG file of its own, on white."""
+    svg = _svg(draw, size, transparent=False)
+    for colour, own in _ALONE.items():
+        svg = svg.replace(colour, own)
+    return svg
+
+
+def _svg(draw: Callable[[Any], None], size: tuple[float, float], *, transparent: bool = True) -> str:
+    """The picture in colours that stand for those of a page."""
     check_matplotlib()
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -134,8 +167,8 @@ def inline(draw: Callable[[Any], None], size: tuple[float, float], name: str, wo
         FigureCanvasSVG(figure)
         draw(figure)
         handle = io.StringIO()
-        figure.savefig(handle, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return _fit_in(handle.getvalue(), name, words)
+        figure.savefig(handle, format="svg", transparent=transparent, metadata={"Date": None, "Creator": None})
+    return handle.getvalue()
 
 
 def _fit_in(svg: str, name: str, words: str) -> str:

@@ -140,8 +140,8 @@ def _alpha(run: SavedRun) -> str:
     spec = run.job.search
     if spec is None:
         return f"{run.job.model.alpha:g}"
-    count = spec.alphas if isinstance(spec.alphas, int) else len(spec.alphas)
-    return f"{run.plan['alpha']:.4g}, chosen of {count} by cross-validation on {spec.folds} folds ({spec.rule})"
+    folds = spec.folds_of(run.rows)
+    return f"{run.plan['alpha']:.4g}, chosen of {spec.tried} by cross-validation on {folds} folds ({spec.rule})"
 
 
 def _method(run: SavedRun) -> str:

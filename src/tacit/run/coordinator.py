@@ -143,7 +143,7 @@ class Coordinator:
         if first is not None and shapes != wanted:
             raise RunError(f"party {expected!r}: its answer to round {round_} has other arrays than {first.sender!r}")
         for name, array in answer.arrays.items():
-            if not np.all(np.isfinite(array)):
+            if not np.isfinite(array).all():
                 raise RunError(f"party {expected!r}: {name} in its answer to round {round_} is not finite")
 
     def _check_type(self, party: str, answer: Message) -> None:

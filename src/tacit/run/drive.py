@@ -1,6 +1,6 @@
 """The one loop of a run, and the session that it drives: exchange, trace, stop.
 
-What the trace of a private run may hold: public numbers, and functions of what was released; nothing else.
+The trace of a private run holds public numbers and functions of what was released, and nothing else:
 
 | field | why it may be there |
 |---|---|

@@ -4,7 +4,7 @@
 |---|---|
 | job.toml | the job as run |
 | plan.json | the plan, and the versions of the packages |
-| search.json | the alphas that were tried, their losses and the one taken, where the job has [search] |
+| search.json | the alphas that were tried, their losses and the one taken, where there was a search |
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round, added as it ends; infinities and NaN are "infinity", "-infinity" and "nan" |
@@ -27,9 +27,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tacit.blocks.dense import RowClip
 from tacit.columns.constants import Encoding
 from tacit.columns.encoder import Encoder, to_record
+from tacit.columns.spec import TERMS
 from tacit.data.align import RowMatching
 from tacit.data.cluster import ClusterGoneError
 from tacit.data.holdout import HeldOut
@@ -50,12 +53,22 @@ from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, Modified
-from tacit.run.checkpoint import growing_trace, read_checkpoint, read_trace, write_checkpoint, write_trace
+from tacit.run.checkpoint import (
+    data_difference,
+    fingerprint,
+    first_difference,
+    growing_trace,
+    job_values,
+    read_checkpoint,
+    read_trace,
+    section,
+    write_checkpoint,
+    write_trace,
+)
 from tacit.run.drive import LoopState, Session
-from tacit.run.fingerprint import data_difference, fingerprint, first_difference, job_values, section
 from tacit.run.result import Model, PartyModel, Result, versions
 from tacit.text import one_line, show
-from tacit.types import Arrays, Shard, Trace, TraceRow
+from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
 
 FORMAT = 1
 MODEL, JOINT, SAMPLES = "model", "joint", "samples"
@@ -64,6 +77,7 @@ LOCK, PRINT, SEARCH, ABOUT = "run.lock", "data.json", "search.json", "about.json
 SEARCHED = {"alpha", "alphas", "folds", "rule", "seconds", "traffic"}  # what search.json holds at least
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 EVALUATION, REPORT = "evaluation.json", "report.html"
+WIDEST = 128  # encoded columns of a column up to which a part holds how its noise goes together
 TRIES = 5  # to take the lock: who watches a run may hold it for an instant
 
 # --- What the files hold: one record each, whoever writes it
@@ -110,6 +124,7 @@ class SavedPart:
             "bend": self.part.bend,
             "clip": _clip_record(self.part.clip),
             "schema": None if self.encoder is None else to_record(self.encoder),
+            **_noise_record(self.part.noise, self.encoder),
         }
 
 
@@ -164,6 +179,7 @@ class SavedJoint:
             "clip": _clip_record(mean.clip),
             "schema": None if self.encoder is None else to_record(self.encoder),
             **({} if self.ids is None else {"ids": list(self.ids)}),
+            **_noise_record(mean.noise, self.encoder),
         }
 
 
@@ -174,6 +190,18 @@ def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:
     if clip.centre is None:
         return {"norm": clip.norm, "centre": None, "radius": None}
     return {"norm": clip.norm, "centre": clip.centre.tolist(), "radius": clip.radius}
+
+
+def _noise_record(noise: Vector | None, encoder: Encoder | None) -> dict[str, Any]:
+    """For each column the lower triangle of the covariance of its coefficients; nothing where noise is not known."""
+    if noise is None or encoder is None:
+        return {}
+    blocks = [noise[part, part] for part in encoder.slices]
+    return {"noise": [None if len(own) > WIDEST else _plain_triangle(own) for own in blocks]}
+
+
+def _plain_triangle(block: Vector) -> list[float]:
+    return [float(f"{value:.6g}") for value in block[np.tril_indices(len(block))].tolist()]
 
 
 @dataclass(frozen=True)
@@ -378,8 +406,8 @@ class RunFolder:
         """Keep the search of a run that has begun, so that going on does not make it again."""
         write_json(self.path / SEARCH, {"format": FORMAT, **record})
 
-    def read_search(self) -> dict[str, Any] | None:
-        """The search of a run that has begun; None where it has made none."""
+    def read_search(self, job: Job) -> dict[str, Any] | None:
+        """The search of a run that has begun with this job; None where it has made none."""
         path = self.path / SEARCH
         if not path.exists():
             return None
@@ -389,6 +417,9 @@ class RunFolder:
             raise damaged(path, "it is no record of a search")
         if not isinstance(record["alpha"], float) or record["alpha"] not in tried:
             raise damaged(path, "it names no alpha that was tried")
+        self.check_job(job)
+        if job.chooses_terms and record.get("terms") not in TERMS:
+            raise damaged(path, "it does not say whether lines or curves were taken")
         return record
 
     def abandon(self) -> None:

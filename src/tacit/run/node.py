@@ -1,11 +1,9 @@
 """A node: the only code that sees its rows and labels, and the only door through which anything leaves it.
 
-Masks on a star: the nodes around the middle hide what they send there, and the middle can read the sum alone.
-
-The middle adds its own value itself, so it needs no masks. Those of the others are bound to all that the middle has
-sent to them: where it sent different things to different nodes, the masks do not cancel. Keys are drawn anew whenever a
-run begins or goes on, pass through the middle, and are never saved; `tacit.privacy.aggregation` says what is assumed of
-whom.
+On a star under masks, the nodes around the middle hide what they send there: it can read the sum alone. The middle adds
+its own value itself, so it needs no masks. Those of the others are bound to all that the middle has sent to them: where
+it sent different things to different nodes, the masks do not cancel. Keys are drawn anew whenever a run begins or goes
+on, pass through the middle, and are never saved; `tacit.privacy.aggregation` says what is assumed of whom.
 """
 
 from __future__ import annotations
@@ -197,7 +195,7 @@ class Node:
         if self.plan.private is not None:
             return {name: np.where(np.isfinite(array), array, 0.0) for name, array in arrays.items()}
         for name, array in arrays.items():
-            if not np.all(np.isfinite(array)):
+            if not np.isfinite(array).all():
                 raise RunError(
                     f"node {self.name!r}: {name} of round {round_} is not finite: "
                     "scale the columns to moderate size (say, standard deviation 1)"

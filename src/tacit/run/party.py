@@ -105,7 +105,7 @@ class Party:
 
     def _finite(self, round_: int, name: str, array: Vector | Words) -> Vector | Words:
         """Numbers that may leave; of a private run no answer is refused, as that would be seen: 0 takes their place."""
-        if np.all(np.isfinite(array)):
+        if np.isfinite(array).all():
             return array
         if self._private:
             return np.where(np.isfinite(array), array, 0.0)

@@ -64,6 +64,7 @@ def _cell(value: Any) -> Any:
 
 
 ROWS = "new rows"  # who holds the one file of a model of whole rows, in messages
+ALL_PARTIES = "all parties"  # whose model it is where the rows are split
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def predictions_of(model: SavedModel, ids: npt.NDArray[Any] | None, score: Vecto
     """Predictions from the scores of all parties together."""
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.exp(score) if model.task == "counts" else score
-    if not np.all(np.isfinite(score)):
+    if not np.isfinite(score).all():
         row = int(np.flatnonzero(~np.isfinite(score))[0])
         raise InputError(f"the score of row {row + 1} is not finite: its values are too large for the model")
     if model.task != "classification":
@@ -218,8 +219,9 @@ Part = tuple[PartyModel, str | None, Encoder | None]
 def _consensus(file: Path, record: dict[str, Any]) -> Part:
     """The model of whole rows: one file is enough to predict."""
     columns, coef = _coefficients(file, record)
-    model = PartyModel(ROWS, columns, coef, 0.0, _clip(file, record.get("clip"), len(columns)))
-    return model, None, _encoder(file, record, columns)
+    encoder = _encoder(file, record, columns)
+    clip, noise = _clip(file, record.get("clip"), len(columns)), _noise(file, record.get("noise"), encoder)
+    return PartyModel(ROWS, columns, coef, 0.0, clip, noise=noise), None, encoder
 
 
 def _encoder(file: Path, record: dict[str, Any], columns: tuple[str, ...]) -> Encoder | None:
@@ -277,8 +279,9 @@ def _party(folder: Path, name: str, joint: Path) -> Part:
     id_ = None if record.get("id", 0) is None else _text(file, record, "id")
     bend = _number(file, record.get("bend", 0.0), "bend")
     offset = _number(file, record.get("offset"), "offset")
-    model = PartyModel(name, columns, values, offset, _clip(file, record.get("clip"), len(columns)), bend)
-    return model, id_, _encoder(file, record, columns)
+    clip, encoder = _clip(file, record.get("clip"), len(columns)), _encoder(file, record, columns)
+    noise = _noise(file, record.get("noise"), encoder)
+    return PartyModel(name, columns, values, offset, clip, bend, noise), id_, encoder
 
 
 def _coefficients(file: Path, record: dict[str, Any]) -> tuple[tuple[str, ...], Vector]:
@@ -304,6 +307,27 @@ def _clip(file: Path, record: Any, columns: int) -> RowClip | None:
     if not isinstance(centre, list) or len(centre) != columns:
         raise damaged(file, f"its clip has centre {show(centre)}, not one number for each of {columns} columns")
     return RowClip(norm, np.array([_number(file, value, "centre") for value in centre]), radius)
+
+
+def _noise(file: Path, record: Any, encoder: Encoder | None) -> Vector | None:
+    """The covariance that noise gave the coefficients, within each column; NaN where a column has too many."""
+    if record is None or encoder is None:
+        return None
+    if not isinstance(record, list) or len(record) != len(encoder.columns):
+        raise damaged(file, f"its noise is not that of {len(encoder.columns)} columns")
+    whole = np.zeros((len(encoder.names),) * 2)
+    for part, values in zip(encoder.slices, record, strict=True):
+        whole[part, part] = math.nan if values is None else _triangle(file, values, part.stop - part.start)
+    return whole
+
+
+def _triangle(file: Path, values: Any, size: int) -> Vector:
+    """A symmetric matrix from its lower triangle."""
+    if not isinstance(values, list) or len(values) != size * (size + 1) // 2:
+        raise damaged(file, f"its noise does not fit a column that is encoded as {size}")
+    block = np.zeros((size, size))
+    block[np.tril_indices(size)] = [_number(file, value, "noise") for value in values]
+    return np.asarray(block + np.tril(block, -1).T)
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """From a job and its files to a run that can be trained: both splits, rows in memory, on disk or on a cluster.
 
-From a job and its files to a prepared run: both splits, rows in memory, on disk or on a cluster.
-
 | split | rows | read by |
 |---|---|---|
 | features | in memory | `_in_memory`: matched by id, a part held out |
@@ -21,23 +19,25 @@ from typing import Any
 import numpy as np
 
 from tacit.columns.constants import Encoding
+from tacit.columns.spec import LINEAR, SPLINE
 from tacit.columns.words import constants
 from tacit.data.align import Counts, RowMatching, align
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.holdout import HeldOut, held_rows, set_aside
 from tacit.data.labels import Labels, check_labels, encode_labels
-from tacit.data.load import JobData
+from tacit.data.load import JobData, MatchedFiles
 from tacit.data.nodes import NodesData
+from tacit.data.read import give_back_memory
 from tacit.data.streamed import open_files, stream_training_data
 from tacit.errors import InputError
-from tacit.job import Job, load_job_data, load_job_nodes
+from tacit.job import Job, encode_job_data, load_job_nodes, match_job_files
 from tacit.job.file import check_as_they_are, check_memory
 from tacit.job.values import AMOUNT, bytes_of
 from tacit.mechanisms import mechanism_of, names_for
 from tacit.plan.make import Plan, make_plan
 from tacit.plan.memory import check_on_cluster, check_reading
 from tacit.plan.request import TrainingRequest
-from tacit.plan.terms import curve_columns, with_row_norms, with_terms
+from tacit.plan.terms import auto_remarks, curve_columns, with_row_norms, with_terms
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
@@ -162,7 +162,29 @@ def prepare(job: Job, *, cluster: Cluster | None = None, note: Note = no_notes) 
     InputError
         For files or columns that cannot be used, and for what cannot be run.
     """
-    return _PREPARE[job.split](with_terms(job), cluster, note)
+    if job.chooses_terms:
+        raise InputError('model.terms = "auto" is chosen by tacit train: write "linear" or "spline" here')
+    prepared = _PREPARE[job.split](with_terms(job), cluster, note)
+    for remark in auto_remarks(job, prepared.encodings):
+        note(remark)
+    return prepared
+
+
+def prepare_codes(job: Job, *, cluster: Cluster | None = None, note: Note = no_notes) -> tuple[PreparedRun, ...]:
+    """As `prepare`; of a job whose search is to choose between lines and curves both, of files that are read once.
+
+    Lines are first. They are alone where no column has a curve: numbers of two values, categories, LIBSVM files.
+    """
+    if not job.chooses_terms:
+        return (prepare(job, cluster=cluster, note=note),)
+    job = with_terms(job)
+    loss = get_loss(job.model.loss)
+    files = match_job_files(job, lambda counts: _note_few(counts, note))
+    lines, curves = [_encoded(job.with_terms(terms), loss, files) for terms in (LINEAR, SPLINE)]
+    del files
+    give_back_memory()
+    bends = any(encoding.encoder.has_bends for encoding in curves.encodings.values())
+    return (lines, curves) if bends else (lines,)
 
 
 def with_memory(job: Job, memory: str | None, name: str = "memory") -> Job:
@@ -189,7 +211,9 @@ def cluster_for(job: Job, address: ClusterAddress | None, name: str = "dask") ->
     return connect(address)
 
 
-def with_encoding(certificate: Certificate, encodings: Mapping[str, Encoding], *, shared: bool) -> Certificate:
+def with_encoding(
+    certificate: Certificate, encodings: Mapping[str, Encoding], *, shared: bool, by: str = "the job states"
+) -> Certificate:
     """The certificate with what is true of the encoding (docs/proofs/encode.md).
 
     Parameters
@@ -200,8 +224,10 @@ def with_encoding(certificate: Certificate, encodings: Mapping[str, Encoding], *
         By party.
     shared : bool
         Whether all parties have the same constants, as where the rows are split.
+    by : str
+        Who states the constants that are public.
     """
-    uncovered, assumed = constants(encodings, shared=shared)
+    uncovered, assumed = constants(encodings, shared=shared, by=by)
     return replace(
         certificate,
         does_not_cover=(*certificate.does_not_cover, *uncovered),
@@ -222,7 +248,14 @@ def _prepare_parties(job: Job, cluster: Cluster | None, note: Note) -> PreparedR
 
 def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
     """Read and match all rows, and hold the job's part of them out."""
-    data = load_job_data(job, lambda counts: _note_few(counts, note))
+    prepared = _encoded(job, loss, match_job_files(job, lambda counts: _note_few(counts, note)))
+    give_back_memory()
+    return prepared
+
+
+def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
+    """Encode the rows of files that were read, and hold the job's part of them out."""
+    data = encode_job_data(job, files)
     labels, held = _labels_of_holder(job, loss, data), None
     shards: Sequence[Shard] = data.shards
     if job.holdout:
@@ -231,7 +264,7 @@ def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
         labels = replace(labels, values=left)
     columns = tuple(shard.features.shape[1] for shard in shards)
     taken = sum(_nbytes(shard.features) for shard in shards)
-    plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names))
+    plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names, job.privacy))
     plan.problem.loss.check_labels(labels.values)
     return PreparedRun(job, plan, shards, labels, held, data.encodings, RowMatching(data.ids is not None, data.counts))
 
@@ -312,7 +345,7 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun
             shards, labels, epsilons, held = _hold_out(job, data, labels)
         rows = tuple(shard.features.shape[0] for shard in shards)
         encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
-        columns = curve_columns(encodings, job.names)
+        columns = curve_columns(encodings, job.names, job.privacy)
         plan = plan_nodes(job, rows, len(shards[0].columns), epsilons, columns)
         plan.problem.loss.check_labels(labels.values)
     return PreparedRun(job, plan, shards, labels, held, encodings)

@@ -27,7 +27,9 @@ class PartyModel:
     """One party's part of the model.
 
     Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Where `clip` is given,
-    the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip.
+    the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip. `noise` is
+    about the covariance that the noise of a private run gave `coef`, where that is known; of a part that was read from
+    a file, within the encoded columns of each column.
     """
 
     name: str
@@ -36,6 +38,7 @@ class PartyModel:
     offset: float
     clip: RowClip | None = None
     bend: float = 0.0
+    noise: Vector | None = None
 
     def score(self, features: Matrix) -> Vector:
         """One number for each row."""

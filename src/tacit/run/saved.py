@@ -17,12 +17,11 @@ from tacit.job import Job
 from tacit.mechanisms import MECHANISMS
 from tacit.mechanisms.base import Mechanism
 from tacit.privacy.certificate import Certificate
+from tacit.run.curves import Points, model_curves
 from tacit.run.folder import PLAN, RunFolder
-from tacit.run.predict import Predictions, SavedModel, load_model, load_rows, predict
+from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_model, load_rows, predict
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Trace
-
-ALL_PARTIES = "all parties"  # whose model it is where the rows are split
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,17 @@ class SavedRun:
         for remark in prediction_remarks(self.model, data):
             warnings.warn(remark, stacklevel=2)
         return predict(self.model, data)
+
+    def curves(self) -> dict[str, dict[str, Points]]:
+        """What each column adds to the score, by party and column of its file; of "all parties" where rows are split.
+
+        Returns
+        -------
+        dict of str to dict of str to (array, array, array, array)
+            Cells (numbers, dates or categories), value, and the band that noise makes, low and high, which is NaN where
+            there is none. A blank is NaN, NaT or "missing". Empty where columns were not encoded.
+        """
+        return {name: {one.column: one.points for one in own} for name, own in model_curves(self.model).items()}
 
     @property
     def rows(self) -> int:

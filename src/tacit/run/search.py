@@ -1,5 +1,7 @@
 """The search for alpha: each fold follows the falling alphas in one run, and the rows it leaves out judge them.
 
+Where the job leaves it open whether numbers are lines or curves (terms = "auto"), both are searched, on the same folds.
+
 Only the method "memory" can follow; with others each alpha is a run of its own.
 A row that is left out has weight zero, so that no row is copied; where the method keeps the joint scores, those of the
 rows left out come without a message. Folds wait for nothing of each other, so their messages travel together: the
@@ -8,6 +10,7 @@ search takes the rounds of its longest fold. Every byte of every fold is counted
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +18,22 @@ from typing import Any
 
 import numpy as np
 
+from tacit.columns.spec import LINEAR, SPLINE
 from tacit.data.holdout import Splits, deal_folds
 from tacit.data.labels import Labels
 from tacit.errors import InputError, RunError
 from tacit.job import SearchSpec
 from tacit.plan import Plan
-from tacit.problem.alphas import alpha_grid, check_has_alpha, check_rule, choose, edge_remark, mean_losses
+from tacit.problem.alphas import (
+    CURVE_ALPHAS,
+    alpha_grid,
+    check_has_alpha,
+    check_rule,
+    choose,
+    curve_gain,
+    edge_remark,
+    mean_losses,
+)
 from tacit.run.result import Result
 from tacit.run.star import Run
 from tacit.types import Shard, Vector
@@ -72,8 +85,18 @@ class AlphaSearch:
 
     @property
     def remark(self) -> str:
-        """A remark on the grid where its end was taken; empty otherwise."""
+        """A remark on the grid where its end was taken; empty otherwise.
+
+        Beyond the least of the alphas that are tried with curves nothing was gained in trials.
+        """
+        if self.alphas == CURVE_ALPHAS and self.alpha == CURVE_ALPHAS[-1]:
+            return ""
         return edge_remark(self.alphas, self.alpha)
+
+    @property
+    def taken_losses(self) -> Vector:
+        """Mean loss of the rows that each fold leaves out, at the alpha taken."""
+        return np.asarray(self.losses[self.alphas.index(self.alpha)])
 
     @property
     def traffic(self) -> dict[str, int]:
@@ -94,6 +117,53 @@ class AlphaSearch:
             "seconds": self.seconds,
             "traffic": self.traffic,
             "remark": self.remark,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class TermsSearch:
+    """What a search over two codes of the same columns found: curves only where they are better by more than chance.
+
+    Attributes
+    ----------
+    linear, curve : AlphaSearch
+        Of lines and of curves, on the same folds, each with its own alpha. `curve` is None where no column has a curve.
+    """
+
+    linear: AlphaSearch
+    curve: AlphaSearch | None
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """By how much the loss of curves is lower, and the standard error of that; see `curve_gain`."""
+        if self.curve is None:
+            return -math.inf, 0.0
+        return curve_gain(self.linear.taken_losses, self.curve.taken_losses, self.linear.sizes)
+
+    @property
+    def terms(self) -> str:
+        """What was taken, "linear" or "spline"."""
+        gain, error = self.gain
+        return SPLINE if gain > error else LINEAR
+
+    @property
+    def taken(self) -> AlphaSearch:
+        """The search of the code that was taken."""
+        return self.curve if self.curve is not None and self.terms == SPLINE else self.linear
+
+    def record(self) -> dict[str, Any]:
+        """That of the code that was taken, with what both cost together, one after the other; and both."""
+        both = [search for search in (self.linear, self.curve) if search is not None]
+        gain, error = (value if math.isfinite(value) else None for value in self.gain)
+        return {
+            **self.taken.record(),
+            "unfinished": sum(search.unfinished for search in both),
+            "seconds": sum(search.seconds for search in both),
+            "traffic": {key: sum(search.traffic[key] for search in both) for key in self.linear.traffic},
+            "terms": self.terms,
+            "gain": {"mean": gain, "error": error},
+            "linear": self.linear.record(),
+            "curve": None if self.curve is None else self.curve.record(),
         }
 
 
@@ -130,7 +200,8 @@ def search_alpha(
     """
     check_not_private(plan.private)
     check_rule(rule)
-    check_has_alpha(plan.problem.regularizer)
+    if len(alphas) > 1:
+        check_has_alpha(plan.problem.regularizer)
     clock, fits = time.perf_counter(), len(alphas) * len(splits)
     losses, rounds = np.empty((len(alphas), len(splits))), np.empty((len(alphas), len(splits)))
     sizes, sent, unfinished = np.empty(len(splits)), np.zeros(2, dtype=np.int64), 0
@@ -169,7 +240,9 @@ def search_job(
 ) -> AlphaSearch:
     """The search that a job asks for: the same alphas and folds for every plan of the same rows and seed."""
     kinds = labels.values if labels.classes else None
-    splits = deal_folds(spec.folds, plan.problem.rows, plan.problem.seed, kinds, name="search.folds")
+    splits = deal_folds(
+        spec.folds_of(plan.problem.rows), plan.problem.rows, plan.problem.seed, kinds, name="search.folds"
+    )
     alphas = alpha_grid(spec.alphas, plan.problem.total)
     return search_alpha(plan, shards, labels.values, alphas, splits, spec.rule, watch)
 

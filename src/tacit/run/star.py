@@ -199,8 +199,12 @@ class Run(Star):
         if self.holder is None:
             parts = tuple(PartyModel(p.name, p.columns, p.coef, p.offset, p.clip) for p in self.parties)
         else:
-            made = side.parts()
-            parts = tuple(PartyModel(shard.name, shard.columns, **made[shard.name]) for shard in self.shards)
+            made, scale = side.parts(), float(getattr(side, "part_scale", 1.0))
+            own = {p.name: p.model(scale) for p in self.parties if hasattr(p.side, "part")}
+            parts = tuple(
+                own.get(shard.name) or PartyModel(shard.name, shard.columns, **made[shard.name])
+                for shard in self.shards
+            )
         return Model(parts, float(side.intercept), predictions_for=None if private is None else private.predictions_for)
 
     def snapshot(self) -> dict[str, Arrays]:

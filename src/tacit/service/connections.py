@@ -1,7 +1,5 @@
 """Open connections: how many there may be, who goes when there are too many, and whose connection a request came by.
 
-Open connections: how many there may be, and who goes when there are too many.
-
 A connection costs its owner nothing and the service a file descriptor. So a new one is never refused because of others
 that say nothing: the one that has been silent longest makes room, of the same address first. A connection is busy from
 the moment its whole request has arrived until the answer has left; busy ones are never closed here. The count is kept

@@ -1,8 +1,7 @@
 """What a party remembers: sessions in memory, and over restarts the ids answered per caller and day.
 
-What a party must remember over restarts: ids answered per caller and day, and with whom each id was answered.
-
-An SQLite file: every rule is checked and noted in one transaction before an answer leaves. Ids are in it as digests.
+Over restarts it also knows with whom each id was answered. An SQLite file: every rule is checked and noted in one
+transaction before an answer leaves. Ids are in it as digests.
 """
 
 from __future__ import annotations

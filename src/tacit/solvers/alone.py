@@ -1,9 +1,8 @@
 """One party's own fit, and scores of each row by a fit that did not see it.
 
-Scores of each row by a fit that did not see it, from the fit that saw all: a few corrections, no rows copied.
-
-Leaving a fold out moves a smooth fit little. So its optimum is found from the full one by Newton's steps with one
-Hessian (at the full fit, without the fold), for all folds at once: a few passes over the rows instead of many fits.
+Such scores come from the fit that saw all rows, by a few corrections: no row is copied. Leaving a fold out moves a
+smooth fit little. So its optimum is found from the full one by Newton's steps with one Hessian (at the full fit,
+without the fold), for all folds at once: a few passes over the rows instead of many fits.
 
 | symbol | meaning |
 |---|---|
@@ -156,7 +155,7 @@ def fit_alone(
         if progress is not None and (progress.done or progress.note):
             break
     party.finish(coordinator.closing())
-    if not np.all(np.isfinite(party.coef)):
+    if not np.isfinite(party.coef).all():
         raise RunError("the label holder's own fit is not finite: scale its columns to moderate size, or raise alpha")
     offset = 0.0 if centred.centre is None else float(centred.centre @ party.coef)
     return OwnFit(party.coef, float(coordinator.intercept) - offset)

@@ -1,6 +1,6 @@
 """Who takes part, who holds what and how much, and who talks to whom: layouts of both splits, and graphs.
 
-Who takes part in a run, who holds what and how much, and who talks to whom: all of it public.
+All of it is public.
 
 | layout | what is split | who talks to whom |
 |---|---|---|

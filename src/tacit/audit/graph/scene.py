@@ -1,11 +1,10 @@
-"""One node of a run whose rows may be exchanged: what it hears is recorded once, or chosen, and can be said again.
+"""One node of a run whose rows may be exchanged, on generated rows: what it hears is recorded once, or chosen.
 
 The runtime's own node and releaser are used, so that what is audited is what runs.
 
-Generated rows for one node of a plan, and transcripts that are likely, or chosen to be bad.
-
-The plan keeps its method, its noise and its numbers. Where there is no intercept, a row of zeros adds nothing to what a
-node minimises: a few rows with a smaller weight are then a node whose other rows are zeros. Columns are few for speed.
+Rows are generated, and transcripts are likely or chosen to be bad. The plan keeps its method, its noise and its
+numbers. Where there is no intercept, a row of zeros adds nothing to what a node minimises: a few rows with a smaller
+weight are then a node whose other rows are zeros. Columns are few for speed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Coins that are the same in two runs: keys of noise, masks and private matching follow from a number and a name.
+"""Coins that are the same in two runs, and the releases of the first handed out again in the second.
+
+Keys of noise, masks and private matching follow from a number and a name.
 
 Nothing of this is reachable from a run: it replaces makers of keys for as long as an audit needs, in its own process.
-
-What the protected party releases: taken down in a run on the first data set, handed out again in one on the second.
 
 A release is known by its owner, its planned name and how often that name was released before; this is what survives a
 restart, too. On the second data set the code computes its own value and draws its own noise, so that whatever goes

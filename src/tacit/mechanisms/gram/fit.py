@@ -30,11 +30,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.blocks.dense import Block, ClippedRows, RowClip, eigen
+from tacit.blocks.dense import Block, ClippedRows, RowClip, eigen, without_noise
 from tacit.mechanisms.gram.settings import (
     BEND_AT,
     CONSTANT,
     LEAST_SPREAD,
+    MOST_SHOWN,
     NOISE_FACTOR,
     PRIOR,
     RADIUS,
@@ -69,6 +70,9 @@ class PrivateFit:
         Estimated variance of the score over the rows.
     freedom : float
         Effective number of coefficients.
+    noise : Vector or None
+        About the covariance that the noise gives `coef`, computed from releases; it stays with the party. None where a
+        fit came from elsewhere.
     """
 
     clip: RowClip
@@ -76,6 +80,7 @@ class PrivateFit:
     side: Vector
     spread: float
     freedom: float
+    noise: Vector | None = None
 
 
 def side_columns(offset: Vector, *, bent: bool) -> Vector:
@@ -103,7 +108,7 @@ def private_fit(
     metric = _Metric(_private_gram(rows, target.weight, unit, settings, release), target, settings, total)
     metric.set_ridge(max(excess / PRIOR, ridge / unit**2), excess)
     side = side_columns(target.offset, bent=settings.bent)
-    x, spread = np.zeros(rows.d + side.shape[1]), 0.0
+    x, spread, scale = np.zeros(rows.d + side.shape[1]), 0.0, 1.0
     for k in range(settings.steps):
         moved = side @ x[rows.d :]
         slopes = target.slope(rows.predict(x[: rows.d] / unit) + moved)
@@ -111,7 +116,8 @@ def private_fit(
         scale = target.relative_curvature(moved, spread) if k else 1.0
         x = _bounded(x - settings.decay / (k + settings.decay) * metric.newton(gradient, x, scale))
         spread = metric.spread(x) / total
-    return PrivateFit(clip, x[: rows.d] / unit, x[rows.d :], spread, metric.freedom)
+    noise = metric.covariance(scale, excess) / unit**2 if rows.d <= MOST_SHOWN else None
+    return PrivateFit(clip, x[: rows.d] / unit, x[rows.d :], spread, metric.freedom, noise)
 
 
 def _bounded(x: Vector) -> Vector:
@@ -155,7 +161,7 @@ class _Metric:
         values, vectors = eigen(gram)
         side = side_columns(target.offset, bent=settings.bent)
         own_values, own_vectors = eigen((side * target.weight[:, None]).T @ side)
-        self.d, self.settings = gram.shape[0], settings
+        self.d, self.settings, self.gram = gram.shape[0], settings, gram
         floor = settings.gram_sd * math.sqrt(self.d)
         self.values = np.concatenate([np.maximum(values, floor), np.maximum(own_values, 1e-3 * total)])
         low = values <= math.sqrt(2) * floor  # noise alone reaches as far: of these, only the sum tells anything
@@ -188,6 +194,34 @@ class _Metric:
         sizes = self.settings.decay / (counts + self.settings.decay)
         gone = 1 - np.prod(1 - sizes * pull / (self.values + self.ridge), axis=0)
         return float((self.likely / pull * gone).sum())
+
+    def covariance(self, scale: float, excess: float) -> Vector:
+        """About the covariance of the coefficients by the noise of all gradients, and by randomized labels.
+
+        With M = scale G + ridge of a step, and H what this likely is without noise, an error e of the coefficients
+        becomes e - size M^-1 (H e + noise). The noise of a gradient is new in each step; what randomized labels add to
+        it, (excess - 1) G in variance, is the same in all of them. Checked in tests/algorithms/gram/test_noise.py.
+        """
+        ridge, vectors = self.ridge[: self.d], self.vectors
+        root = 1 / np.sqrt(scale * self.values[: self.d] + ridge)
+        clear = (
+            root
+            * (vectors.T @ (scale * without_noise(self.gram, self.settings.gram_sd / math.sqrt(2))) @ vectors)
+            * root[:, None]
+        )
+        pull, turn = eigen(clear + np.diag(root**2 * ridge))
+        moved = self._moved(pull)
+        noise = self.settings.gradient_sd**2 * (turn.T * root**2) @ turn * (moved.T @ moved)
+        noise += (excess - 1) * (turn.T @ clear @ turn) * np.outer(moved.sum(axis=0), moved.sum(axis=0))
+        back = vectors @ (root[:, None] * turn)
+        return np.asarray(back @ noise @ back.T)
+
+    def _moved(self, pull: Vector) -> Vector:
+        """What is left in the end of a unit of noise in each step, in directions of these curvatures."""
+        sizes = self.settings.decay / (np.arange(self.settings.steps) + self.settings.decay)
+        left = 1 - np.outer(sizes, pull)
+        later = np.cumprod(np.vstack([np.ones(pull.size), left[:0:-1]]), axis=0)[::-1]
+        return np.asarray(sizes[:, None] * later)
 
     def spread(self, x: Vector) -> float:
         """X' G x over the party's own columns."""

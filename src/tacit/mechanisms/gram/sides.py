@@ -135,7 +135,7 @@ class GramParty:
         return bits.astype(np.float64)
 
     def part(self, scale: float) -> dict[str, Any]:
-        """The party's part of the model from its own fit: coef, offset, clip.
+        """The party's part of the model from its own fit: coef, offset, clip, noise.
 
         `scale` is the size of residuals in a regression, which the label holder found. It is the only number of the
         part that another party sets, and it is 1 for all other targets.
@@ -152,7 +152,7 @@ class GramParty:
         """The fit and what it answered, where there is one."""
         if self.fit is None:
             return {}
-        return {**fit_to_arrays(self.fit), **{f"inbox.{name}": array for name, array in self.inbox.items()}}
+        return {**fit_to_state(self.fit), **{f"inbox.{name}": array for name, array in self.inbox.items()}}
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
@@ -161,10 +161,11 @@ class GramParty:
 
 
 def part_of(fit: PrivateFit, scale: float) -> dict[str, Any]:
-    """A part of the model from a private fit: coef, offset, clip."""
+    """A part of the model from a private fit: coef, offset, clip, noise."""
     assert fit.clip.centre is not None
     coef = scale * fit.coef
-    return {"coef": coef, "offset": float(fit.clip.centre @ coef), "clip": fit.clip}
+    noise = None if fit.noise is None else scale**2 * fit.noise
+    return {"coef": coef, "offset": float(fit.clip.centre @ coef), "clip": fit.clip, "noise": noise}
 
 
 def flip_of(label_epsilon: float | None) -> float:
@@ -188,12 +189,18 @@ def fit_to_arrays(fit: PrivateFit) -> Arrays:
     }
 
 
+def fit_to_state(fit: PrivateFit) -> Arrays:
+    """A private fit as its owner keeps it: also what noise does to the coefficients."""
+    return fit_to_arrays(fit) | ({} if fit.noise is None else {"noise": fit.noise})
+
+
 def fit_from_arrays(arrays: Arrays, row_norm: float) -> PrivateFit:
-    """The private fit that travelled."""
+    """The private fit that travelled, or was kept."""
     radius, spread, freedom = (float(value) for value in arrays["numbers"])
     if not radius > 0 or arrays["coef"].shape != arrays["centre"].shape:
         raise RunError("the outcome of a private fit is damaged: its radius or its sizes are wrong")
-    return PrivateFit(RowClip(row_norm, arrays["centre"], radius), arrays["coef"], arrays["side"], spread, freedom)
+    clip, noise = RowClip(row_norm, arrays["centre"], radius), arrays.get("noise")
+    return PrivateFit(clip, arrays["coef"], arrays["side"], spread, freedom, noise)
 
 
 # --- A second fit of the label holder, beside what its own columns can tell of the others' noisy scores
@@ -512,7 +519,7 @@ class GramHolder:
         for name, fit in self.fits.items():
             state |= {f"fit.{list(self.settings.fits).index(name)}.{key}": v for key, v in fit_to_arrays(fit).items()}
         if isinstance(self.own, PrivateFit):
-            state |= {f"private.{key}": value for key, value in fit_to_arrays(self.own).items()}
+            state |= {f"private.{key}": value for key, value in fit_to_state(self.own).items()}
         elif self.own is not None:
             state["own"] = np.append(self.own.coef, self.own.intercept)
         gain = (math.nan,) * 3 if self.gain is None else (self.gain.alone, self.gain.change, self.gain.sd)

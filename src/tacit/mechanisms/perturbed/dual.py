@@ -5,8 +5,6 @@ whose logarithm changes by at most alpha_p(t) when a row is replaced (docs/proof
 is found only up to a distance: a little Gaussian noise on a grid hides that distance, and the last digits of the
 floating-point noise with it (theorem 2). The published form sends the minimiser as it was found.
 
-Dual variable perturbation: from what was asked and public sizes to noise, planned releases and a certificate.
-
 | symbol | meaning |
 |---|---|
 | alpha | pure epsilon of one round |

@@ -7,8 +7,6 @@ every round: it cancels in the difference of two rounds, and earns nothing (docs
 
 The node keeps the mean of its models: of the released ones, or, in the published form, of the models without noise.
 
-Randomized labels and decaying noise (pdml): from what was asked to noise, planned releases and a certificate.
-
 | symbol | meaning |
 |---|---|
 | eps | label epsilon: c_hat = e^eps/(e^eps - 1) bounds the slope of the unbiased logistic loss |

@@ -1,7 +1,5 @@
 """What the plans of the papers' private methods have in common: options, public bounds, refusals, events, certificates.
 
-What the plans of the papers' private methods have in common: public bounds, refusals, and what is accounted.
-
 | symbol | here | meaning |
 |---|---|---|
 | C | weight | of a node's mean loss; by default its share of all rows, so that the parts add up to the objective |

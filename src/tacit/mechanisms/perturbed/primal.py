@@ -7,8 +7,6 @@ released (docs/proofs/dynamic.md, theorem 3). The last round may be one of dual 
 The published form keeps the node's own f_p and takes its own noise off again:
 (f_p + v_i - noise_p)/2 in place of (v_p + v_i)/2, and f_p in its last round, which breaks that round (theorem 5).
 
-Primal variable perturbation: from what was asked and public sizes to noise, planned releases and a certificate.
-
 Rounds with Gaussian noise compose by their squares; the paper's noise, of density exp(-zeta |e|), makes a round
 alpha-DP with zeta = alpha / Delta. Delta = (C/B_p) 2 L b / m where the node's own released model alone enters its next
 round; the published form keeps the model without noise, and has (C/B_p) 2 L b / rho. Theorems: docs/proofs/dynamic.md.

@@ -1,8 +1,6 @@
-"""The arithmetic of the sharing paper's privacy statements, to print beside what is true. None of it is proven.
+"""Plans of the sharing paper's private mechanism: its own noise and arithmetic, and a certificate that proves nothing.
 
 docs/proofs/published.md shows that Lemma 1 is false and that Theorem 3 does not follow from it.
-
-Plans of the sharing paper's private mechanism: the paper's own noise, and a certificate that proves nothing.
 
 How epsilon and delta are read: as `Privacy` means them, for the whole run, and by the paper's own Corollary 1. Half of
 delta is its delta', the other half is split evenly between the rounds; its formula, inverted numerically, gives the

@@ -225,7 +225,7 @@ class SharesParty:
         """The penalty in units of the row norm; what arrives is checked, since the bound holds for finite vectors."""
         rho, q = float(inbox["control"][0]), inbox["q"]
         fits = q.dtype == np.float64 and q.shape == self.released.shape
-        if not 0 < rho < np.inf or not fits or not np.all(np.isfinite(q)):
+        if not 0 < rho < np.inf or not fits or not np.isfinite(q).all():
             raise RunError("the broadcast to a party is not one finite number for each row: the run cannot go on")
         wanted = self.problem.alpha * self.problem.regularizer.l2 * self.problem.total / rho
         rows = self.released.size

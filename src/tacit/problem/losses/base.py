@@ -1,10 +1,8 @@
 """What a loss must know about itself.
 
-Edges of the domains of conjugates, with the slack that rounding needs.
-
-A derivative that should be 0 often arrives as 1e-17 of the wrong sign. Taken literally, it makes the
-conjugate infinite and a duality certificate worthless; so up to `SLACK`, measured against the largest
-entry (and against 1, the scale of a label), it counts as 0.
+The edges of the domains of conjugates have the slack that rounding needs. A derivative that should be 0 often arrives
+as 1e-17 of the wrong sign. Taken literally, it makes the conjugate infinite and a duality certificate worthless; so up
+to `SLACK`, measured against the largest entry (and against 1, the scale of a label), it counts as 0.
 """
 
 from __future__ import annotations

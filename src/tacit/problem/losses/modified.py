@@ -1,4 +1,4 @@
-"""The unbiased loss of labels that went through randomized response.
+"""The unbiased loss of labels that went through randomized response, with one epsilon or one for each row.
 
 | symbol | meaning |
 |---|---|
@@ -13,10 +13,9 @@ over the flip. Two losses know their own mirror image, l(z, -y) = a l(z, y) + b 
 
 the logistic loss (a, b, d) = (1, 1, 0) and the sigmoid loss (-1, 0, 1). docs/proofs/labels.md proves what is said here.
 
-The unbiased loss of randomized labels where every row was randomized with an epsilon of its own.
-
-As in `modified`, with one tilt for each row: l(z, y') - tilt_i y' z, tilt_i = 1 / (e^eps_i - 1). Each row's loss has
-the mean of its true label's, so that their sum has, too (docs/proofs/labels.md, theorem 3, row by row).
+Where every row has an epsilon of its own, there is one tilt for each row: l(z, y') - tilt_i y' z, tilt_i = 1 / (e^eps_i
+- 1). Each row's loss has the mean of its true label's, so that their sum has, too (docs/proofs/labels.md, theorem 3,
+row by row).
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ from scipy import linalg
 from scipy.sparse import coo_array
 from scipy.sparse.linalg import eigsh
 
-from tacit.blocks.dense import cholesky
+from tacit.blocks.dense import cholesky, solve_cholesky
 from tacit.problem.losses import Loss
 from tacit.problem.registry import LOSSES
 from tacit.problem.regularizers import Regularizer
@@ -207,12 +207,12 @@ class LowRankMetric:
         return np.asarray(matrix)
 
     @cached_property
-    def _small(self) -> tuple[Vector, bool]:
+    def _small(self) -> Vector:
         return cholesky(self.columns.T @ self.columns, self.floor)
 
     def solve(self, v: Vector) -> Vector:
         """M^-1 v."""
-        inner = linalg.cho_solve(self._small, self.columns.T @ v, check_finite=False)
+        inner = solve_cholesky(self._small, self.columns.T @ v)
         return np.asarray((v - self.columns @ inner) / self.floor)
 
 

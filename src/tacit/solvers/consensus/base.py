@@ -1,10 +1,9 @@
 """What every algorithm of the sample split looks like: one side per node, and messages to neighbours.
 
-Maxima and sums over all nodes, known to everybody in the same round without a server.
+Maxima and sums over all nodes are known to everybody in the same round, without a server.
 
-Maxima over all nodes, known to everybody in the same round without a server.
-
-Let D be the diameter, x_i(t) the numbers of node i in round t, and B(i, k) the nodes within k edges of i. Node i keeps
+**Maxima.** Let D be the diameter, x_i(t) the numbers of node i in round t, and B(i, k) the nodes within k edges of i.
+Node i keeps
 
     A_k(t) = max of x_j(t - k) over j in B(i, k),   k = 0 .. D,
 
@@ -16,13 +15,12 @@ which needs the messages of the round before only. B(i, D) is the whole graph, s
 of what they had in round t - D: the same number at every node, and to the last bit, as a maximum is never rounded. So
 every decision that is a function of A_D(t) and of public numbers is taken by all nodes in the same round: to stop, too.
 
-Sums over all nodes along a tree of the graph, known to everybody at the same round.
-
-Every node knows the graph, hence the same tree: shortest ways from a node in the middle (the root). In the round in
-which a sum begins the leaves send their values towards the root; each other node adds its own and sends on in the round
-in which the last of its branches has reached it. The root has the sum `depth` rounds later and sends it back outwards.
-After 2 depth rounds every node has it, bit for bit the same, as it was rounded at the root alone. The root is no
-server: it relays like any other node, keeps nothing, and any node could take its place.
+**Sums** go along a tree of the graph. Every node knows the graph, hence the same tree: shortest ways from a node in the
+middle (the root). In the round in which a sum begins the leaves send their values towards the root; each other node
+adds its own and sends on in the round in which the last of its branches has reached it. The root has the sum `depth`
+rounds later and sends it back outwards. After 2 depth rounds every node has it, bit for bit the same, as it was rounded
+at the root alone. The root is no server: it relays like any other node, keeps nothing, and any node could take its
+place.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ def as_sent(arrays: Arrays, name: str, size: int) -> Vector:
         Where it is missing, of another length or type, or not finite.
     """
     found = arrays.get(name)
-    if found is None or found.dtype != np.float64 or found.shape != (size,) or not np.all(np.isfinite(found)):
+    if found is None or found.dtype != np.float64 or found.shape != (size,) or not np.isfinite(found).all():
         raise RunError(f"a neighbour sent no {name} of {size} numbers: its side must run the same version")
     return found
 

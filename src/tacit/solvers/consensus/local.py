@@ -11,8 +11,6 @@ argmin over w of  scale * sum_i s_i loss(row_i . coef + intercept) + ridge/2 ||c
 
 Newton steps with backtracking. Where there are many columns the steps are found by conjugate gradients, without H.
 
-Solves that end near the minimiser for every data set and every message: nothing here can fail and be seen to fail.
-
 A private round must not stop because of what its rows are, and its proof needs a point within t of the minimiser of an
 m-strongly convex function whose gradient is M-Lipschitz. Newton steps find one nearly always and are believed only with
 a gradient norm to show for it. Where they have none, steps of length 1/M along the gradient are taken, as many as bring
@@ -33,10 +31,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
-from tacit.blocks.dense import cholesky
+from tacit.blocks.dense import cholesky, solve_cholesky
 from tacit.problem.losses.base import Loss
 from tacit.solvers.consensus.base import NodeData
 from tacit.types import Arrays, Vector
@@ -105,7 +102,7 @@ class LocalProblem:
         self.ridge = np.full(self.size, ridge)
         self.ridge[self.columns :] = 0.0
         self.curvature: Vector | None = None
-        self._factor: tuple[Vector, bool] | None = None
+        self._factor: Vector | None = None
         self._factored_pull: Any = None
         self._last: _Point | None = None
 
@@ -188,7 +185,7 @@ class LocalProblem:
         """
         here = self._at(np.array(centre if start is None else start))
         gradient = here.slope + linear + times(pull, here.w - centre)
-        norm, steps = float(np.linalg.norm(gradient)), 0
+        norm, steps = math.sqrt(gradient @ gradient), 0
         enough = max(tau, relative * norm)
         while norm > enough and steps < MOST_STEPS:
             steps += 1
@@ -196,7 +193,7 @@ class LocalProblem:
             move = self._move(here, gradient, pull)
             length, here = self._line_search(here, gradient, move, linear, pull, centre)
             gradient = here.slope + linear + times(pull, here.w - centre)
-            before, norm = norm, float(np.linalg.norm(gradient))
+            before, norm = norm, math.sqrt(gradient @ gradient)
             if length == 0.0 and fresh:
                 break  # not even a tiny step along a Newton direction brings less: rounding
             if length < 1.0 or norm > SLOW * before:
@@ -222,7 +219,7 @@ class LocalProblem:
             self.curvature, self._factor = self.hessian(here.w, here.scores), None
         if self._factor is None or not (self._factored_pull is pull or np.array_equal(self._factored_pull, pull)):
             self._factor, self._factored_pull = cholesky(_plus(self.curvature, pull), 0.0), pull
-        return -np.asarray(linalg.cho_solve(self._factor, gradient, check_finite=False))
+        return -solve_cholesky(self._factor, gradient)
 
     def _line_search(
         self, here: _Point, gradient: Vector, move: Vector, linear: Vector, pull: Any, centre: Vector
@@ -257,7 +254,7 @@ def _operator(size: int, product: Callable[[Vector], Vector]) -> LinearOperator:
 
 def times(pull: Any, v: Vector) -> Vector:
     """Q v."""
-    return np.asarray(pull @ v if np.ndim(pull) == 2 else pull * v)
+    return np.asarray(pull @ v if getattr(pull, "ndim", 0) == 2 else pull * v)
 
 
 def _plus(hessian: Vector, pull: Any) -> Vector:
@@ -269,7 +266,7 @@ def _plus(hessian: Vector, pull: Any) -> Vector:
     return whole
 
 
-# --- Solves that end near the minimiser for every data set and every message: nothing here can fail and be seen to fa
+# --- Solves that end near the minimiser for every data set and every message: nothing here is seen to fail
 
 
 def within(v: Vector, reach: float) -> Vector:

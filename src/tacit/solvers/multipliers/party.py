@@ -7,9 +7,8 @@ from dataclasses import astuple, dataclass
 from enum import IntEnum
 
 import numpy as np
-from scipy import linalg
 
-from tacit.blocks.dense import Block, CurvatureSolver, cholesky, solve_scaled
+from tacit.blocks.dense import Block, CurvatureSolver, cholesky, solve_cholesky, solve_scaled
 from tacit.solvers.base import Problem
 from tacit.solvers.duality import conjugate_terms, is_certifiable, shrunk
 from tacit.solvers.memory.party import Outlook
@@ -235,7 +234,7 @@ class MultipliersParty:
         both = self.block.correlate(np.column_stack([residual, theta]))
         gradient = both[:, 0] + here.slope
         factor = self._factor(here, control.stiffness)
-        newton = -np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
+        newton = -solve_cholesky(factor, gradient)
         self.direction = newton
         if inbox["gram"].size and not control.plain:
             self.direction = newton - self._coupling(gradient, here, inbox, control.stiffness, factor)
@@ -250,7 +249,7 @@ class MultipliersParty:
             **(conjugate_terms(self.problem, both[:, 1]) if certifies else {}),
         }
 
-    def _factor(self, here: SmoothPenalty, stiffness: float) -> tuple[Vector, bool]:
+    def _factor(self, here: SmoothPenalty, stiffness: float) -> Vector:
         """Cholesky factor of sigma A + C."""
         assert self.metric is not None
         curvature = stiffness * self.metric.gram + np.outer(here.edge, here.edge)
@@ -261,12 +260,12 @@ class MultipliersParty:
         return cholesky(curvature, 0.0)
 
     def _coupling(
-        self, gradient: Vector, here: SmoothPenalty, inbox: Arrays, stiffness: float, factor: tuple[Vector, bool]
+        self, gradient: Vector, here: SmoothPenalty, inbox: Arrays, stiffness: float, factor: Vector
     ) -> Vector:
         """What this party does about the others repeating their past moves (through a Schur complement)."""
         moves, cross, curved = (a[:, : len(inbox["gram"])] for a in (self.moves, self.cross, self.curved))
         other = stiffness * (cross - curved)
-        solved = np.asarray(linalg.cho_solve(factor, other, check_finite=False))
+        solved = solve_cholesky(factor, other)
         mixed = moves.T @ cross
         others = inbox["curvature_gram"] - stiffness * (mixed + mixed.T - moves.T @ curved)
         reduced = others + inbox["gram"] - here.products(moves) - other.T @ solved

@@ -1,8 +1,7 @@
-"""Which form of sharing ADMM is run, and where its penalty starts.
+"""The coordinator's side of sharing ADMM: z-update, dual update, acceleration, certificates.
 
-Anderson acceleration of the fixed point: which mixture of the last results the next round starts from.
-
-The state of the coordinator is (w, a, b); the parties hold the rest and send only inner products of their residuals.
+Anderson acceleration chooses which mixture of the last results the next round starts from. The state of the coordinator
+is (w, a, b); the parties hold the rest and send only inner products of their residuals.
 """
 
 from __future__ import annotations

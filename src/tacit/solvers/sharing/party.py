@@ -1,4 +1,4 @@
-"""The x-update of sharing ADMM: argmin over x of  weight R(x) + 1/2 x'A x - b'x,  A the party's Gram matrix.
+"""The party's side of sharing ADMM: argmin over x of  weight R(x) + 1/2 x'A x - b'x,  A the party's Gram matrix.
 
 Each solve comes with a certificate: how far the optimality condition is from holding, relative to the size of b.
 The eigendecomposition of A is made once, so that no change of the penalty costs a factorisation.
@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 from scipy import linalg, optimize
 
-from tacit.blocks.dense import Block, cholesky
+from tacit.blocks.dense import Block, cholesky, solve_cholesky
 from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem
 from tacit.solvers.duality import conjugate_terms
@@ -104,7 +104,7 @@ def _move_free(gram: Vector, b: Vector, x: Vector, l1: float, l2: float, low: fl
         return
     part = gram[np.ix_(free, free)]
     slope = gram[free] @ x - b[free] + l1 * np.sign(x[free]) + l2 * x[free]
-    move = -linalg.cho_solve(cholesky(part, l2), slope, check_finite=False)
+    move = -solve_cholesky(cholesky(part, l2), slope)
     edges = np.where(move > 0, high, low) - x[free]
     if l1 > 0:  # zero is an edge too
         edges = np.where(move * x[free] < 0, -x[free], edges)

@@ -1,0 +1,61 @@
+"""What curves cost: memory, seconds and rounds on two parties with 20 raw columns each, beside lines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from bench.progress import say
+from bench.row import Row, seconds
+
+TITLE = "two parties with 20 columns of numbers each: lines and curves at the same alpha and tol, each in a process"
+ONLY_WHEN_NAMED = True
+ROWS, QUICK_ROWS = 1_000_000, 20_000
+MOST_MEMORY, MOST_ROUNDS, MOST_SECONDS = 3.0, 2.0, 1.5
+
+
+def run(quick: bool = False) -> list[Row]:
+    """Fit each once."""
+    rows = QUICK_ROWS if quick else ROWS
+    linear, spline = (_measure(terms, rows) for terms in ("linear", "spline"))
+    made = [_shown(f"{terms}, {rows} rows", one) for terms, one in (("linear", linear), ("spline", spline))]
+    return [row for pair in made for row in pair] + _ratios(linear, spline, not quick)
+
+
+def _measure(terms: str, rows: int) -> dict[str, Any]:
+    say(f"{terms}, {rows} rows")
+    command = [sys.executable, "-m", "bench.curves_size_run", terms, str(rows)]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found
+
+
+def _shown(name: str, one: dict[str, Any]) -> list[Row]:
+    """What one fit took."""
+    memory = f"{_memory(one):.2f} ({(one['peak'] - one['before']) / 2**20:.0f} MiB for {one['raw'] / 2**20:.0f} MiB)"
+    times = f"{seconds(one['round'])}; {one['rounds']} rounds; the whole fit {seconds(one['fit'])}"
+    return [
+        Row(f"{name}: peak memory / raw columns", memory, _memory(one)),
+        Row(f"{name}: median seconds of a round", times, one["round"]),
+        Row(f"{name}: numbers that are not 0 in an encoded row", f"{one['filled']:.0f}", one["filled"]),
+    ]
+
+
+def _memory(one: dict[str, Any]) -> float:
+    return float((one["peak"] - one["before"]) / one["raw"])
+
+
+def _ratios(linear: dict[str, Any], spline: dict[str, Any], judged: bool) -> list[Row]:
+    round_, filled = spline["round"] / linear["round"], spline["filled"] / linear["filled"]
+    rounds = spline["rounds"] / linear["rounds"]
+    per_number = f"{round_ / filled:.2f} ({round_:.1f} times the seconds, {filled:.1f} times the numbers)"
+    found = (
+        ("curves: peak memory / raw columns", f"{_memory(spline):.2f}", _memory(spline), MOST_MEMORY),
+        ("curves / lines: rounds", f"{rounds:.2f}", rounds, MOST_ROUNDS),
+        ("curves / lines: seconds of a round for each number", per_number, round_ / filled, MOST_SECONDS),
+    )
+    return [
+        Row(name, shown, value, limit if judged else None, f"at most {limit:g}" if judged else "")
+        for name, shown, value, limit in found
+    ]

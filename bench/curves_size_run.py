@@ -1,0 +1,79 @@
+"""One fit of lines or curves on raw columns: run as `python -m bench.curves_size_run TERMS ROWS`.
+
+Prints as JSON: bytes at the peak, before there were any data and of the raw columns; rounds; median seconds of a round
+and of a whole fit; numbers that are not 0 in an encoded row.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from bench.peak_memory import read_status
+from tacit import VerticalClassifier
+from tacit.columns.curves import fit_spline
+from tacit.types import Vector
+
+PARTIES, COLUMNS = 2, 20
+COUNTED = 10_000
+Frames = dict[str, pd.DataFrame]
+
+
+def main(terms: str, rows: int) -> None:
+    """Fit a small problem, take the baseline, fit the large one."""
+    _fit(terms, *raw_columns(2000))
+    before = read_status("VmRSS")
+    frames, y = raw_columns(rows)
+    start = time.perf_counter()
+    model = _fit(terms, frames, y)
+    spent, peak = time.perf_counter() - start, read_status("VmHWM")
+    marks = [row.seconds for row in model.trace_]
+    found = {
+        "peak": peak,
+        "before": before,
+        "raw": sum(frame.memory_usage(index=False).sum() for frame in frames.values()).item() + y.nbytes,
+        "rounds": model.n_rounds_,
+        "round": float(np.median(np.diff([0.0, *marks]))),
+        "fit": spent,
+        "filled": _filled(terms, frames),
+    }
+    print(json.dumps(found))
+
+
+def raw_columns(rows: int) -> tuple[Frames, Vector]:
+    """Twenty columns for each party: half of them even, half with a long tail; an additive score of all."""
+    rng = np.random.default_rng(0)
+    frames, score = {}, np.zeros(rows)
+    for party in range(PARTIES):
+        block = rng.uniform(size=(COLUMNS, rows))
+        for column in block:
+            score += 0.5 * np.sin(2 * np.pi * (rng.uniform() + column))
+        for column in block[1::2]:
+            np.exp(np.multiply(column, 6.0, out=column), out=column)
+        frames[f"party {party + 1}"] = pd.DataFrame(block.T, columns=[f"x{j}" for j in range(COLUMNS)], copy=False)
+    return frames, np.where(rng.random(rows) < expit(score), 1.0, -1.0)
+
+
+def _fit(terms: str, frames: Frames, y: Vector) -> VerticalClassifier:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the small one may not converge
+        return VerticalClassifier(terms=terms).fit(frames, y)
+
+
+def _filled(terms: str, frames: Frames) -> float:
+    """Numbers that are not 0 in an encoded row of all parties, counted in the first rows."""
+    if terms == "linear":
+        return float(PARTIES * COLUMNS)
+    columns = [frame[name].to_numpy() for frame in frames.values() for name in frame]
+    codes = [fit_spline("", x, (float(x.mean()), float(x.std())), 1.0).encode(x[:COUNTED]) for x in columns]
+    return float(sum(np.count_nonzero(code) / len(code) for code in codes))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
