@@ -426,15 +426,14 @@ CLEAR = 3.0  # deviations of its noise from which an entry of a matrix counts
 
 
 def without_noise(gram: Vector, sd: float, least: float = 0.0) -> Vector:
-    """A noisy Gram matrix as it likely was: entries that noise alone may have made are 0, no eigenvalue is too small.
+    """A noisy Gram matrix as it likely was: entries that noise may have made are 0, no eigenvalue is below `least`.
 
-    `sd` is the deviation of the noise of an entry that is not on the diagonal, `least` the least eigenvalue in units of
-    it.
+    `sd` is the deviation of the noise of an entry that is not on the diagonal.
     """
     sure = np.where(np.abs(gram) > CLEAR * sd, gram, 0.0)
     np.fill_diagonal(sure, np.diag(gram))
     values, vectors = eigen(sure)
-    return np.asarray((vectors * np.maximum(values, least * sd)) @ vectors.T)
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
 
 
 def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:
