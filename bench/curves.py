@@ -13,17 +13,19 @@ german and the sets just named but banana, and generated sets. The test rows of 
 twice while it was made, those of Adult once more for the first code. So splice and mixed are new, and figures of other
 sets may be a little too good. Nothing here is chosen on test rows.
 
-`--sets adult,heloc` and `--cells none,A,C,nodes,star` choose, `--runs 3` shortens.
+`--sets adult,heloc` and `--cells peers,none,A,C,nodes,star` choose, `--runs 3` shortens.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss, mean_poisson_deviance, mean_squared_error
 from threadpoolctl import threadpool_limits
 
@@ -53,7 +55,7 @@ LOSSES = {"classification": "logistic", "regression": "squared", "counts": "pois
 UNITS = {"classification": "log loss", "regression": "root mean squared error", "counts": "Poisson deviance"}
 BY_COLUMN, ALONE, TUNED = "boosting by column", "holder alone", "DP-EBM tuned"
 
-NONE = "no privacy"
+NONE, PEERS = "no privacy", "peers"
 OPEN = 0.283  # Adult without privacy, most log loss
 ADULT = {  # most log loss by epsilon
     "A": {0.5: 0.316, 1.0: 0.3125, 4.0: 0.3105},
@@ -108,8 +110,8 @@ def choose(sets: Sequence[str], cells: Sequence[str], runs: int | None) -> None:
         if name not in SETS:
             raise InputError(f"--sets: there is no set {name!r}: choose from {', '.join(SETS)}")
     for key in cells:
-        if key not in CELLS:
-            raise InputError(f"--cells: there is no cell {key!r}: choose from {', '.join(CELLS)}")
+        if key not in (PEERS, *CELLS):
+            raise InputError(f"--cells: there is no cell {key!r}: choose from {PEERS}, {', '.join(CELLS)}")
     _chosen = Chosen(tuple(sets), tuple(cells), runs)
 
 
@@ -135,6 +137,7 @@ class Measured:
     losses: Vector
     told: tuple[Told, ...] = ()
     rounds: float = 0.0
+    unfinished: int = 0
 
     @property
     def mean(self) -> float:
@@ -164,16 +167,26 @@ def _set_rows(one: CurveSet, quick: bool) -> Iterator[Row]:
     cuts = _cuts(one, quick)
     sizes = f"{len(cuts[0].y)} rows, {len(one.ranges)} numbers, {len(one.lists)} lists"
     yield Row(one.name, f"{sizes}; {UNITS[one.task]}; {_runs(one, quick)} runs")
-    cells = [cell for key, cell in CELLS.items() if not _chosen.cells or key in _chosen.cells]
-    rivals = yield from _peer_rows(one, cuts)
+    cells = [cell for key, cell in CELLS.items() if _is_asked(key) and _depends(one, cell)]
+    rivals = (yield from _peer_rows(one, cuts)) if _is_asked(PEERS) else {}
     epsilons = QUICK_EPSILONS if quick else EPSILONS
     if CELLS["none"] in cells:
         yield from _open_rows(one, cuts, rivals, not quick)
         cells.remove(CELLS["none"])
     for epsilon in epsilons if cells else ():
-        private = yield from _ebm_rows(one, cuts, epsilon, quick)
+        pooled = _is_asked(PEERS) and not one.columns_only
+        private = (yield from _ebm_rows(one, cuts, epsilon, quick)) if pooled else {}
         for cell in cells:
             yield from _private_rows(one, cuts, cell, epsilon, {**private, **rivals}, quick)
+
+
+def _is_asked(key: str) -> bool:
+    return not _chosen.cells or key in _chosen.cells
+
+
+def _depends(one: CurveSet, cell: Cell) -> bool:
+    """Whether who holds which column matters, where nothing else is new about a set."""
+    return not one.columns_only or (cell.graph is None and cell.key != "none")
 
 
 def _runs(one: CurveSet, quick: bool) -> int:
@@ -188,6 +201,8 @@ def _cuts(one: CurveSet, quick: bool) -> list[Cut]:
 def _peer_rows(one: CurveSet, cuts: Sequence[Cut]) -> Iterator[Row]:
     found = {}
     for name, fit in peers.PEERS.items():
+        if one.columns_only and name != ALONE:
+            continue
         say(f"{one.name}, {name}")
         found[name] = Measured(np.array([_loss(one, cut, fit(one, cut)) for cut in cuts]))
         where = "its own columns" if name == ALONE else "pooled"
@@ -203,16 +218,22 @@ def _loss(one: CurveSet, cut: Cut, predictions: Vector) -> float:
     return math.sqrt(mean_squared_error(cut.y_test, predictions))
 
 
+def _shown(own: Measured, rivals: Mapping[str, Measured]) -> str:
+    return f"{own}; {_against(own, rivals)}" if rivals else str(own)
+
+
 def _against(own: Measured, rivals: Mapping[str, Measured]) -> str:
-    """The own loss in parts of each rival's, and who won; level: closer than its standard error."""
+    """The own loss in parts of each rival's, and who won; level: within its standard error."""
     return ", ".join(f"{own.mean / rival.mean:.3f} of {name} ({_word(own, rival)})" for name, rival in rivals.items())
 
 
 def _word(own: Measured, rival: Measured) -> str:
-    change, error = own.mean - rival.mean, math.hypot(own.error, rival.error)
-    if abs(change) <= max(error, 5e-4 * rival.mean):
+    """By the differences run by run, as both had the same rows; a rival without noise has one run on one split."""
+    change = own.losses - (rival.losses if len(rival.losses) == len(own.losses) else rival.mean)
+    error = change.std(ddof=1) / math.sqrt(len(change)) if len(change) > 1 else 0.0
+    if abs(change.mean()) <= max(error, 5e-4 * rival.mean):
         return "level"
-    return "won" if change < 0 else "lost"
+    return "won" if change.mean() < 0 else "lost"
 
 
 # --- without privacy -------------------------------------------------------------------------------------
@@ -236,7 +257,8 @@ def _open_rows(one: CurveSet, cuts: Sequence[Cut], rivals: Mapping[str, Measured
 def _open_row(one: CurveSet, name: str, own: Measured, rivals: Mapping[str, Measured], judged: bool) -> Row:
     others = {key: value for key, value in rivals.items() if value is not own}
     limit = OPEN if judged and one.name == "adult" and name == "auto" else None
-    shown = f"{own}, {own.rounds:.0f} rounds; {_against(own, others)}"
+    ended = f" ({own.unfinished} runs not converged)" if own.unfinished else ""
+    shown = f"{own}, {own.rounds:.0f} rounds{ended}; {_against(own, others)}"
     return Row(f"{one.name}, {NONE}: {name}", shown, own.mean, limit, f"at most {limit:g}" if limit else "")
 
 
@@ -244,7 +266,7 @@ def _open_targets(
     one: CurveSet, found: Mapping[str, Measured], rivals: Mapping[str, Measured], judged: bool
 ) -> Iterator[Row]:
     held = [("auto / joint linear", found["auto"].mean / found["linear"].mean, WORSE_THAN_LINEAR)]
-    if one.name in LEVEL:
+    if one.name in LEVEL and BY_COLUMN in rivals:
         held.append((f"auto / {BY_COLUMN}", found["auto"].mean / rivals[BY_COLUMN].mean, LEVEL_WITH_BOOSTING))
     rounds = found["spline, alpha 1e-4"].rounds / found["linear, alpha 1e-4"].rounds
     held.append(("rounds of spline / linear, alpha 1e-4, same tol", rounds, MOST_ROUNDS))
@@ -254,13 +276,25 @@ def _open_targets(
 
 
 def _open(one: CurveSet, cut: Cut, terms: str, search: bool) -> tuple[Vector, Any]:
-    """The joint model of two parties that protect nothing: codes from their own rows."""
+    """The joint model of two parties that protect nothing: codes from their own rows, standardised ones for lines."""
     classifier = one.task == "classification"
     single = VerticalClassifier if classifier else VerticalRegressor
     searching = VerticalClassifierCV if classifier else VerticalRegressorCV
     model: Any = (searching if search else single)(loss=LOSSES[one.task], terms=terms, random_state=0)
-    model.fit(cut.parties(cut.train), cut.y)
+    cut = _standardised(one, cut) if terms == "linear" else cut  # frames of numbers are used as they are
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the row says it
+        model.fit(cut.parties(cut.train), cut.y)
     return _predict(one, model, cut.parties(cut.test)), model
+
+
+def _standardised(one: CurveSet, cut: Cut) -> Cut:
+    """Numbers with mean 0 and deviation 1 in the training rows, as each party does it for itself."""
+    names = list(one.ranges)
+    mean, deviation = cut.train[names].mean(), cut.train[names].std().replace(0.0, 1.0)
+    scaled = {name: (frame[names] - mean) / deviation for name, frame in (("train", cut.train), ("test", cut.test))}
+    frames = {name: getattr(cut, name).assign(**own) for name, own in scaled.items()}
+    return replace(cut, **frames)
 
 
 def _predict(one: CurveSet, model: Any, X: Any) -> Vector:
@@ -272,14 +306,15 @@ Fit = Callable[[Cut, int], tuple[Vector, Any]]
 
 def _repeat(one: CurveSet, cuts: Sequence[Cut], fit: Fit, runs: int) -> Measured:
     """Fit with the rows and the noise of every run."""
-    losses, told, rounds = [], [], []
+    losses, told, rounds, unfinished = [], [], [], 0
     for seed in range(runs):
         cut = cuts[seed % len(cuts)]
         predictions, model = fit(cut, seed)
         losses.append(_loss(one, cut, predictions))
         told.append(told_by(model.outlook_))
         rounds.append(model.n_rounds_)
-    return Measured(np.array(losses), tuple(told), float(np.mean(rounds)))
+        unfinished += not model.converged_
+    return Measured(np.array(losses), tuple(told), float(np.mean(rounds)), unfinished)
 
 
 # --- with privacy ----------------------------------------------------------------------------------------
@@ -320,10 +355,9 @@ def _private_rows(
             yield Row(f"{title}: {terms}", f"refused: {error}")
             return
     linear, spline = found["linear"], found["spline"]
-    yield Row(f"{title}: linear", f"{linear}; {_against(linear, _beside(cell, rivals))}", linear.mean)
+    yield Row(f"{title}: linear", _shown(linear, _beside(cell, rivals)), linear.mean)
     limit = None if quick or one.name != "adult" else ADULT[cell.key].get(epsilon)
-    beside = {"private linear": linear, **_beside(cell, rivals)}
-    shown = f"{spline}; {_against(spline, beside)}"
+    shown = _shown(spline, {"private linear": linear, **_beside(cell, rivals)})
     yield Row(f"{title}: spline", shown, spline.mean, limit, f"at most {limit:g}" if limit else "")
     yield from _private_targets(one, cell, epsilon, title, found, rivals, quick)
 
@@ -347,7 +381,8 @@ def _private_targets(
             ratio = spline.mean / rivals[name].mean
             yield Row(f"{title}: spline / {name}", f"{ratio:.3f}", ratio, 1.0, "below 1")
     if one.name in LEVEL and epsilon in SAID_EPSILONS:
-        beaten = {"linear": found["linear"], **({} if cell.graph else {ALONE: rivals[ALONE]})}
+        beaten = {"linear": found["linear"]}
+        beaten |= {ALONE: rivals[ALONE]} if ALONE in rivals and not cell.graph else {}
         words = {name: _word(spline, rival) for name, rival in beaten.items()}
         lost = [name for name, word in words.items() if word == "lost"]
         said = ("said so" if spline.warned else "did NOT say so") if lost else ""

@@ -28,6 +28,9 @@ town = { values = ["ham", "sea", "wood"] }
 code = { buckets = 3 }
 day = { low = 2000-01-01, high = 2020-01-01 }
 """
+CURVES = 'alpha = 0.01\nterms = "spline"'
+CURVED = ENCODED.replace("s1 = { missing = true }", "s1 = { low = -2, high = 2, missing = true }")
+BETWEEN = "[party.columns]\n'x*' = { low = -1, high = 1 }\n"
 VERBS = ("plan", "plan --json", "train", "predict", "explain", "verify", "report")
 
 
@@ -98,11 +101,11 @@ def credit(*, top: str = "", model: str = "alpha = 0.01", more: str = "", shop: 
     return (text + BANK + SHOP + shop).replace(".csv", f".{files}")
 
 
-def clinic(*, top: str = "", model: str = "alpha = 0.05", more: str = "", ending: str = ".csv") -> str:
+def clinic(*, top: str = "", model: str = "alpha = 0.05", more: str = "", ending: str = ".csv", own: str = "") -> str:
     """The text of a job of the three hospitals."""
     text = f'[job]\nname = "wards"\nsplit = "samples"\n{top}\n[model]\n{model}\n[graph]\nkind = "ring"\n{more}'
     party = '[[party]]\nname = "{0}"\ndata = "{0}{1}"\nid = "patient"\nlabel = "ill"\n'
-    return text + "".join(party.format(name, ending) for name in NODES)
+    return text + "".join(party.format(name, ending) + own for name in NODES)
 
 
 # --- commands --------------------------------------------------------------------------------------------
@@ -231,6 +234,10 @@ CONFIGURATIONS: dict[str, Callable[[Path], Record]] = {
     "jobs-features-everyone": partial(
         whole_way, customers, credit(more=PRIVATE + 'protect = "everyone"\n' + UNSCALED), BOTH, LITTLE
     ),
+    "jobs-features-curves": partial(whole_way, customers, credit(top="rounds = 8", model=CURVES), BOTH, LITTLE),
+    "jobs-features-curves-private": partial(
+        whole_way, ENCODING, credit(top="holdout = 0.2", model=CURVES, more=PRIVATE, shop=CURVED), BOTH, VERBS[:-1]
+    ),
     "jobs-features-memory": in_little_memory,
     "jobs-features-resumed": partial(resumed, customers, credit(top="tol = 1e-9"), 5),
     "jobs-features-resumed-private": partial(
@@ -241,6 +248,13 @@ CONFIGURATIONS: dict[str, Callable[[Path], Record]] = {
     ),
     "jobs-samples-private": partial(
         whole_way, wards, clinic(top="rounds = 4", more=PRIVATE + UNSCALED), EACH, VERBS[:-1]
+    ),
+    "jobs-samples-curves-private": partial(
+        whole_way,
+        wards,
+        clinic(top="rounds = 4", model=CURVES, more=PRIVATE + "[encode]\npairs = 2\n", own=BETWEEN),
+        EACH,
+        LITTLE,
     ),
     "jobs-samples-dual": partial(
         whole_way,
@@ -263,6 +277,8 @@ CONFIGURATIONS: dict[str, Callable[[Path], Record]] = {
 }
 NOISY = {
     "jobs-features-private",
+    "jobs-features-curves-private",
+    "jobs-samples-curves-private",
     "jobs-features-everyone",
     "jobs-features-resumed-private",
     "jobs-samples-private",

@@ -15,6 +15,7 @@ from tests.golden.jobs import NODES, UNSCALED, wards, write_csv
 
 RUN, PREDICTION = "run-00000001", "predict-00000001"
 PARTIES = ("bank", "shop", "phone")
+CURVES = '[model]\nterms = "spline"\n'
 SEEDED = "[privacy]\nepsilon = 4\nnoise_seed = 3\n"
 
 
@@ -32,19 +33,21 @@ def parties(folder: Path, *, ids: bool) -> dict[str, Path]:
     return files
 
 
-def star_job(*, top: str = "", more: str = "", ids: bool = False) -> str:
-    """A job of three parties with other columns."""
+def star_job(*, top: str = "", more: str = "", ids: bool = False, curves: bool = False) -> str:
+    """A job of three parties with other columns, in ranges where these are curves."""
+    ranges = "[party.columns]\n'*' = { low = -2, high = 2 }\n" if curves else ""
     lines = [f'[job]\nname = "joint"\nengine = "flare"\n{top}\n{more}']
     for name in PARTIES:
         lines.append(f'[[party]]\nname = "{name}"\n' + ('id = "customer"\n' if ids else ""))
-        lines.append('label = "y"\n' if name == "bank" else "")
+        lines.append(('label = "y"\n' if name == "bank" else "") + ranges)
     return "".join(lines)
 
 
 def graph_job(*, top: str = "", more: str = "", kind: str = "ring") -> str:
     """A job of three hospitals."""
     lines = [f'[job]\nname = "wards"\nengine = "flare"\nsplit = "samples"\n{top}\n[graph]\nkind = "{kind}"\n{more}']
-    lines += [f'[[party]]\nname = "{name}"\nid = "patient"\nlabel = "ill"\n' for name in NODES]
+    ranges = "[party.columns]\n'*' = { low = -2, high = 2 }\n" if CURVES in more else ""
+    lines += [f'[[party]]\nname = "{name}"\nid = "patient"\nlabel = "ill"\n{ranges}' for name in NODES]
     return "".join(lines)
 
 
@@ -93,6 +96,10 @@ CONFIGURATIONS: dict[str, Callable[[Path], Record]] = {
     "sites-features-private": partial(star, star_job(more=SEEDED + UNSCALED), False, False, 0),
     "sites-features-broken": partial(
         star, star_job(top="rounds = 3", more=SEEDED + 'mechanism = "shares"\n' + UNSCALED), False, False, 20
+    ),
+    "sites-features-curves-private": partial(star, star_job(more=CURVES + SEEDED, curves=True), False, False, 0),
+    "sites-samples-curves-private": partial(
+        graph, graph_job(top="rounds = 3", more=CURVES + SEEDED + "[encode]\npairs = 2\n")
     ),
     "sites-matched-and-predicted": partial(star, star_job(top="rounds = 2", ids=True), True, True, 0),
     "sites-samples": partial(graph, graph_job(top="rounds = 3", more=UNSCALED)),

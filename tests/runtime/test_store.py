@@ -17,8 +17,7 @@ from tacit.errors import InputError, RunError
 from tacit.files import plain_number, write_atomically
 from tacit.job import Job, ModelSection, PartySpec
 from tacit.run import checkpoint
-from tacit.run.checkpoint import Checkpoints, read_checkpoint, write_checkpoint
-from tacit.run.fingerprint import fingerprint
+from tacit.run.checkpoint import Checkpoints, fingerprint, read_checkpoint, write_checkpoint
 from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.predict import load_model
 from tacit.run.star import Run

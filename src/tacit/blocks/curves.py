@@ -90,8 +90,8 @@ class TableBlock(CurveBlock):
     def _sum_rows(self, r: Vector) -> Vector:
         columns = r.reshape(self.n, -1)
         sums = np.zeros((self._slots, columns.shape[1]))
-        for rows in self.matrix.pieces():
-            sums += _slot_sums(*self.matrix.hats(rows), columns[rows], self._slots)
+        for rows, slots, parts in self.matrix.hats():
+            sums += _slot_sums(slots, parts, np.ascontiguousarray(columns[rows]), self._slots)
         return self._by_column(sums).reshape(self.d, *r.shape[1:])
 
     def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
@@ -112,8 +112,7 @@ class TableBlock(CurveBlock):
         taken = np.zeros((self.n, 0)) if residual is None else residual[:, None]
         sums = np.zeros((self._slots, taken.shape[1] + steps.shape[1] + 1))
         square = np.zeros((self._slots, self._slots) if gram else (0, 0))
-        for rows in self.matrix.pieces():
-            slots, parts = self.matrix.hats(rows)
+        for rows, slots, parts in self.matrix.hats():
             weight = weights[rows, None]
             sums += _slot_sums(slots, parts, np.hstack([taken[rows], weight * steps[rows], weight]), self._slots)
             if gram:

@@ -422,6 +422,21 @@ def eigen(matrix: Vector, *, relatively_robust: bool = False) -> tuple[Vector, V
     return np.asarray(values), np.asarray(vectors)
 
 
+CLEAR = 3.0  # deviations of its noise from which an entry of a matrix counts
+
+
+def without_noise(gram: Vector, sd: float, least: float = 0.0) -> Vector:
+    """A noisy Gram matrix as it likely was: entries that noise alone may have made are 0, no eigenvalue is too small.
+
+    `sd` is the deviation of the noise of an entry that is not on the diagonal, `least` the least eigenvalue in units of
+    it.
+    """
+    sure = np.where(np.abs(gram) > CLEAR * sd, gram, 0.0)
+    np.fill_diagonal(sure, np.diag(gram))
+    values, vectors = eigen(sure)
+    return np.asarray((vectors * np.maximum(values, least * sd)) @ vectors.T)
+
+
 def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:
     """Pseudo-inverse solve of a small symmetric system after scaling its diagonal; tiny eigenvalues dropped."""
     unit = 1.0 / np.sqrt(np.where(scale > 0, scale, 1.0))

@@ -7,9 +7,10 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
-from tacit.cli.verbs import VERBS, further_names, load_verb
+from tacit.cli.verbs import VERBS, find_verb, further_names, need_verb
 from tacit.errors import InputError, TacitError
 from tacit.text import nearest, plain, plain_streams, show
 from tacit.version import __version__
@@ -174,6 +175,22 @@ def _reader_left() -> int:
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED
+
+
+def load_verb(name: str) -> Any:
+    """The module of a verb, or None where nobody brings it.
+
+    Raises
+    ------
+    InputError
+        Where its distribution is not installed.
+    RunError
+        Where a package brings it, and it cannot be used.
+    """
+    own = VERBS.get(name)
+    if own is None:
+        return find_verb(name)
+    return need_verb(name, own) if own.distribution else import_module(f"tacit.cli.{name}")
 
 
 if __name__ == "__main__":

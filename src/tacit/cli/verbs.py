@@ -8,7 +8,6 @@ never looked up there, so that nobody can replace it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError, RunError
@@ -53,22 +52,6 @@ VERBS = {
     "accept": Verb("answer a job that asks whether you take part"),
     "status": Verb("see what your part in a federation does"),
 }
-
-
-def load_verb(name: str) -> Any:
-    """The module of a verb, or None where nobody brings it.
-
-    Raises
-    ------
-    InputError
-        Where its distribution is not installed.
-    RunError
-        Where a package brings it, and it cannot be used.
-    """
-    own = VERBS.get(name)
-    if own is None:
-        return find_verb(name)
-    return need_verb(name, own) if own.distribution else import_module(f"tacit.cli.{name}")
 
 
 def find_verb(name: str) -> Any:

@@ -14,6 +14,7 @@ it from the tables.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -86,18 +87,19 @@ class TabledCells:
         """Some of the cells."""
         return replace(self, slots=self.slots[rows], parts=None if self.parts is None else self.parts[rows])
 
-    def ways(self, rows: slice) -> Vector | float:
+    def write_parts(self, rows: slice, out: Vector) -> None:
         """Parts as numbers."""
-        if self.parts is None:
-            return 0.0
-        return np.asarray(self.parts[rows] / STEPS if self.parts.dtype == np.uint32 else self.parts[rows])
+        out[:] = 0.0 if self.parts is None else self.parts[rows]
+        if self.parts is not None and self.parts.dtype == np.uint32:
+            out *= 1 / STEPS
 
     def write(self, rows: slice, out: Vector) -> None:
         """The encoded numbers."""
-        slots = self.slots[rows].astype(np.intp)
+        slots, parts = self.slots[rows].astype(np.intp), np.empty(len(out))
         out[:] = dense_rows(self.table, slots)
         if self.parts is not None:
-            out += np.asarray(self.ways(rows))[:, None] * (self.table[slots + 1] - out)
+            self.write_parts(rows, parts)
+            out += parts[:, None] * (self.table[slots + 1] - out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +145,7 @@ class WaveCells:
 
     def write(self, rows: slice, out: Vector) -> None:
         """The encoded numbers."""
-        angle = np.pi * self.places[rows]
-        _write_waves(np.cos(angle), np.sin(angle), self.column.heights, out)
+        _write_waves(self.places[rows], self.column.heights, out)
 
 
 Cells = TabledCells | WaveCells
@@ -209,16 +210,16 @@ def _ended(table: Vector) -> Vector:
 
 
 @njit(cache=True, nogil=True)  # pragma: no cover - compiled
-def _write_waves(cos, sin, heights, out):  # type: ignore[no-untyped-def]
-    """Pairs of all frequencies from the first, by turning it on; a blank is 1 in the last column, 0 in all others."""
+def _write_waves(places, heights, out):  # type: ignore[no-untyped-def]
+    """Pairs of all frequencies, each turned on from the one before; a blank is 1 in the last column, 0 elsewhere."""
     pairs = heights.size
-    for i in range(cos.size):
-        c, s = cos[i], sin[i]
-        x, y = c, s
-        if np.isnan(c):
+    for i in range(places.size):
+        if np.isnan(places[i]):
             out[i, :] = 0.0
             out[i, 2 * pairs] = 1.0
             continue
+        c, s = math.cos(math.pi * places[i]), math.sin(math.pi * places[i])
+        x, y = c, s
         for k in range(pairs):
             out[i, k], out[i, pairs + k] = heights[k] * x, heights[k] * y
             x, y = x * c - y * s, y * c + x * s
@@ -315,17 +316,17 @@ class CurveMatrix:
 
     def __matmul__(self, x: Vector) -> Vector:
         out = np.empty((self.shape[0], *x.shape[1:]))
-        lines = self.slot_values(x) if self.is_tabled else x
-        for rows in self.pieces():
-            out[rows] = self._scores(rows, lines) if self.is_tabled else self.dense(rows) @ x
+        if not self.is_tabled:
+            for rows in self.pieces():
+                out[rows] = self.dense(rows) @ x
+            return out
+        lines = [np.ascontiguousarray(line) for line in np.atleast_2d(self.slot_values(x).T)]
+        for rows, slots, parts in self.hats():
+            sums = np.zeros((len(lines), slots.shape[1]))
+            for line, own in zip(lines, sums, strict=True):
+                _add_scores(slots, parts, line, own)
+            out[rows] = sums.T.reshape(out[rows].shape)
         return out
-
-    def _scores(self, rows: slice, lines: Vector) -> Vector:
-        slots, parts = self.hats(rows)
-        out = np.zeros((*lines.shape[1:], slots.shape[1]))
-        for column, line in zip(np.atleast_2d(out), np.atleast_2d(lines.T), strict=True):
-            _add_scores(slots, parts, np.ascontiguousarray(line), column)
-        return out.T
 
     # Where all cells are between two rows of a table: D = H S, with two entries of H for each cell
 
@@ -350,15 +351,18 @@ class CurveMatrix:
             [table @ x[a:b] for table, (a, b) in zip(self.tables, pairwise(self.starts), strict=True)]
         )
 
-    def hats(self, rows: slice) -> tuple[npt.NDArray[np.int32], Vector]:
-        """Slots, numbered through all columns, and parts: one line for each raw column."""
-        count = len(range(*rows.indices(self.shape[0])))
-        slots, parts = np.empty((len(self.cells), count), np.int32), np.empty((len(self.cells), count))
-        for j, cells in enumerate(self.cells):
-            assert isinstance(cells, TabledCells)
-            np.add(cells.slots[rows], self.slot_starts[j], out=slots[j], casting="unsafe")
-            parts[j] = cells.ways(rows)
-        return slots, parts
+    def hats(self) -> Iterator[tuple[slice, npt.NDArray[np.int32], Vector]]:
+        """Some rows, their slots (numbered through all columns) and parts, by raw column; valid until the next."""
+        shape = len(self.cells), min(ROWS_AT_ONCE, self.shape[0])
+        slots, parts = np.empty(shape, np.int32), np.empty(shape)
+        for rows in self.pieces():
+            count = min(rows.stop, self.shape[0]) - rows.start
+            for cells, start, slot, part in zip(self.cells, self.slot_starts, slots, parts, strict=False):
+                assert isinstance(cells, TabledCells)
+                slot[:count] = cells.slots[rows]
+                slot[:count] += start
+                cells.write_parts(rows, part[:count])
+            yield rows, slots[:, :count], parts[:, :count]
 
 
 @njit(cache=True, nogil=True)  # pragma: no cover - compiled

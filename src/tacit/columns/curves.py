@@ -115,10 +115,10 @@ class FourierColumn:
     @property
     def used_pairs(self) -> int:
         """Pairs of frequencies that the range has a use for."""
-        steps = (self.high / 2 - self.low / 2) * 2
+        steps = self.high - self.low
         if not self.whole or self.pairs == 0:
             return self.pairs
-        return 0 if steps <= 1 else min(self.pairs, math.ceil(steps / 2))
+        return 0 if steps <= 1 else math.ceil(min(self.pairs, steps / 2))
 
     @property
     def fill(self) -> float:
@@ -139,8 +139,7 @@ class FourierColumn:
 
     def place(self, cells: Vector) -> Vector:
         """From 0 at `low` to 1 at `high`; beyond the range as at its ends."""
-        inside = np.clip(cells, self.low, self.high)
-        part = (inside / 2 - self.low / 2) / (self.high / 2 - self.low / 2)  # halves, as the width may overflow
+        part = _part_of_way(np.clip(cells, self.low, self.high), self.low, self.high)
         return np.asarray(np.arcsinh(STEPS * part) / math.asinh(STEPS) if self.log else part)
 
     def value(self, places: Vector) -> Vector:
@@ -176,6 +175,13 @@ class FourierColumn:
     def grid(self) -> Vector:
         """Cells at which a curve is drawn, even in places."""
         return self.value(np.linspace(0.0, 1.0, 101))
+
+
+def _part_of_way(cells: Vector, low: Vector | float, high: Vector | float) -> Vector:
+    """How far cells are on the way from `low` to `high`, from 0 to 1."""
+    with np.errstate(over="ignore"):
+        scale = np.where(np.isinf(np.subtract(high, low)), 0.5, 1.0)  # halves where the width would overflow
+    return np.asarray((cells * scale - low * scale) / (high * scale - low * scale))
 
 
 # --- The code of rows that nobody protects -------------------------------------------------------------
@@ -292,9 +298,11 @@ class SplineColumn:
 
     def between(self, cells: Vector) -> tuple[Vector, Vector]:
         """The knot below each cell, and how far the cell is on its way to the next, from 0 to 1."""
-        at = np.interp(cells, self.knots, np.arange(len(self.knots)))
-        below = np.minimum(at.astype(np.intp), max(len(self.knots) - 2, 0))
-        return below, at - below
+        if len(self.knots) == 1:
+            return np.zeros(cells.shape, dtype=np.intp), np.zeros(cells.shape)
+        knots, inside = np.array(self.knots), np.clip(cells, self.low, self.high)
+        below = np.minimum(np.searchsorted(knots, inside, side="right") - 1, len(knots) - 2)
+        return below, _part_of_way(inside, knots[below], knots[below + 1])
 
     def grid(self) -> Vector:
         """Cells at which a curve is drawn: even, at the knots, and at the spikes."""
@@ -367,8 +375,7 @@ def _spikes(distinct: Vector, counts: Vector) -> Vector:
 
 def _places(knots: Vector) -> Vector:
     """Places of the knots from 0 to 1: half by order, half by value."""
-    by_value = (knots / 2 - knots[0] / 2) / (knots[-1] / 2 - knots[0] / 2)
-    return np.asarray((np.linspace(0.0, 1.0, len(knots)) + by_value) / 2)
+    return np.asarray((np.linspace(0.0, 1.0, len(knots)) + _part_of_way(knots, knots[0], knots[-1])) / 2)
 
 
 def _tents(place: Vector) -> list[Vector]:

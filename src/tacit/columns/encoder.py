@@ -67,7 +67,9 @@ class NumberColumn:
         if self.centre == 0.0 and self.divisor == 1.0:
             return np.asarray(values)
         # Halves, as the difference of two large numbers may be no finite number.
-        return np.asarray((values / 2 - self.centre / 2) / self.divisor * 2)
+        scaled = np.asarray((values / 2 - self.centre / 2) / self.divisor * 2)
+        # The middle of a range that is hardly wider than the rounding of its ends may be one of these.
+        return scaled if self.low is None else np.clip(scaled, -1.0, 1.0)
 
     def share(self, cells: Vector, coef: Vector) -> Vector:
         """What each cell adds to the score."""
@@ -238,6 +240,11 @@ class Encoder:
     def text_columns(self) -> tuple[str, ...]:
         """Columns to read as text, so that categories keep their leading zeros."""
         return tuple(column.name for column in self.columns if isinstance(column, TextColumn))
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether some number is encoded as a curve."""
+        return any(isinstance(column, CurveColumn) for column in self.columns)
 
     @property
     def has_public_curves(self) -> bool:
@@ -484,7 +491,7 @@ def _fourier(record: Mapping[str, Any], name: str, missing: bool, source: str) -
 def _spline(record: Mapping[str, Any], name: str, missing: bool, source: str) -> SplineColumn:
     knots, spikes = (_numbers(record.get(key), name, key) for key in ("knots", "spikes"))
     mean, deviation, unit = (_finite(record.get(key), name, key) for key in ("mean", "deviation", "unit"))
-    rising = all(a / 2 < b / 2 for a, b in pairwise(knots))
+    rising = all(a < b for a, b in pairwise(knots))
     if not knots or not rising or min(deviation, unit) <= 0 or not isinstance(record.get("days"), bool):
         raise ValueError(f"the schema of column {show(name)} does not fit together")
     return SplineColumn(name, knots, spikes, mean, deviation, unit, missing, record["days"], source)

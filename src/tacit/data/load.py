@@ -19,8 +19,7 @@ from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.columns.wildcards import is_wildcard, resolve_specs, text_names
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
-from tacit.data.labels import file_labels
-from tacit.data.randomized import refuse_randomized
+from tacit.data.labels import file_labels, refuse_randomized
 from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.text import listing, plural, show

@@ -15,9 +15,8 @@ from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
 from tacit.columns.table import ArrowTable, SparseTable, Table
 from tacit.data.holdout import Holdout, Mask
-from tacit.data.labels import file_labels
+from tacit.data.labels import epsilon_column, file_labels, label_epsilons
 from tacit.data.load import PartySpec, ordered, refuse_columns, stated_width, text_columns
-from tacit.data.randomized import epsilon_column, label_epsilons
 from tacit.data.read import read_table
 from tacit.errors import InputError
 from tacit.text import listing, show

@@ -290,11 +290,17 @@ def _read_parquet(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     with pyarrow.parquet.ParquetFile(path) as file:
         data = file.read()
     data.validate(full=True)  # text in a damaged file may be no UTF-8, which Arrow does not check
+    give_back_memory()
     return arrow_table(data, path, party)
 
 
+def give_back_memory() -> None:
+    """Give the system back what Arrow held for buffers and tables that are gone, which is twice the table or more."""
+    pa.default_memory_pool().release_unused()
+
+
 def frame_table(frame: Any, party: str) -> Table:
-    """A data frame (of pandas, or an Arrow table) as a table, without the row index of pandas.
+    """A data frame (of pandas or polars, or an Arrow table) as a table, without the row index of pandas.
 
     Raises
     ------
@@ -302,13 +308,21 @@ def frame_table(frame: Any, party: str) -> Table:
         For anything else, a frame without rows, and columns that Arrow cannot hold.
     """
     try:
-        data = frame if isinstance(frame, pa.Table) else pa.Table.from_pandas(frame, preserve_index=False)
+        data = _as_arrow(frame)
     except AttributeError as error:
         kind = type(frame).__name__
         raise InputError(f"party {show(party)}: its rows are a {kind}: give a path or a data frame") from error
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise InputError(f"party {show(party)}: cannot use its data frame ({one_line(error)})") from error
     return arrow_table(data, Path("data frame"), party)
+
+
+def _as_arrow(frame: Any) -> Any:
+    if isinstance(frame, pa.Table):
+        return frame
+    if hasattr(frame, "to_arrow"):  # of polars
+        return frame.to_arrow()
+    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> ArrowTable:

@@ -16,6 +16,7 @@ from tacit.columns.constants import Encoding, known_specs, public_encoder, refus
 from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.columns.table import BLANK, ArrowTable, Table, kind_of_type
 from tacit.columns.wildcards import is_wildcard
+from tacit.data.labels import epsilon_columns, label_epsilons
 from tacit.data.load import (
     PartySpec,
     feature_names,
@@ -25,7 +26,6 @@ from tacit.data.load import (
     stated_width,
 )
 from tacit.data.nodes import known_columns, known_epsilons, node_columns, node_encoding, read_nodes
-from tacit.data.randomized import epsilon_columns, label_epsilons
 from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.errors import InputError
 from tacit.text import one_line, show

@@ -15,12 +15,13 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from tacit.columns.table import ArrowTable
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
-from tacit.estimators.encoding import as_table, is_frame
+from tacit.estimators.encoding import as_table, dense, is_frame
+from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
 from tacit.records import check_matrix
 from tacit.text import show
@@ -51,6 +52,28 @@ def checked_names(X: Any) -> tuple[str, ...] | None:
         if getattr(dtype, "kind", "f" if numeric is None or numeric() else "O") in "OUSMmV":
             check_matrix(np.asarray(X[own])[:, None], "X", (name,))
     return names
+
+
+def checked_table(estimator: Any, X: Any, *y: Any, as_it_is: bool) -> Any:
+    """One table, and labels in training, by scikit-learn's rules; with `as_it_is` cells are left for the encoder."""
+    reset = bool(y)
+    if as_it_is:
+        return validate_data(estimator, X, *y, reset=reset, skip_check_array=True)
+    checked_names(X)
+    floats, more = (np.float64, np.float32), {"y_numeric": False} if reset else {}
+    return validate_data(
+        estimator, X, *y, reset=reset, accept_sparse="csr", dtype=floats, ensure_all_finite=False, **more
+    )
+
+
+def checked_loss(name: Any, tasks: tuple[str, ...], estimator: str) -> Loss:
+    """The loss of an estimator, which must be for its task."""
+    loss = get_loss(name)
+    if loss.task not in tasks:
+        kind = estimator.removesuffix("CV").removesuffix("Classifier").removesuffix("Regressor")
+        other = kind + ("Regressor" if loss.task != "classification" else "Classifier")
+        raise InputError(f"loss={loss.name!r} is not for {estimator}: use {other}")
+    return loss
 
 
 def real_labels(labels: npt.NDArray[Any], classifier: str) -> Vector:
@@ -230,7 +253,7 @@ def _table_of(name: str, block: Any, columns: tuple[str, ...]) -> ArrowTable | S
     if sparse.issparse(block):
         return Shard(name, check_matrix(block, name, columns), columns)
     if not is_frame(block):
-        return as_table(check_matrix(block, name, columns), columns, name)
+        return as_table(dense(block, name, columns), columns, name)
     twice = [column for column, count in Counter(columns).items() if count > 1]
     if twice:
         raise InputError(f"{name} has two columns of the name {twice[0]!r}: rename one")
@@ -243,7 +266,7 @@ def tables_of_one(X: Any, layout: ColumnLayout) -> list[ArrowTable | Shard]:
     for columns, own in zip(layout.columns, layout.names, strict=True):
         for column, name in zip(columns, own, strict=True):
             names[column] = name
-    whole = as_table(X, names, "X")
+    whole = as_table(dense(X, "X", tuple(names)), names, "X")
     parts = zip(layout.party_names, layout.names, strict=True)
     return [ArrowTable(party, own, whole.n_rows, whole.data.select(list(own))) for party, own in parts]
 
@@ -350,11 +373,24 @@ def split_rows(n_rows: int, parties: Any, rng: Any) -> list[Rows]:
     return [np.sort(part) for part in np.split(order, np.cumsum(sizes)[:-1])]
 
 
+def numbers_of_rows(table: Any) -> npt.NDArray[Any]:
+    """One column: the number of each row, which stands for it until it is encoded."""
+    return np.arange(table.shape[0])[:, None]
+
+
 def as_given(
-    X: Sequence[Any], y: Any, weights: Any, names: tuple[str, ...] | None, parties: Sequence[str] | None = None
+    X: Sequence[Any],
+    y: Any,
+    weights: Any,
+    names: tuple[str, ...] | None,
+    parties: Sequence[str],
+    *,
+    as_it_is: bool = False,
 ) -> Groups:
-    """One table and one vector of labels for each node, checked; `names` are the columns where tables have them."""
-    parties = parties or numbered(len(X))
+    """One table and one vector of labels for each node, checked; `names` are the columns where tables have them.
+
+    With `as_it_is` the tables are left for the encoder to check, and numbers of rows stand for them.
+    """
     if not isinstance(y, list | tuple) or len(y) != len(X):
         raise InputError(f"X has tables of {len(X)} parties: give y as a list with the labels of each of them")
     if weights is not None and (not isinstance(weights, list | tuple) or len(weights) != len(X)):
@@ -362,7 +398,7 @@ def as_given(
     tables, labels = [], []
     for party, table, own in zip(parties, X, y, strict=True):
         _check_columns(party, table, parties[0], X[0])
-        tables.append(check_matrix(table, party, names))
+        tables.append(numbers_of_rows(table) if as_it_is else check_matrix(table, party, names))
         labels.append(column_or_1d(own, warn=True))
         if len(labels[-1]) != table.shape[0]:
             raise InputError(f"{party} has {len(labels[-1])} labels for {table.shape[0]} rows: give one for each row")

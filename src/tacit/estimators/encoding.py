@@ -33,6 +33,7 @@ from tacit.errors import InputError
 from tacit.plan.terms import curve_columns, curve_noise, with_row_norms
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
+from tacit.records import check_matrix
 from tacit.text import listing, nearest, show
 from tacit.topologies import SampleSplit
 from tacit.types import Matrix, Shard, Vector
@@ -61,6 +62,34 @@ def as_table(table: Any, names: Sequence[str], party: str) -> ArrowTable:
     return replace(found, columns=tuple(names), data=found.data.rename_columns(list(names)))
 
 
+def joined(tables: Sequence[ArrowTable]) -> Any:
+    """The columns of several tables side by side, as an Arrow table.
+
+    Raises
+    ------
+    InputError
+        Where two tables have a column of the same name.
+    """
+    names = [name for table in tables for name in table.columns]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InputError(f"two parties have a column of the name {twice[0]!r}: rename one")
+    return pa.table([column for table in tables for column in table.data.columns], names=names)
+
+
+def dense(table: Any, party: str, columns: tuple[str, ...]) -> Any:
+    """A frame as it is; an array checked, which has no blanks.
+
+    Raises
+    ------
+    InputError
+        For a sparse matrix, and for an array that holds anything but finite numbers.
+    """
+    if sparse.issparse(table):
+        raise InputError(f"{party} is sparse: give a dense array or a frame, as other tables are encoded")
+    return table if is_frame(table) else check_matrix(table, party, columns)
+
+
 def is_plain(table: Any, names: Sequence[str]) -> bool:
     """Whether a table holds nothing but numbers, without blanks; what is no frame does by its own rules."""
     if not is_frame(table):
@@ -87,11 +116,14 @@ class ColumnWishes:
     terms : {"linear", "spline"}
     ranges : mapping of column to (low, high), or None
     categories : mapping of column to list, or None
+    always : bool
+        Whether every table is to be encoded, so that lines can be compared with curves.
     """
 
     terms: str = LINEAR
     ranges: Any = None
     categories: Any = None
+    always: bool = False
 
     def __post_init__(self) -> None:
         if self.terms not in TERMS:
@@ -102,11 +134,12 @@ class ColumnWishes:
 
     def asks(self, tables: Sequence[Any], names: Sequence[Sequence[str]]) -> bool:
         """Whether these tables are to be encoded."""
-        if self.terms != LINEAR or self.ranges or self.categories:
-            for table in tables:
-                if sparse.issparse(table):
-                    what = "terms='spline'" if self.terms != LINEAR else "ranges" if self.ranges else "categories"
-                    raise InputError(f"X is sparse, which is used as it is: give a dense array or a frame for {what}")
+        given = {"ranges": self.ranges, "categories": self.categories, "terms='spline'": self.terms != LINEAR}
+        named = [what for what, own in given.items() if own]
+        if named or self.always:
+            if any(sparse.issparse(table) for table in tables):
+                what = named[-1] if named else "curves"
+                raise InputError(f"X is sparse, which is used as it is: give a dense array or a frame for {what}")
             return True
         return not all(is_plain(table, own) for table, own in zip(tables, names, strict=True))
 
@@ -127,16 +160,26 @@ class ColumnWishes:
         return (*numbers, *(_list_spec(name, value) for name, value in lists.items()))
 
 
-def _name(key: Any, names: Sequence[str], what: str) -> str:
-    """The name of a column, or one with wildcards, for a key of ranges or categories; arrays are counted from 0."""
+def column_of(key: Any, names: Sequence[str]) -> str | None:
+    """The column of a key of ranges or categories: its name, perhaps with wildcards; None where there is no such one.
+
+    Columns of arrays may be counted, from 0.
+    """
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         key = str(key) if str(key) in names else f"x{key}"
-    if not isinstance(key, str):
-        raise InputError(f"{what} has the key {show(key)}: keys are names of columns, or numbers where X is an array")
-    if not any(key == name or fnmatchcase(name, key) for name in names):
-        hint = nearest(key, list(names))
-        raise InputError(f"{what} names {show(key)}{hint}, which is no column: the columns are {listing(names)}")
+    if not isinstance(key, str) or not any(key == name or fnmatchcase(name, key) for name in names):
+        return None
     return key
+
+
+def _name(key: Any, names: Sequence[str], what: str) -> str:
+    found = column_of(key, names)
+    if found is None and not isinstance(key, str | int | np.integer):
+        raise InputError(f"{what} has the key {show(key)}: keys are names of columns, or numbers where X is an array")
+    if found is None:
+        hint = nearest(str(key), list(names))
+        raise InputError(f"{what} names {show(key)}{hint}, which is no column: the columns are {listing(names)}")
+    return found
 
 
 def _range_spec(name: str, value: Any) -> ColumnSpec:
@@ -204,20 +247,28 @@ class Setting:
         return self.split == SampleSplit.split
 
     def protected(self, parties: Sequence[str]) -> frozenset[str]:
-        """The parties whose rows are protected, so that no constant may be taken from them; the first has the labels.
-
-        As `tacit.job.sections.protected_parties`.
-        """
-        if self.privacy is None or self.privacy.epsilon is None:
-            return frozenset()
-        spared = not self.rows_are_split and self.privacy.spares_holder
-        return frozenset(parties[1:] if spared else parties)
+        """The parties whose rows are protected, so that no constant may be taken from them."""
+        return protected_parties(self.privacy, parties, rows_are_split=self.rows_are_split)
 
     def rules(self, terms: str, parties: Sequence[str]) -> EncodeRules:
         """How columns become numbers."""
         noise = curve_noise(self.privacy, self.loss, self.split, parties, secure=self.secure)
         sharing = 1 if self.rows_are_split else len(parties)
         return EncodeRules(terms=terms, noise=noise, parties=sharing, advice=IN_PYTHON)
+
+
+def protected_parties(privacy: Privacy | None, parties: Sequence[str], *, rows_are_split: bool) -> frozenset[str]:
+    """The parties whose rows are protected; the first one has the labels."""
+    if privacy is None or privacy.epsilon is None:
+        return frozenset()
+    spared = not rows_are_split and privacy.spares_holder
+    return frozenset(parties[1:] if spared else parties)
+
+
+def row_norms(privacy: Privacy | None, parties: Sequence[str], *, rows_are_split: bool) -> dict[str, float]:
+    """The largest norm of a row of each party whose rows are protected: longer ones are clipped."""
+    held = protected_parties(privacy, parties, rows_are_split=rows_are_split)
+    return {} if privacy is None else {name: privacy.norm_of(name) for name in parties if name in held}
 
 
 @dataclass(frozen=True)
@@ -238,6 +289,11 @@ class Encodings:
     def encoders(self) -> dict[str, Encoder]:
         """The encoders alone, which new rows are encoded by."""
         return {name: encoding.encoder for name, encoding in self.by_party.items()}
+
+    @property
+    def have_bends(self) -> bool:
+        """Whether a number may add anything but a line."""
+        return any(encoder.has_bends for encoder in self.encoders.values())
 
     def privacy(self, asked: Privacy | None, parties: Sequence[str]) -> Privacy | None:
         """The request with the norm of rows that follows from curves, where it names none."""
@@ -384,7 +440,7 @@ def check_has_curves(encoders: Mapping[str, Encoder]) -> None:
         raise InputError("the columns were used as they are, so there are no curves: fit with terms='spline'")
 
 
-def curves_of(encoder: Encoder, coef: Vector, mean: Vector | None) -> dict[str, tuple[Any, Vector]]:
+def column_curves(encoder: Encoder, coef: Vector, mean: Vector | None) -> dict[str, tuple[Any, Vector]]:
     """The curve of each column of one party.
 
     Parameters

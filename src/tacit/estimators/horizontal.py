@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,8 +13,10 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from tacit.columns.constants import Part
+from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.base import (
@@ -21,23 +24,41 @@ from tacit.estimators.base import (
     Groups,
     LinearRegressorMixin,
     as_given,
+    checked_loss,
     checked_names,
+    checked_table,
     checked_weights,
     column_names,
     deal_out,
+    different_names,
     in_order,
     is_block_list,
     names_of,
     numbered,
+    numbers_of_rows,
     real_labels,
+)
+from tacit.estimators.encoding import (
+    ColumnWishes,
+    Encodings,
+    PartyCoefficients,
+    Setting,
+    as_table,
+    check_has_curves,
+    column_curves,
+    dense,
+    encode_rows,
+    row_norms,
 )
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS
-from tacit.problem.registry import get_loss
+from tacit.privacy.request import Privacy
+from tacit.problem.losses import Loss
 from tacit.problem.regularizers import Regularizer
 from tacit.records import check_finite, check_matrix
 from tacit.run.graph import GraphRun
+from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result
 from tacit.topologies import make_graph
@@ -70,6 +91,9 @@ class _Horizontal(BaseEstimator):
         verbose: int = 0,
         secure_aggregation: bool = False,
         options: Any = None,
+        terms: str = "linear",
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -88,10 +112,13 @@ class _Horizontal(BaseEstimator):
         self.verbose = verbose
         self.secure_aggregation = secure_aggregation
         self.options = options
+        self.terms = terms
+        self.ranges = ranges
+        self.categories = categories
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.terms == "linear" and not self.ranges and not self.categories
         return tags
 
     # --- fitting --------------------------------------------------------------------------------------
@@ -101,8 +128,8 @@ class _Horizontal(BaseEstimator):
 
         Parameters
         ----------
-        X : array, sparse matrix or DataFrame, dealt out at random; or one of these per party, in a list or by name, as
-            in {"north": A, "south": B}
+        X : array, sparse matrix or frame (pandas, polars, Arrow), dealt out at random; or one of these per party, in a
+            list or by name, as in {"north": A, "south": B}
         y : array of labels, two kinds for a classifier, numbers for a regressor; or one array per party, as X
         sample_weight : array, or one per party, as X; or None
         """
@@ -118,50 +145,91 @@ class _Horizontal(BaseEstimator):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
-        rng = check_random_state(self.random_state)
-        parties = names_of(X)
-        groups, columns = self._take_in(X, y, sample_weight, rng, parties)
+        rng, loss = check_random_state(self.random_state), checked_loss(self.loss, self._tasks, type(self).__name__)
+        groups, columns, tables = self._take_in(X, y, sample_weight, rng)
         encoded = self._encode(np.concatenate(groups.labels))
         labels = np.split(encoded, np.cumsum(groups.sizes)[:-1])
-        plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties or numbered(len(groups.tables)))
+        parties = names_of(X) or numbered(len(groups.tables))
+        groups, encodings, privacy = self._encoded(groups, tables, parties, loss)
+        columns = next(iter(encodings.encoders.values())).names if encodings.by_party else columns
+        plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties, loss, privacy)
         plan.problem.loss.check_labels(encoded)
         run = GraphRun(plan, groups.shards(plan.graph.names, columns), labels, groups.weights)
         with progress(plan, visible=True) if self.verbose else nullcontext() as observe:
             result = run.go(observe)
         self.graph_ = plan.graph
-        self._keep(result)
+        self._keep(result, columns, encodings)
         return result
 
     def _take_in(
-        self, X: Any, y: Any, sample_weight: Any, rng: Any, parties: tuple[str, ...] | None
-    ) -> tuple[Groups, tuple[str, ...]]:
+        self, X: Any, y: Any, sample_weight: Any, rng: Any
+    ) -> tuple[Groups, tuple[str, ...], list[ArrowTable] | None]:
+        """Each node's rows, and the columns; where these are to be encoded, numbers of rows and the whole tables."""
+        parties, wishes = names_of(X), ColumnWishes(self.terms, self.ranges, self.categories)
         if parties is not None:
             X, y = in_order(X, parties), in_order(y, parties, "y")
             sample_weight = in_order(sample_weight, parties, "sample_weight")
         elif isinstance(y, Mapping) or isinstance(sample_weight, Mapping):
             raise InputError("y or sample_weight is a mapping and X is not: give X by party too, or all as lists")
         if is_block_list(X):
-            names = checked_names(X[0])
-            groups = as_given(X, y, sample_weight, names, parties)
-            self.n_features_in_ = X[0].shape[1]
-            self.__dict__.pop("feature_names_in_", None)
-            if names is not None:
-                self.feature_names_in_ = np.array(names, dtype=object)
-            if sample_weight is not None:
-                groups = _weighted(groups, sample_weight)
-            return groups, names or column_names(X[0])
-        names = checked_names(X)
-        X, labels = validate_data(
-            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False, y_numeric=False
-        )
-        check_finite(X, "X", names)
-        labels = column_or_1d(labels, warn=True)
+            return self._take_in_blocks(X, y, sample_weight, parties or numbered(len(X)), wishes)
+        names = different_names(X)
+        asked = wishes.asks([X], [names or ()])
+        X, labels = checked_table(self, X, y, as_it_is=asked and names is not None)
+        if not asked:
+            check_finite(X, "X", names)
+        labels, columns = column_or_1d(labels, warn=True), names or column_names(X)
+        if len(labels) != X.shape[0]:
+            raise InputError(f"y has {len(labels)} labels for {X.shape[0]} rows: give one label for each row")
         weights = checked_weights(sample_weight, X.shape[0])
+        held = numbers_of_rows(X) if asked else X
         if weights is not None and not weights.all():  # rows that count for nothing go to nobody
-            X, labels, weights = X[weights > 0], labels[weights > 0], weights[weights > 0]
-        return deal_out(X, labels, weights, self.parties, rng), names or column_names(X)
+            held, labels, weights = held[weights > 0], labels[weights > 0], weights[weights > 0]
+        groups = deal_out(held, labels, weights, self.parties, rng)
+        return groups, columns, [as_table(dense(X, "X", columns), columns, "X")] * len(groups.tables) if asked else None
 
-    def _plan(self, groups: Groups, columns: int, seed: int, names: tuple[str, ...]) -> Plan:
+    def _take_in_blocks(
+        self, X: Any, y: Any, sample_weight: Any, parties: tuple[str, ...], wishes: ColumnWishes
+    ) -> tuple[Groups, tuple[str, ...], list[ArrowTable] | None]:
+        """The same where each node has a table of its own."""
+        names, own = different_names(X[0]), column_names(X[0])
+        asked = wishes.asks(X, [own] * len(X))
+        if not asked:
+            checked_names(X[0])
+        groups = as_given(X, y, sample_weight, names, parties, as_it_is=asked)
+        self.n_features_in_ = X[0].shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if sample_weight is not None:
+            groups = _weighted(groups, sample_weight)
+        if not asked:
+            return groups, own, None
+        return (
+            groups,
+            own,
+            [as_table(dense(table, name, own), own, name) for table, name in zip(X, parties, strict=True)],
+        )
+
+    def _encoded(
+        self, groups: Groups, tables: list[ArrowTable] | None, parties: tuple[str, ...], loss: Loss
+    ) -> tuple[Groups, Encodings, Any]:
+        """Each node's rows, encoded where they are to be, and the privacy asked of them."""
+        if tables is None:
+            return groups, Encodings(), self.privacy
+        weights: Sequence[Vector | None] = groups.weights or [None] * len(tables)
+        parts = [
+            Part(replace(table, party=name), rows[:, 0], own)
+            for table, name, rows, own in zip(tables, parties, groups.tables, weights, strict=True)
+        ]
+        asked = self.privacy if isinstance(self.privacy, Privacy) else None
+        setting = Setting(SampleSplit.split, loss, asked, bool(self.secure_aggregation))
+        wishes = ColumnWishes(self.terms, self.ranges, self.categories)
+        encodings, matrices = encode_rows(parts, wishes, setting)
+        privacy = self.privacy if asked is None else encodings.privacy(asked, parties)
+        return replace(groups, tables=matrices), encodings, privacy
+
+    def _plan(self, groups: Groups, columns: int, seed: int, names: tuple[str, ...], loss: Loss, privacy: Any) -> Plan:
         if self.engine == "flare":
             raise InputError(
                 "engine='flare' is for jobs between organisations, whose data are not in one process: "
@@ -169,10 +237,6 @@ class _Horizontal(BaseEstimator):
             )
         if self.engine not in ENGINES:
             raise InputError(f"engine={self.engine!r} is unknown: choose one of {', '.join(ENGINES)}")
-        loss = get_loss(self.loss)
-        if loss.task not in self._tasks:
-            other = "HorizontalRegressor" if loss.task != "classification" else "HorizontalClassifier"
-            raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
         if self.method not in GRAPH_SOLVERS and self.method in names_for(SampleSplit.split):
             warnings.warn(
                 f"method={self.method!r} names a mechanism, which the next release refuses: give "
@@ -190,7 +254,7 @@ class _Horizontal(BaseEstimator):
             method=self.method,
             rho=self.rho,
             max_rounds=self.max_rounds,
-            privacy=self.privacy,
+            privacy=privacy,
             options=self.options,
             published=self.published,
             seed=seed,
@@ -199,17 +263,23 @@ class _Horizontal(BaseEstimator):
         counted = None if weights is None else tuple(float(own.sum()) for own in weights)
         return make_plan(request, SampleSplit(make_graph(self.graph, names, seed), groups.sizes, columns, counted))
 
-    def _keep(self, result: Result) -> None:
-        self._model = result.model
-        self.coef_by_party_ = [node.coef for node in result.model.parts]
+    def _keep(self, result: Result, columns: tuple[str, ...], encodings: Encodings) -> None:
+        self._model, names = result.model, self.graph_.names
+        self.encoders_, self._means = encodings.encoders, encodings.means
+        coefs = [node.coef for node in result.model.parts]
+        self.coef_by_party_ = PartyCoefficients(coefs, names, [columns] * len(coefs))
         self.intercept_by_party_ = [-node.offset for node in result.model.parts]
         self.n_rounds_ = len(result.trace)
         self.n_iter_ = self.n_rounds_
         self.converged_ = result.converged
         self.trace_ = result.trace
-        self.certificate_ = result.certificate
+        self.certificate_ = with_encoding(
+            result.certificate, encodings.by_party, shared=True, by="ranges and categories state"
+        )
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
+        privacy = None if result.plan.private is None else result.plan.private.privacy
+        self.row_norms_ = row_norms(privacy, names, rows_are_split=True)
         self._set_model(result)
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
@@ -224,11 +294,23 @@ class _Horizontal(BaseEstimator):
         check_is_fitted(self, "coef_by_party_")
         if is_block_list(X) or names_of(X):
             raise InputError("X holds several tables: predict for one table at a time, every party has the same model")
-        names = checked_names(X)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_all_finite=False, reset=False
-        )
-        return self._model.scores([Shard("", check_matrix(X, "X", names))])
+        names = different_names(X)
+        X = checked_table(self, X, as_it_is=bool(self.encoders_) and names is not None)
+        if not self.encoders_:
+            return self._model.scores([Shard("", check_matrix(X, "X", names))])
+        encoder = next(iter(self.encoders_.values()))
+        table = as_table(dense(X, "X", encoder.sources), encoder.sources, "X")
+        return self._model.scores([Shard("", encoder.predicting(table)[0])])
+
+    def curves(self) -> dict[str, tuple[Any, Vector]]:
+        """By column what a cell adds to the score of the consensus model: (cells, values), against the average row.
+
+        As `VerticalClassifier.curves`, for columns that all parties have.
+        """
+        check_is_fitted(self, "coef_by_party_")
+        check_has_curves(self.encoders_)
+        name, encoder = next(iter(self.encoders_.items()))
+        return column_curves(encoder, self._model.coef, self._means.get(name))
 
 
 class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
@@ -277,14 +359,24 @@ class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
     options : PaperOptions or None, default None
         Numbers of the papers' mechanisms "dual", "primal" and "pdml", alpha_p(t) of each round among them; see
         `tacit.PaperOptions`. None takes what the sizes suggest.
+    terms : {"linear", "spline"}, default "linear"
+    ranges : mapping of column to (low, high), or None, default None
+    categories : mapping of column to list, or None, default None
+        As in `VerticalClassifier`: curves, text, dates and blanks. All parties use the same constants. Without privacy
+        these come from the rows of all parties; with privacy from `ranges` and `categories` alone.
 
     Attributes
     ----------
     coef_ : array of shape (1, n_features)
         The consensus model: the mean of the parties' models.
     intercept_ : array of shape (1,)
-    coef_by_party_ : list of arrays
-        Each party's model.
+    coef_by_party_ : PartyCoefficients
+        Each party's model: a list, also by name; `.columns` names the columns.
+    encoders_ : dict of str to Encoder
+        How columns were encoded, the same for each party; empty where they were not.
+    row_norms_ : dict of str to float
+        With privacy, by protected party: the largest norm of an (encoded) row, the root of its number of columns where
+        these are curves and `Privacy(row_norm=...)` says nothing else.
     intercept_by_party_ : list of float
     graph_ : Graph
     n_rounds_, converged_, trace_, certificate_, traffic_
@@ -326,14 +418,14 @@ class HorizontalRegressor(LinearRegressorMixin, _Horizontal):
     loss : str or Loss, default "squared"
         "squared" (1/2 (prediction - y)^2), "huber" or "poisson" (counts; predicts exp of the score).
     penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy, engine, \
-random_state, verbose, secure_aggregation, options
+random_state, verbose, secure_aggregation, options, terms, ranges, categories
         As in HorizontalClassifier.
 
     Attributes
     ----------
     coef_ : array of shape (n_features,)
     intercept_ : float
-    coef_by_party_, intercept_by_party_, graph_, n_rounds_, converged_, trace_, certificate_, traffic_
+    coef_by_party_, encoders_, intercept_by_party_, graph_, n_rounds_, converged_, trace_, certificate_, traffic_
         As in HorizontalClassifier.
     """
 
@@ -358,10 +450,13 @@ random_state, verbose, secure_aggregation, options
         verbose: int = 0,
         secure_aggregation: bool = False,
         options: Any = None,
+        terms: str = "linear",
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         super().__init__(
             loss, penalty, alpha, parties, graph, method, published, fit_intercept, rho, max_rounds, tol, privacy,
-            engine, random_state, verbose, secure_aggregation, options,
+            engine, random_state, verbose, secure_aggregation, options, terms, ranges, categories,
         )  # fmt: skip
 
     def _set_model(self, result: Result) -> None:

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
@@ -24,7 +24,8 @@ from tacit.estimators.base import (
     BinaryClassifierMixin,
     ColumnLayout,
     LinearRegressorMixin,
-    checked_names,
+    checked_loss,
+    checked_table,
     checked_weights,
     column_names,
     different_names,
@@ -45,15 +46,15 @@ from tacit.estimators.encoding import (
     PartyCoefficients,
     Setting,
     check_has_curves,
-    curves_of,
+    column_curves,
     encode_columns,
     encoded_again,
+    row_norms,
 )
 from tacit.estimators.party_tables import own_tables
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.problem.registry import get_loss
 from tacit.problem.regularizers import Regularizer
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
@@ -134,7 +135,7 @@ class _Vertical(BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.terms == "linear" and not self.ranges and not self.categories
         return tags
 
     # --- fitting --------------------------------------------------------------------------------------
@@ -179,7 +180,11 @@ class _Vertical(BaseEstimator):
         rows = _rows(tables[0])
         if len(encoded) != rows:
             raise InputError(f"y has {len(encoded)} labels for {rows} rows: give one label for each row")
-        loss, weights, encodings = self._loss(), checked_weights(sample_weight, rows), Encodings()
+        loss, weights, encodings = (
+            checked_loss(self.loss, self._tasks, type(self).__name__),
+            checked_weights(sample_weight, rows),
+            Encodings(),
+        )
         shards = [table for table in tables if isinstance(table, Shard)]
         if len(shards) < len(tables):
             asked = privacy if isinstance(privacy, Privacy) else None
@@ -242,28 +247,9 @@ class _Vertical(BaseEstimator):
             return (tables_of_blocks if asked else shards_of_blocks)(X, layout), layout, labels
         names = different_names(X)
         asked = wishes.asks([X], [names or ()])
-        X, labels = self._checked(X, y, as_it_is=asked and names is not None)
+        X, labels = checked_table(self, X, y, as_it_is=asked and names is not None)
         layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
         return (tables_of_one if asked else shards_of_table)(X, layout), layout, column_or_1d(labels, warn=True)
-
-    def _checked(self, X: Any, *y: Any, as_it_is: bool) -> Any:
-        """One table, and labels in training, by scikit-learn's rules; a frame that is encoded stays a frame."""
-        reset = bool(y)
-        if as_it_is:
-            return validate_data(self, X, *y, reset=reset, skip_check_array=True)
-        checked_names(X)
-        more = {"y_numeric": False} if reset else {}
-        floats = (np.float64, np.float32)
-        return validate_data(
-            self, X, *y, reset=reset, accept_sparse="csr", dtype=floats, ensure_all_finite=False, **more
-        )
-
-    def _loss(self) -> Loss:
-        loss = get_loss(self.loss)
-        if loss.task not in self._tasks:
-            other = "VerticalRegressor" if loss.task != "classification" else "VerticalClassifier"
-            raise InputError(f"loss={loss.name!r} is not for {type(self).__name__}: use {other}")
-        return loss
 
     def _plan(self, shards: list[Shard], loss: Loss, weights: Vector | None, alpha: float, privacy: Any) -> Plan:
         if self.engine == "flare":
@@ -316,6 +302,8 @@ class _Vertical(BaseEstimator):
         )
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
+        privacy = None if result.plan.private is None else result.plan.private.privacy
+        self.row_norms_ = row_norms(privacy, self._layout.party_names, rows_are_split=False)
         self._set_model(result)
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
@@ -341,7 +329,7 @@ class _Vertical(BaseEstimator):
         X = in_order(X, self._layout.party_names) if names_of(X) else X
         blocks = is_block_list(X)
         if not blocks:
-            X = self._checked(X, as_it_is=bool(self.encoders_) and different_names(X) is not None)
+            X = checked_table(self, X, as_it_is=bool(self.encoders_) and different_names(X) is not None)
         if not self.encoders_:
             return shards_of_blocks(X, self._layout) if blocks else shards_of_table(X, self._layout)
         tables = tables_of_blocks(X, self._layout) if blocks else tables_of_one(X, self._layout)
@@ -362,7 +350,7 @@ class _Vertical(BaseEstimator):
         check_is_fitted(self, "coef_by_party_")
         check_has_curves(self.encoders_)
         return {
-            name: curves_of(encoder, self.coef_by_party_[name], self._means.get(name))
+            name: column_curves(encoder, self.coef_by_party_[name], self._means.get(name))
             for name, encoder in self.encoders_.items()
         }
 
@@ -438,6 +426,9 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
         columns, `.to_frame()` makes a table.
     encoders_ : dict of str to Encoder
         How the columns of each party were encoded; empty where they were not.
+    row_norms_ : dict of str to float
+        With privacy, by protected party: the largest norm of an (encoded) row, the root of its number of columns where
+        these are curves and `Privacy(row_norm=...)` says nothing else.
     n_rounds_, converged_, trace_, certificate_, traffic_
         How the run went: rounds, whether the stopping rule held, one record per round, the privacy certificate, bytes.
     outlook_ : tuple of str

@@ -23,7 +23,7 @@ from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
 from tacit.plan.terms import curve_columns
 from tacit.problem.registry import get_loss
-from tacit.run.fingerprint import fingerprint
+from tacit.run.checkpoint import fingerprint
 from tacit.text import show
 from tacit.types import Shard
 

@@ -17,6 +17,7 @@ from tacit.run.folder import RunFolder, SavedJoint, SavedPart
 from tacit.run.graph import consensus_model
 from tacit.run.prepare import with_encoding
 from tacit.run.result import PartyModel, versions
+from tacit.solvers.consensus import NodeSide
 
 MASKS = "masks.json"
 
@@ -26,9 +27,11 @@ def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encod
     RunFolder(folder).write_part(SavedPart(model, id_, None if encoding is None else encoding.encoder))
 
 
-def write_whole(folder: Path, plan: Plan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None) -> None:
+def write_whole(
+    folder: Path, plan: Plan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None, side: NodeSide
+) -> None:
     """Write a node's model of whole rows, with which it predicts at home."""
-    whole = consensus_model(plan, (model,), model.coef, -model.offset)
+    whole = consensus_model(plan, (model,), model.coef, -model.offset, side)
     encoder = None if encoding is None else encoding.encoder
     RunFolder(folder).write_joint(SavedJoint(plan.problem.loss, classes, plan.graph.names, whole, encoder))
 

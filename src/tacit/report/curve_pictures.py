@@ -60,7 +60,7 @@ def _line(curve: Curve, colour: str) -> Draw:
         axes.plot(at[drawn], curve.value[drawn], color=colour, linewidth=1.8, zorder=3)
         _dots(axes, curve, at, ~blank & ~drawn, colour, 3.5)
         if blank.any():
-            axes.axvline((places.end + places.beyond) / 2, color=SOFT, linewidth=0.8, linestyle=":")
+            axes.axvline(0.6 * places.end + 0.4 * places.beyond, color=SOFT, linewidth=0.8, linestyle=":")
             _dots(axes, curve, np.full(at.size, places.beyond), blank, colour, 6)
         ticks, labels = places.ticks()
         if blank.any():
@@ -88,7 +88,7 @@ class _Places:
         self.by_asinh = curve.log and self.wide > 0
         self.end = float(self.of(np.array([self.high]))[0])
         start = float(self.of(np.array([self.low]))[0])
-        self.beyond = self.end + 0.1 * ((self.end - start) or 1.0)
+        self.beyond = self.end + 0.16 * ((self.end - start) or 1.0)
 
     def of(self, cells: Vector) -> Vector:
         """The places of some cells."""
@@ -116,7 +116,7 @@ class _Places:
         found = [self.low]
         largest = math.floor(math.log10(2 * self.wide))
         for power in range(largest - 4, largest + 1):
-            value = self.low + 10.0**power if self.low else 10.0**power
+            value = 10.0**power + min(self.low, 0.0)
             if self.of(np.array([value]))[0] - self.of(np.array([found[-1]]))[0] >= APART:
                 found.append(value)
         if 1 - self.of(np.array([found[-1]]))[0] >= APART:
@@ -161,7 +161,7 @@ def _bars(curve: Curve, colour: str) -> Draw:
             axes.hlines(places, curve.low[order], curve.high[order], color=SOFT, linewidth=1.4, zorder=3)
         axes.axvline(0, color=SOFT, linewidth=0.8)
         names = [BLANK if name == MISSING else short(str(name), LONGEST_NAME) for name in curve.cells[order]]
-        axes.set_yticks(places, names)
+        axes.set_yticks(places, names, parse_math=False)
         axes.set_ylim(-0.6, order.size - 0.4)
         axes.locator_params(axis="x", nbins=TICKS)
         axes.grid(visible=False, axis="y")

@@ -52,7 +52,7 @@ def picture(curve: Curve) -> str:
 
     def titled(figure: Any) -> None:
         draw(figure)
-        figure.axes[0].set_title(f"{curve.party}: {curve.column}".replace("$", r"\$"))
+        figure.axes[0].set_title(f"{curve.party}: {curve.column}", parse_math=False)
 
     return pictures.alone(titled, size_of(curve))
 

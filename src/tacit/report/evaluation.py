@@ -14,7 +14,7 @@ node its own lines, where the rows are split).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,8 @@ from tacit.problem.losses import Loss, Modified
 from tacit.problem.registry import LOSSES
 from tacit.report.measures import calibration, difference, measure, roc, row_losses, spread
 from tacit.run.folder import PreparedRun
-from tacit.run.result import Model, Result
+from tacit.run.predict import ALL_PARTIES
+from tacit.run.result import Model, PartyModel, Result
 from tacit.run.search import search_job
 from tacit.run.star import Run
 from tacit.types import Matrix, Shard, Vector
@@ -267,6 +268,9 @@ def _evaluate_parties(
     joint = _figures(JOINT, "", scores, rows.labels, record["loss"], _columns(begun.shards))
     record["models"].append(joint | {"alpha": record["alpha"]})
     record["shares"] = {name: spread(own) for name, own in parts.items()}
+    record |= _by_column(
+        begun, {part.name: (part, [shard]) for part, shard in zip(result.model.parts, rows.shards, strict=True)}
+    )
     private, holder = result.certificate.private, begun.job.holder
     wanted: list[tuple[str, list[int]]] = [  # a party's name, or nothing for all of them
         (shard.name, [number]) for number, shard in enumerate(begun.shards) if not private or shard.name == holder
@@ -323,6 +327,7 @@ def _evaluate_nodes(
     scores = [result.model.scores([shard]) for shard in rows.shards]  # clipped as in predictions
     columns, loss = len(result.model.parts[0].columns), record["loss"]
     joint = np.concatenate(scores)
+    record |= _by_column(begun, {ALL_PARTIES: (result.model.terms[0], rows.shards)})
     record["models"].append(_figures(JOINT, "", joint, rows.labels, loss, columns) | {"alpha": record["alpha"]})
     labels = _by_node(rows.labels, rows.shards)
     record["nodes"] = [
@@ -386,6 +391,22 @@ def _pool_rows(record: dict[str, Any], begun: PreparedRun, rows: _Rows, joint: V
 
 def _by_node(labels: Vector, shards: Sequence[Shard]) -> list[Vector]:
     return list(np.split(labels, np.cumsum([shard.features.shape[0] for shard in shards])[:-1]))
+
+
+def _by_column(begun: PreparedRun, parts: Mapping[str, tuple[PartyModel, Sequence[Shard]]]) -> dict[str, Any]:
+    """How far the shares of columns spread over the rows, where some are curves and no row is protected."""
+    known = [encoding.encoder for encoding in begun.encodings.values()]
+    if begun.job.privacy is not None or not any(encoder.has_curves for encoder in known):
+        return {}
+    found = {}
+    for name, (part, shards) in parts.items():
+        encoder = begun.encodings[name if name in begun.encodings else shards[0].name].encoder
+        own = {
+            source: float(np.std(np.concatenate([shard.features[:, at] @ part.linear_coef[at] for shard in shards])))
+            for source, at in zip(encoder.sources, encoder.slices, strict=True)
+        }
+        found[name] = own
+    return {"columns": found}
 
 
 # --- one model ---------------------------------------------------------------------------------------

@@ -134,6 +134,19 @@ def inline(draw: Callable[[Any], None], size: tuple[float, float], name: str, wo
     return _fit_in(_svg(draw, size), name, words)
 
 
+Figure = dict[str, str]
+
+
+def figure(
+    draw: Callable[[Any], None], name: str, title: str, caption: str, size: tuple[float, float] = (3.7, 2.9)
+) -> Figure:
+    """A picture of a page with its title and caption."""
+    from markupsafe import Markup
+
+    svg = inline(draw, size, name, f"{title}. {caption}")
+    return {"title": title, "caption": caption, "svg": Markup(svg)}
+
+
 def alone(draw: Callable[[Any], None], size: tuple[float, float]) -> str:
     """Draw what `inline` draws as an SVG file of its own, on white."""
     svg = _svg(draw, size, transparent=False)

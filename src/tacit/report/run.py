@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from jinja2 import TemplateError
 
@@ -11,19 +11,19 @@ from tacit.errors import InputError
 from tacit.files import damaged, show_path, write_text
 from tacit.report import pictures, run_pictures
 from tacit.report import run_words as words
+from tacit.report.curve_words import curve_section, run_curves
 from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.measures import BETTER, TITLES
-from tacit.report.pictures import fill
+from tacit.report.pictures import Figure, figure, fill
 from tacit.report.verdict import WORSE, told
+from tacit.run.curves import Curve, model_curves, of_party
 from tacit.run.folder import EVALUATION, REPORT
 from tacit.run.saved import SavedRun, load
 from tacit.text import one_line
 from tacit.version import __version__
 
-Figure = dict[str, str]
 
-
-def write_report(run: str | Path, out: Path | None = None) -> Path:
+def write_report(run: str | Path, out: Path | None = None, party: str | None = None) -> Path:
     """Write the page of a finished run: one file that needs no other, no network and no script.
 
     Parameters
@@ -32,6 +32,8 @@ def write_report(run: str | Path, out: Path | None = None) -> Path:
         Directory of the run.
     out : Path, optional
         The file; report.html in the directory of the run by default.
+    party : str, optional
+        Draw the curves of this party's columns alone.
 
     Returns
     -------
@@ -48,8 +50,9 @@ def write_report(run: str | Path, out: Path | None = None) -> Path:
     path = known.path / REPORT if out is None else out
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
+    curves = None if party is None else of_party(model_curves(known.model), party)
     try:
-        page = report_page(known)
+        page = report_page(known, curves)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, TemplateError) as error:
         raise damaged(
             known.path / EVALUATION, f"it does not fit the run ({type(error).__name__}: {one_line(error)})"
@@ -58,8 +61,8 @@ def write_report(run: str | Path, out: Path | None = None) -> Path:
     return path
 
 
-def report_page(run: SavedRun) -> str:
-    """The page as text."""
+def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = None) -> str:
+    """The page as text; with the curves that are given, else with those of a run whose numbers are curves."""
     evaluation = run.evaluation or {}
     return fill(
         "run.html",
@@ -82,6 +85,7 @@ def report_page(run: SavedRun) -> str:
         quality=_quality(run),
         shares=None if run.on_graph else words.share_rows(run),
         share_figures=_shares(run),
+        curves=curve_section(run, run_curves(run) if curves is None else curves),
         graph_figures=_graph(run),
         way=_way(run),
         traffic=words.traffic_rows(run),
@@ -97,13 +101,6 @@ def report_page(run: SavedRun) -> str:
 # --- pictures ----------------------------------------------------------------------------------------
 
 
-def _figure(draw: run_pictures.Draw, name: str, title: str, caption: str, size: Any = run_pictures.SIZE) -> Figure:
-    from markupsafe import Markup
-
-    svg = pictures.inline(draw, size, name, f"{title}. {caption}")
-    return {"title": title, "caption": caption, "svg": Markup(svg)}
-
-
 def _quality(run: SavedRun) -> list[Figure]:
     """ROC, calibration and the first measure of each model."""
     models, figures = words.models_of(run), []
@@ -114,18 +111,18 @@ def _quality(run: SavedRun) -> list[Figure]:
     curves = [(words.title_of(m), m["roc"], m["measures"]["auc"]) for m in models if m["roc"]]
     if curves:
         caption = "How many positive rows are found for how many false alarms; the dotted line is chance."
-        figures.append(_figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption))
+        figures.append(figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption))
     groups = models[0]["calibration"]
     if groups:
         probability = bool(run.model.classes)
         caption = (
             f"The joint model, in {len(groups)} groups of rows with similar predictions; dotted: perfect calibration."
         )
-        figures.append(_figure(run_pictures.calibration(groups, probability), "calibration", "Calibration", caption))
+        figures.append(figure(run_pictures.calibration(groups, probability), "calibration", "Calibration", caption))
     if len(dots) > 1 and not curves:
         title = TITLES[key]
         caption = f"{title[0].upper()}{title[1:]}: {BETTER.get(key, 'lower')} is better."
-        figures.append(_figure(run_pictures.bars(dots, title), "models", "Joint, alone, together", caption))
+        figures.append(figure(run_pictures.bars(dots, title), "models", "Joint, alone, together", caption))
     return figures
 
 
@@ -136,7 +133,7 @@ def _shares(run: SavedRun) -> list[Figure]:
     caption = "Thin: 90 % of rows. Thick: half of them. Mark: the median. A party that adds nothing stays at 0."
     tall = 1.1 + 0.45 * len(known)
     draw = run_pictures.shares(known)
-    return [_figure(draw, "shares", "What each party adds to a score", caption, (run_pictures.SIZE[0], tall))]
+    return [figure(draw, "shares", "What each party adds to a score", caption, (run_pictures.SIZE[0], tall))]
 
 
 def _graph(run: SavedRun) -> list[Figure]:
@@ -144,11 +141,11 @@ def _graph(run: SavedRun) -> list[Figure]:
         return []
     graph = run.job.make_graph()
     caption = f"{graph.nodes} nodes, {len(graph.edges)} edges. A node is the larger, the more rows it has."
-    figures = [_figure(run_pictures.graph(graph, run.plan["rows"]), "graph", "Who talks to whom", caption)]
+    figures = [figure(run_pictures.graph(graph, run.plan["rows"]), "graph", "Who talks to whom", caption)]
     draw = run_pictures.disagreement(run.trace)
     if draw is not None:
         caption = "Largest distance of a node's model from the mean, relative to the mean."
-        figures.append(_figure(draw, "agreement", "Agreement between nodes", caption))
+        figures.append(figure(draw, "agreement", "Agreement between nodes", caption))
     return figures
 
 
@@ -156,10 +153,10 @@ def _way(run: SavedRun) -> list[Figure]:
     figures = []
     draw = run_pictures.objective(run.trace)
     if draw is not None:
-        figures.append(_figure(draw, "objective", "Objective", "Loss and penalty of the joint model after each round."))
+        figures.append(figure(draw, "objective", "Objective", "Loss and penalty of the joint model after each round."))
     if run.on_graph:
         return figures
     found = run_pictures.convergence(run.trace)
     if found is not None:
-        figures.append(_figure(found[0], "convergence", "Convergence", f"{found[1].capitalize()}, on a log scale."))
+        figures.append(figure(found[0], "convergence", "Convergence", f"{found[1].capitalize()}, on a log scale."))
     return figures

@@ -81,8 +81,10 @@ class Curve:
 
     @property
     def spread(self) -> float:
-        """How far the values are apart: their deviation over the cells, blanks left out."""
-        return float(np.std(self.value[~self.blank]))
+        """How far the values are apart: their deviation over the cells, less what noise makes of it; no blanks."""
+        shown = ~self.blank
+        noise = ((self.high - self.low)[shown] / (2 * WIDE)) ** 2 if self.has_band else 0.0
+        return math.sqrt(max(float(np.var(self.value[shown]) - np.mean(noise)), 0.0))
 
     @property
     def points(self) -> Points:
@@ -130,6 +132,9 @@ def _cells(column: Column) -> npt.NDArray[Any]:
     cells = column.grid()
     if isinstance(column, TextColumn):
         return np.asarray(cells)
+    if isinstance(column, NumberColumn):
+        even = np.linspace(0.0, 1.0, 41)  # a band is not straight
+        cells = cells[0] * (1 - even) + cells[-1] * even
     if column.days:
         cells = np.unique(np.floor(cells))
     elif isinstance(column, FourierColumn) and column.whole and column.high - column.low < MOST_WHOLE:

@@ -53,9 +53,19 @@ from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, Modified
-from tacit.run.checkpoint import growing_trace, read_checkpoint, read_trace, write_checkpoint, write_trace
+from tacit.run.checkpoint import (
+    data_difference,
+    fingerprint,
+    first_difference,
+    growing_trace,
+    job_values,
+    read_checkpoint,
+    read_trace,
+    section,
+    write_checkpoint,
+    write_trace,
+)
 from tacit.run.drive import LoopState, Session
-from tacit.run.fingerprint import data_difference, fingerprint, first_difference, job_values, section
 from tacit.run.result import Model, PartyModel, Result, versions
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector

@@ -15,8 +15,11 @@ from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitti
 from tacit.run.node import Node, agree_on_masks
 from tacit.run.result import Model, PartyModel, Result, with_versions
 from tacit.solvers.base import Progress
+from tacit.solvers.consensus import NodeSide
 from tacit.topologies import Graph
 from tacit.types import Arrays, Message, Shard, Vector
+
+FAR = 4.0  # norms of a row: a radius around the mean row that no row reaches
 
 # --- All nodes of a graph in this process: messages travel along edges, and nowhere else
 
@@ -166,7 +169,7 @@ class GraphRun:
         """The nodes' models and their mean; a node's score of a row is row . coef - offset."""
         parts = tuple(PartyModel(n.name, n.columns, n.coef, -n.intercept) for n in self.nodes)
         coef, intercept = self.consensus()
-        return consensus_model(self.plan, parts, coef, intercept)
+        return consensus_model(self.plan, parts, coef, intercept, self.nodes[0].side)
 
     def _traffic(self) -> dict[str, int]:
         """Bytes over the whole run: all of them, those of the busiest edge, and rounds."""
@@ -190,7 +193,16 @@ class GraphRun:
         self.state = state
 
 
-def consensus_model(plan: Plan, parts: tuple[PartyModel, ...], coef: Vector, intercept: float) -> Model:
-    """A model of whole rows; private methods scale rows down before they are scored, as in training."""
+def consensus_model(plan: Plan, parts: tuple[PartyModel, ...], coef: Vector, intercept: float, side: NodeSide) -> Model:
+    """A model of whole rows; private methods scale rows down before they are scored, as in training.
+
+    A node's side may know more, from what was released: the mean row, against which shares of a score are then told,
+    and what noise does to the coefficients.
+    """
     clip = None if plan.private is None else RowClip(plan.private.settings.row_norm)
-    return Model(parts, intercept, mean=PartyModel("", parts[0].columns, coef, 0.0, clip))
+    centre = getattr(side, "centre_row", None)
+    if clip is not None and centre is not None:  # no row is ever as far from it as the radius
+        clip = RowClip(clip.norm, centre, FAR * clip.norm)
+    return Model(
+        parts, intercept, mean=PartyModel("", parts[0].columns, coef, 0.0, clip, noise=getattr(side, "noise", None))
+    )

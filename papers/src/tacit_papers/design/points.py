@@ -151,7 +151,7 @@ class LossNoise:
 def held(out: Path, job: Job, begun: PreparedRun, noise: LossNoise) -> Iterator[None]:
     """Hold the directory, which is begun or checked, for one process."""
     from tacit.files import read_json, show_path, write_json, write_text
-    from tacit.run.fingerprint import fingerprint
+    from tacit.run.checkpoint import fingerprint
     from tacit.run.folder import JOB, LOCK, RunFolder
     from tacit.text import one_line
 

@@ -43,6 +43,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.blocks.dense import Block, RowClip
+from tacit.mechanisms.gaussian.noise import centred_gram, model_noise
 from tacit.mechanisms.gaussian.settings import (
     ALONG,
     CONSTANT,
@@ -53,6 +54,7 @@ from tacit.mechanisms.gaussian.settings import (
     GaussianSettings,
     farthest,
 )
+from tacit.mechanisms.gram.settings import MOST_SHOWN
 from tacit.solvers.base import Problem, Release
 from tacit.solvers.consensus.base import NodeData, Place, Sent, TreeSum, private_progress
 from tacit.solvers.consensus.local import LocalProblem, descend, steps_for, within
@@ -151,11 +153,14 @@ class Centre:
         C.
     curvature : float
         lam, an estimate of the largest eigenvalue of the mean of u u'; 1 where nothing is known.
+    gram : Vector or None
+        The mean of x x' with its noise, where it is known.
     """
 
     mean: Vector
     spread: float = 1.0
     curvature: float = 1.0
+    gram: Vector | None = None
 
 
 def own_sums(rows: UnitRows, *, with_gram: bool) -> Vector:
@@ -179,7 +184,8 @@ def centre_from(sums: Vector, settings: GaussianSettings) -> Centre:
     gram = _gram(sums[d:], settings) if settings.with_gram else None
     trace = float(np.trace(gram)) if gram is not None else math.sqrt(2) * float(sums[d]) / settings.total
     spread = math.sqrt(min(MOST_SPREAD, max(LEAST_SPREAD, trace - square + spoilt)))
-    return Centre(mean, spread, 1.0 if gram is None else _curvature(gram, mean, spread, 2 * s * math.sqrt(d)))
+    curvature = 1.0 if gram is None else _curvature(gram, mean, spread, 2 * s * math.sqrt(d))
+    return Centre(mean, spread, curvature, gram)
 
 
 def _gram(packed: Vector, settings: GaussianSettings) -> Vector:
@@ -239,6 +245,16 @@ class GaussianNode:
         """The constant of the model."""
         shift = float(self.mean_z[:-1] @ self.centre.mean) / self.centre.spread
         return self.settings.label_norm * (CONSTANT * float(self.mean_z[-1]) - shift)
+
+    @property
+    def centre_row(self) -> Vector | None:
+        """The released mean row, as rows are given; None where none was released."""
+        return self.settings.row_norm * self.centre.mean if self.settings.centred else None
+
+    @property
+    def noise(self) -> Vector | None:
+        """About the covariance that noise gives `coef`; None where it is not known."""
+        return None
 
     def _set_centre(self, centre: Centre) -> None:
         """From now on in the coordinates of this centre."""
@@ -316,14 +332,15 @@ class GaussianNode:
         """Arrays from which `restore` goes on."""
         numbers = np.array([self.done, self.centre.spread, self.centre.curvature], dtype=np.float64)
         own = {"z": self.z, "mean_z": self.mean_z, "own": self.own, "shift": self.shift, "mean": self.centre.mean}
-        return {**own, "numbers": numbers, **self.tree.state()}
+        gram = {} if self.centre.gram is None else {"gram": self.centre.gram}
+        return {**own, **gram, "numbers": numbers, **self.tree.state()}
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
         self.z, self.mean_z, self.own, self.shift = (state[name] for name in ("z", "mean_z", "own", "shift"))
         done, spread, curvature = state["numbers"]
         self.done = int(done)
-        self._set_centre(Centre(state["mean"], float(spread), float(curvature)))
+        self._set_centre(Centre(state["mean"], float(spread), float(curvature), state.get("gram")))
         self.tree.restore(state)
 
 
@@ -378,19 +395,37 @@ class GradientNode(GaussianNode):
         self.own = self.release.add(GRADIENT, self._problem().gradient(self.z))
         return self.own
 
+    @property
+    def noise(self) -> Vector | None:
+        """About the covariance that noise gives `coef`, from the Gram matrix that came with the centre."""
+        given, centre = self.settings, self.centre
+        if centre.gram is None or given.columns > MOST_SHOWN:
+            return None
+        gram = centred_gram(centre.gram, centre.mean, centre.spread, given.centre_noise)
+        ridge, more = float(self._ridge()[0]), self._more(self.mean_z)
+        noise = model_noise(gram, self.mean_z, given, self._size, ridge, more)
+        return noise * (given.label_norm / (given.row_norm * centre.spread)) ** 2
+
     def _update(self, total: Vector) -> None:
-        given = self.settings
-        step = min(1.0 / (given.noise * given.rounds), LONGEST_STEP / self.centre.curvature)
-        slope = total / given.total
-        moved = (self.z - step * (slope + self._along(slope, step))) / (1.0 + step * self._ridge())
+        slope, step = total / self.settings.total, self._size
+        moved = (self.z - step * (slope + self._along(slope))) / (1.0 + step * self._ridge())
         self.z = self._within_reach(moved)
 
-    def _along(self, slope: Vector, step: float) -> Vector:
-        """What is added to the slope along z: more where z is more than the noise in it, and never beyond stability."""
-        given, square = self.settings, float(self.z @ self.z)
+    @property
+    def _size(self) -> float:
+        """Of a step."""
+        return min(1.0 / (self.settings.noise * self.settings.rounds), LONGEST_STEP / self.centre.curvature)
+
+    def _along(self, slope: Vector) -> Vector:
+        """What is added to the slope along z."""
+        square = float(self.z @ self.z)
+        return np.zeros(slope.size) if square == 0.0 else self._more(self.z) * float(slope @ self.z) / square * self.z
+
+    def _more(self, z: Vector) -> float:
+        """K: more where z is more than the noise in it, and never beyond stability."""
+        given, square, step = self.settings, float(z @ z), self._size
         if square == 0.0:
-            return np.zeros(slope.size)
-        spoilt = (step * given.noise) ** 2 * given.rounds * (self.done - 1) * slope.size
+            return 0.0
+        spoilt = (step * given.noise) ** 2 * given.rounds * (self.done - 1) * z.size
         sure = max(0.0, 1.0 - spoilt / square)
-        more = max(0.0, min(ALONG * sure, LONGEST_STEP / (self.centre.curvature * step) - 1.0))
-        return np.asarray(more * float(slope @ self.z) / square * self.z)
+        return max(0.0, min(ALONG * sure, LONGEST_STEP / (self.centre.curvature * step) - 1.0))

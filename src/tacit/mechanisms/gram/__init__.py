@@ -6,7 +6,6 @@
 | settings.py | the public numbers of a run, the sensitivities, and what is fitted: derivative and weight of each row |
 | fit.py | the private fit of one party, the only place where protected rows meet noise |
 | sides.py | a protected party, and the label holder: its own fit, what it sends, the joint model |
-| words.py | the certificate and the outlook in words |
 
 Theorems: docs/proofs/gram.md.
 """

@@ -30,11 +30,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.blocks.dense import Block, ClippedRows, RowClip, eigen
+from tacit.blocks.dense import Block, ClippedRows, RowClip, eigen, without_noise
 from tacit.mechanisms.gram.settings import (
     BEND_AT,
     CONSTANT,
     LEAST_SPREAD,
+    MOST_SHOWN,
     NOISE_FACTOR,
     PRIOR,
     RADIUS,
@@ -49,8 +50,6 @@ from tacit.types import Vector
 
 SIDE_PRIOR = 4.0  # variance of a side coefficient
 LEAST_WEIGHT = 1e-9  # mean weight of a row: scores that leave nothing to learn must not make anything overflow
-CLEAR = 3.0  # deviations of its noise from which an entry of the Gram matrix counts
-MOST_SHOWN = 500  # columns up to which it is computed what noise does to the coefficients
 LARGEST = 1e30  # of a coefficient in units of the rows: far beyond what noise can make of it
 MEAN, TRACE, GRAM, GRADIENT, CHECK = "mean", "trace", "gram", "gradient", "check"
 
@@ -155,14 +154,6 @@ def _private_gram(rows: ClippedRows, weight: Vector, unit: float, settings: FitS
     return np.asarray(result + np.triu(result, 1).T)
 
 
-def _without_noise(gram: Vector, sd: float) -> Vector:
-    """The Gram matrix as it likely was: entries that noise alone may have made are 0, and no eigenvalue is below 0."""
-    sure = np.where(np.abs(gram) > CLEAR * sd / math.sqrt(2), gram, 0.0)
-    np.fill_diagonal(sure, np.diag(gram))
-    values, vectors = eigen(sure)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
-
-
 class _Metric:
     """The noisy Gram matrix, and that of the side columns, in their eigenvectors."""
 
@@ -214,7 +205,9 @@ class _Metric:
         ridge, vectors = self.ridge[: self.d], self.vectors
         root = 1 / np.sqrt(scale * self.values[: self.d] + ridge)
         clear = (
-            root * (vectors.T @ (scale * _without_noise(self.gram, self.settings.gram_sd)) @ vectors) * root[:, None]
+            root
+            * (vectors.T @ (scale * without_noise(self.gram, self.settings.gram_sd / math.sqrt(2))) @ vectors)
+            * root[:, None]
         )
         pull, turn = eigen(clear + np.diag(root**2 * ridge))
         moved = self._moved(pull)
