@@ -145,8 +145,9 @@ class ModelSection:
     Attributes
     ----------
     terms : {"linear", "spline", "auto"}
-        What a number adds to the score: a line, or a smooth curve; "auto" takes curves where they do better. A column
-        may say another `term`.
+        What a number adds to the score: a line, or a smooth curve; "auto" takes curves where a search finds them
+        better by more than chance, or, with privacy, where every protected number has a range. A column may say another
+        `term`.
     """
 
     loss: str = "logistic"
