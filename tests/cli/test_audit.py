@@ -105,3 +105,17 @@ def test_a_plan_of_the_sample_split(tacit: Any, files: Any, tmp_path: Path, monk
     weak = [finding["attack"] for finding in record["findings"] if finding["verdict"] == "as stated"]
     assert weak == ["rows of node 1: the paper's claim on a round"]
     assert (tmp_path / "audit" / "audit.png").exists() == has_matplotlib()
+
+
+def test_a_private_job_of_curves(tacit: Any, files: Any, tmp_path: Path) -> None:
+    path = files.write()
+    text = (
+        path.read_text().replace("[model]", '[model]\nterms = "spline"')
+        + "[party.columns]\n'*' = { low = -3, high = 3 }\n"
+    )
+    path.write_text(text + "[privacy]\nepsilon = 2.0\n")
+    answer = tacit("audit", path, "--pairs", 30, "--runs", 60, "--seed", 1)
+    assert answer.code == 0, answer
+    assert "mechanism  gram" in answer.out
+    line = next(line for line in answer.out.splitlines() if line.startswith("neighbours "))
+    assert "0 differences outside planned releases" in line

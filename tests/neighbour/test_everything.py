@@ -11,7 +11,7 @@ from tests.neighbour.worlds import FEATURES, SAMPLES, SUFFIX, feature_world, sam
 
 CASES = [(make, case) for make, cases in ((feature_world, FEATURES), (sample_world, SAMPLES)) for case in cases]
 CALM = [(*case, kind) for case in CASES for kind in SUFFIX]
-STOPPED = [(*case, kind, where) for case in CASES for kind in ("encoded",) for where in (IN_PROCESS, BETWEEN)]
+STOPPED = [(*case, kind, where) for case in CASES for kind in ("encoded", "curves") for where in (IN_PROCESS, BETWEEN)]
 CALM_WAYS = (Way(IN_PROCESS, restarts=False), Way(BETWEEN, restarts=False))
 TOTAL, RAN = NeighbourFindings(), set()
 KINDS = {

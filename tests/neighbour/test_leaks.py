@@ -17,9 +17,11 @@ from tacit.audit.harness.check import BETWEEN, IN_PROCESS, NeighbourFindings, Sc
 from tacit.blocks.dense import RowClip
 from tacit.cli import summary as summary_module
 from tacit.cli.main import main
+from tacit.columns import constants
 from tacit.errors import InputError
 from tacit.federation import node_handler, party_handler
 from tacit.federation.node_handler import NodeHandler
+from tacit.federation.own_data import OwnRows
 from tacit.federation.party_handler import PartyHandler
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.mechanisms.gram import fit
@@ -262,3 +264,56 @@ def test_the_name_of_an_empty_folder(monkeypatch: Patch) -> None:
 
     wrap(monkeypatch, PartyHandler, "begin", telling)
     assert any(channel.startswith("folder ") for channel, _, _ in places(features()))
+
+
+# --- curves ---------------------------------------------------------------------------------------------
+
+
+def test_ends_of_a_curve_from_protected_rows(monkeypatch: Patch) -> None:
+    """A range that grows with the rows: every encoded row moves with one of them."""
+    plain = constants.public_encoder
+
+    def telling(names: Any, specs: Any, unused: Any = (), rules: Any = None, rows: int = 0, cells: Any = None) -> Any:
+        made = plain(names, specs, unused, rules, rows)
+        high = max(float(np.nanmax(part.numbers("a", days=False))) for part in SEEN)
+        own = [dataclasses.replace(c, high=max(c.high, high)) if c.name == "a" else c for c in made.columns]
+        return dataclasses.replace(made, columns=tuple(own))
+
+    check, SEEN = constants._check_protected, []
+
+    def seeing(part: Any, *args: Any) -> None:
+        SEEN[:] = [part]
+        check(part, *args)
+
+    monkeypatch.setattr(constants, "_check_protected", seeing)
+    monkeypatch.setattr(constants, "public_encoder", telling)
+    found = features("curves", IN_PROCESS, most=12)
+    assert not found.passed
+    assert any(path.endswith("high") for _, _, path in places(found))
+
+
+def test_pairs_from_protected_rows(monkeypatch: Patch) -> None:
+    """Finer curves where more cells differ: the number of columns tells it."""
+    plain = constants._pairs
+    differ: list[int] = []
+    check = constants._check_protected
+
+    def seeing(part: Any, *args: Any) -> None:
+        differ[:] = [len(np.unique(part.numbers("a", days=False)))]
+        check(part, *args)
+
+    monkeypatch.setattr(constants, "_check_protected", seeing)
+    monkeypatch.setattr(constants, "_pairs", lambda *args: plain(*args) + (differ[0] % 2 if differ else 0))
+    found = features("curves", BETWEEN, most=12)
+    assert ("reply shop -> bank", "Shape", "columns") in places(found)
+
+
+def test_a_number_of_columns_that_is_no_size(monkeypatch: Patch) -> None:
+    """The new field of the reply, misused."""
+    wrap(
+        monkeypatch,
+        OwnRows,
+        "sizes",
+        lambda self, sizes: (*sizes[:2], sizes[2] + nonzeros(self.shard.features)),
+    )
+    assert ("reply shop -> bank", "Shape", "curve_columns") in places(features("curves"))

@@ -20,7 +20,15 @@ def job_of(tmp_path: Path, case: str = "gram", kind: str = "encoded", split: str
     return read_job(world.write(tmp_path))
 
 
-@pytest.mark.parametrize(("case", "kind", "split"), [("gram", "encoded", "features"), ("dual", "sparse", "samples")])
+JOBS = [
+    ("gram", "encoded", "features"),
+    ("dual", "sparse", "samples"),
+    ("gram", "curves", "features"),
+    ("gaussian", "curves in parquet", "samples"),
+]
+
+
+@pytest.mark.parametrize(("case", "kind", "split"), JOBS)
 def test_a_job_is_played(tmp_path: Path, case: str, kind: str, split: str) -> None:
     line = check.test_job(job_of(tmp_path, case, kind, split), main)
     assert line is not None
@@ -37,6 +45,30 @@ def test_the_generated_world_has_the_columns_of_the_job_and_none_of_its_cells(tm
         own = (tmp_path / f"{spec.name}.csv").read_text().splitlines()[1:]
         world.tables[spec.name].write(tmp_path / "generated.csv")
         assert not set(own) & set((tmp_path / "generated.csv").read_text().splitlines()[1:])
+
+
+def test_wildcards_are_settled_and_curves_are_played(tmp_path: Path) -> None:
+    """Also where the number of pairs follows from the noise, which so few rows would leave without any."""
+    nodes = {"north": 30, "east": 30, "south": 30}
+    lines = ['[job]\nsplit = "samples"\n[graph]\nkind = "ring"\n[model]\nterms = "spline"\n[privacy]\nepsilon = 4']
+    for name, rows in nodes.items():
+        cells = "\n".join(f"{k % 7},{k % 3 / 2},{k % 2}" for k in range(rows))
+        (tmp_path / f"{name}.csv").write_text(f"x0,x1,ill\n{cells}\n")
+        lines.append(f'[[party]]\nname = "{name}"\ndata = "{name}.csv"\nlabel = "ill"')
+        lines.append('[party.columns]\n"x*" = { low = 0, high = 6 }' if name == "north" else "")
+    (tmp_path / "job.toml").write_text("\n".join(lines))
+    job = read_job(tmp_path / "job.toml")
+    world = check.job_world(job)
+    assert {tuple((c.name, c.low, c.high) for c in table.columns) for table in world.tables.values()} == {
+        (("x0", 0.0, 6.0), ("x1", 0.0, 6.0))
+    }
+    plan = check.plan_world(world, tmp_path / "plan")
+    assert plan.private is not None
+    assert plan.private.privacy.row_norm == 2**0.5
+    assert plan.layout.columns == 8  # two columns of two pairs
+    line = check.test_job(job, main)
+    assert line is not None
+    assert line.verdict == NO_VIOLATION, line
 
 
 def test_a_difference_breaks_the_claim() -> None:

@@ -6,6 +6,8 @@ from tacit.audit.harness.world import CATEGORY, DATE, Column, World, make_world
 from tacit.job.file import parse_job
 
 SUFFIX = {"dense": ".csv", "parquet": ".parquet", "sparse": ".svm", "encoded": ".csv"}
+SUFFIX |= {"curves": ".csv", "curves in parquet": ".parquet"}
+CURVES = ("curves", "curves in parquet")
 ROWS, NODE_ROWS = 40, 16
 ENCODED = """
 [party.columns]
@@ -21,6 +23,24 @@ ENCODED_COLUMNS = (
     Column("c", CATEGORY, values=("u", "v", "w", "x"), blanks=True),
     Column("d", CATEGORY, values=("p", "q", "r"), blanks=True),
     Column("e", DATE, 11000, 18000, blanks=True),
+)
+
+CURVED = """
+[party.columns]
+a = { low = -2, high = 2 }
+b = { low = 0, high = 5000, log = true, missing = true }
+c = { values = ["u", "v", "w", "x"] }
+d = { low = 1, high = 4, whole = true }
+e = { low = 2000-01-01, high = 2020-01-01 }
+f = { low = -1, high = 1, term = "linear" }
+"""
+CURVED_COLUMNS = (
+    Column("a", blanks=True),
+    Column("b", low=0, high=5000, blanks=True),
+    Column("c", CATEGORY, values=("u", "v", "w", "x"), blanks=True),
+    Column("d", low=1, high=4, blanks=True),
+    Column("e", DATE, 11000, 18000, blanks=True),
+    Column("f", low=-1, high=1),
 )
 
 FEATURES = {
@@ -45,20 +65,36 @@ def columns_of(kind: str, party: str, count: int) -> tuple[Column, ...]:
     """The columns of a party's file."""
     if kind == "encoded":
         return ENCODED_COLUMNS
+    if kind in CURVES:
+        return CURVED_COLUMNS
     if kind == "sparse":
         return tuple(Column(str(j + 1)) for j in range(count))
     return tuple(Column(f"{party}_{j}") for j in range(count))
 
 
+def encoding(kind: str, privacy: str, pairs: str) -> str:
+    """The sections on encoding and privacy; the model's, which may be there, says whether numbers are curves."""
+    if kind not in CURVES:
+        return f'[encode]\nscale = "none"\n{privacy}'
+    model = privacy if "[model]" in privacy else f"{privacy}\n[model]"
+    return f"[encode]\n{pairs}\n{model}\nterms = 'spline'"
+
+
+def said_of(kind: str) -> str:
+    """What the job says of a party's columns."""
+    if kind in CURVES:
+        return CURVED
+    return ENCODED if kind == "encoded" else "width = 3" if kind == "sparse" else ""
+
+
 def feature_world(case: str, kind: str, parties: tuple[str, ...] = ("bank", "shop", "phone")) -> World:
     """A feature split; the labels are with the first party."""
     few = "rounds = 4" if case == "labels" else ""
-    lines = ["[job]", 'name = "neighbours"', few, "[encode]", 'scale = "none"', FEATURES[case]]
-    encoded = kind == "encoded"
+    lines = ["[job]", 'name = "neighbours"', few, encoding(kind, FEATURES[case], "")]
     for name in parties:
         own = "label" if kind == "sparse" else "y"
         lines += ["[[party]]", f'name = "{name}"', *([f'label = "{own}"'] if name == parties[0] else [])]
-        lines += [ENCODED] if encoded else ["width = 3"] if kind == "sparse" else []
+        lines += [said_of(kind)]
     job = parse_job("\n".join(lines).replace('name = "neighbours"', 'name = "neighbours"\nengine = "flare"'), "a job")
     columns = {name: columns_of(kind, name, 3) for name in parties}
     return make_world(job, columns, dict.fromkeys(parties, SUFFIX[kind]), dict.fromkeys(parties, ROWS))
@@ -69,11 +105,11 @@ def sample_world(case: str, kind: str, nodes: int = 3) -> World:
     graph, top, extra = SAMPLES[case]
     own = "label" if kind == "sparse" else "y"
     lines = ["[job]", 'name = "neighbours"\nengine = "flare"\nsplit = "samples"', top, f'[graph]\nkind = "{graph}"']
-    lines += ["[encode]", 'scale = "none"', extra]
+    lines += [encoding(kind, extra, "pairs = 2")]
     names = tuple(f"node{k}" for k in range(nodes))
     for name in names:
         lines += ["[[party]]", f'name = "{name}"', f'label = "{own}"']
-        lines += [ENCODED] if kind == "encoded" else ["width = 3"] if kind == "sparse" else []
+        lines += [said_of(kind)]
     job = parse_job("\n".join(lines), "a job")
     columns = dict.fromkeys(names, columns_of(kind, "x", 3))
     return make_world(job, columns, dict.fromkeys(names, SUFFIX[kind]), dict.fromkeys(names, NODE_ROWS))

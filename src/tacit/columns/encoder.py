@@ -242,6 +242,11 @@ class Encoder:
         return tuple(column.name for column in self.columns if isinstance(column, TextColumn))
 
     @property
+    def has_curves(self) -> bool:
+        """Whether some number is encoded as a curve."""
+        return any(isinstance(column, CurveColumn) for column in self.columns)
+
+    @property
     def has_public_curves(self) -> bool:
         """Whether numbers are curves of public constants."""
         return any(isinstance(column, FourierColumn) for column in self.columns)

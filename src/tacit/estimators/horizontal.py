@@ -45,9 +45,10 @@ from tacit.estimators.encoding import (
     Setting,
     as_table,
     check_has_curves,
-    curves_of,
+    column_curves,
     dense,
     encode_rows,
+    row_norms,
 )
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
@@ -277,6 +278,8 @@ class _Horizontal(BaseEstimator):
         )
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
+        privacy = None if result.plan.private is None else result.plan.private.privacy
+        self.row_norms_ = row_norms(privacy, names, rows_are_split=True)
         self._set_model(result)
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
@@ -307,7 +310,7 @@ class _Horizontal(BaseEstimator):
         check_is_fitted(self, "coef_by_party_")
         check_has_curves(self.encoders_)
         name, encoder = next(iter(self.encoders_.items()))
-        return curves_of(encoder, self._model.coef, self._means.get(name))
+        return column_curves(encoder, self._model.coef, self._means.get(name))
 
 
 class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
@@ -371,6 +374,9 @@ class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
         Each party's model: a list, also by name; `.columns` names the columns.
     encoders_ : dict of str to Encoder
         How columns were encoded, the same for each party; empty where they were not.
+    row_norms_ : dict of str to float
+        With privacy, by protected party: the largest norm of an (encoded) row, the root of its number of columns where
+        these are curves and `Privacy(row_norm=...)` says nothing else.
     intercept_by_party_ : list of float
     graph_ : Graph
     n_rounds_, converged_, trace_, certificate_, traffic_

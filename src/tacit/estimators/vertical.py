@@ -46,9 +46,10 @@ from tacit.estimators.encoding import (
     PartyCoefficients,
     Setting,
     check_has_curves,
-    curves_of,
+    column_curves,
     encode_columns,
     encoded_again,
+    row_norms,
 )
 from tacit.estimators.party_tables import own_tables
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
@@ -301,6 +302,8 @@ class _Vertical(BaseEstimator):
         )
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
+        privacy = None if result.plan.private is None else result.plan.private.privacy
+        self.row_norms_ = row_norms(privacy, self._layout.party_names, rows_are_split=False)
         self._set_model(result)
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
@@ -347,7 +350,7 @@ class _Vertical(BaseEstimator):
         check_is_fitted(self, "coef_by_party_")
         check_has_curves(self.encoders_)
         return {
-            name: curves_of(encoder, self.coef_by_party_[name], self._means.get(name))
+            name: column_curves(encoder, self.coef_by_party_[name], self._means.get(name))
             for name, encoder in self.encoders_.items()
         }
 
@@ -423,6 +426,9 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
         columns, `.to_frame()` makes a table.
     encoders_ : dict of str to Encoder
         How the columns of each party were encoded; empty where they were not.
+    row_norms_ : dict of str to float
+        With privacy, by protected party: the largest norm of an (encoded) row, the root of its number of columns where
+        these are curves and `Privacy(row_norm=...)` says nothing else.
     n_rounds_, converged_, trace_, certificate_, traffic_
         How the run went: rounds, whether the stopping rule held, one record per round, the privacy certificate, bytes.
     outlook_ : tuple of str

@@ -11,7 +11,7 @@ from tacit.job import Job
 from tacit.privacy.certificate import Certificate
 from tacit.report.curve_pictures import draw_curve, largest, size_of
 from tacit.report.pictures import SERIES, figure
-from tacit.run.curves import Curve
+from tacit.run.curves import Curve, model_curves
 from tacit.run.saved import SavedRun
 from tacit.text import plural
 
@@ -45,6 +45,12 @@ def _without(name: str, job: Job) -> str:
 
 
 # --- a section of the page -----------------------------------------------------------------------------
+
+
+def run_curves(run: SavedRun) -> Curves:
+    """What the page of a run draws unless it is told: all columns where some number is a curve, none elsewhere."""
+    known = [encoder for encoder in run.model.encoders if encoder is not None]
+    return model_curves(run.model) if any(encoder.has_curves for encoder in known) else {}
 
 
 def curve_section(run: SavedRun, curves: Curves) -> dict[str, Any] | None:

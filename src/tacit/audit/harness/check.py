@@ -26,15 +26,17 @@ from tacit.audit.harness.world import (
     columns_of,
     make_world,
     neighbours,
-    plan_of,
     protected_parties,
 )
+from tacit.columns.curves import FEWEST_PAIRS
 from tacit.columns.table import SparseTable, kind_of_type
 from tacit.data.load import PartySpec, read_training_table
+from tacit.data.nodes import known_columns
 from tacit.errors import InputError, RunError
 from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
+from tacit.run.prepare import prepare
 
 # --- Which runs of a job are compared, and what was found
 
@@ -277,11 +279,10 @@ def _refuse_broken(first: Recording, way: Way, world: World) -> None:
 
 
 def plan_world(world: World, folder: Path) -> Plan:
-    """The plan of a world, from its own files."""
-    job = replace(read_job(world.write(folder)), engine="in-process")
-    shards = world.split.shards(job)
+    """The plan of a world, from its own files: the one that a run of them has."""
+    plan = prepare(read_job(world.write(folder))).plan
     shutil.rmtree(folder)
-    return plan_of(world, {shard.name: shard.features.shape[1] for shard in shards})
+    return plan
 
 
 def own_files(plan: Plan, protected: ProtectedData) -> list[str]:
@@ -368,17 +369,21 @@ def _ways(job: Job, scope: Scope) -> tuple[Way, ...]:
 
 
 def job_world(job: Job) -> World:
-    """Generated data of the job's columns, kinds and formats; fewer rows, columns and rounds where there are many."""
+    """Generated data of the job's columns, kinds and formats; fewer rows, columns and rounds where there are many.
+
+    Where the job leaves the pairs of its curves to the noise, a few are played: so few rows would have none.
+    """
     columns, suffixes, rows, parties = {}, {}, {}, []
     for spec in job.parties:
         table = read_training_table(spec, job.folder)
-        own, kept = _columns(spec, table)
+        own, kept = _columns(job, spec, table)
         columns[spec.name], rows[spec.name] = own, min(table.n_rows, MOST_ROWS)
         suffixes[spec.name] = _suffix(spec.data)
         parties.append(replace(kept, positive=None))
     if PLAYED_SPLITS[job.split].same_rows:
         rows = dict.fromkeys(rows, min(rows.values()))
-    small = replace(job, parties=tuple(parties), holdout=0.0, memory=None, rounds=_rounds(job))
+    encode = replace(job.encode, pairs=FEWEST_PAIRS if job.encode.pairs is None else job.encode.pairs)
+    small = replace(job, parties=tuple(parties), holdout=0.0, memory=None, rounds=_rounds(job), encode=encode)
     return make_world(small, columns, suffixes, rows)
 
 
@@ -387,7 +392,7 @@ def _rounds(job: Job) -> int:
     return job.rounds if job.options is not None else min(job.rounds, PLAYED_SPLITS[job.split].most_rounds)
 
 
-def _columns(spec: PartySpec, table: Any) -> tuple[tuple[Column, ...], PartySpec]:
+def _columns(job: Job, spec: PartySpec, table: Any) -> tuple[tuple[Column, ...], PartySpec]:
     """The first columns of a party, those that the job speaks of before all others, and what the job says of them."""
     apart = {spec.id, spec.label}
     if isinstance(table, SparseTable):
@@ -395,11 +400,13 @@ def _columns(spec: PartySpec, table: Any) -> tuple[tuple[Column, ...], PartySpec
         count = min(len(names), MOST_COLUMNS)
         kept = replace(spec, features=None, width=count)
         return tuple(Column(str(number + 1)) for number in range(count)), kept
-    named = [one.name for one in spec.columns]
-    others = [name for name in spec.features or sorted(set(table.columns) - apart) if name not in named]
-    names = [*named, *others][: max(MOST_COLUMNS, len(named))]
+    held = spec.features or sorted(set(table.columns) - apart)
+    known = spec.known_columns(held) if PLAYED_SPLITS[job.split].same_rows else known_columns(job.parties, held)
+    named = [one.name for one in known]
+    names = [*named, *(name for name in held if name not in named)][: max(MOST_COLUMNS, len(named))]
     kinds = {name: kind_of_type(table.arrow(name).type) or NUMBER for name in names}
-    return columns_of(spec, kinds), replace(spec, features=None)
+    kept = replace(spec, features=None, columns=known)
+    return columns_of(kept, kinds), kept
 
 
 def _suffix(data: str) -> str:

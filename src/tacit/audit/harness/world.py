@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,12 @@ from pyarrow.parquet import write_table
 
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
-from tacit.job import Job, load_job_data
-from tacit.job.file import load_job_nodes
+from tacit.job import Job
 from tacit.mechanisms.base import COORDINATOR
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
 from tacit.problem.registry import get_loss
-from tacit.run.prepare import plan_job, plan_nodes
-from tacit.types import Shard
 
 # --- Records as cells, the files that hold them, and changes of one record that are hard on code
 
@@ -278,36 +275,20 @@ class PlayedSplit:
 
     Attributes
     ----------
-    shards : callable
-        Reads what the parties of a job hold.
-    plan : callable
-        Takes the job, and the rows and the encoded columns of each party.
     same_rows : bool
         Whether all parties hold columns of the same rows, and one the labels; otherwise each holds rows with labels.
     most_parties, most_rounds : int
         How many are played at most.
     """
 
-    shards: Callable[[Job], Sequence[Shard]]
-    plan: Callable[[Job, Sequence[int], Sequence[int]], Plan]
     same_rows: bool
     most_parties: int = sys.maxsize
     most_rounds: int = sys.maxsize
 
 
 PLAYED_SPLITS = {
-    "features": PlayedSplit(
-        lambda job: load_job_data(job).shards,
-        lambda job, rows, columns: plan_job(job, rows[0], tuple(columns), 0),
-        same_rows=True,
-    ),
-    "samples": PlayedSplit(
-        lambda job: load_job_nodes(job).shards,
-        lambda job, rows, columns: plan_nodes(job, tuple(rows), columns[0], {}),
-        same_rows=False,
-        most_parties=12,
-        most_rounds=3,
-    ),
+    "features": PlayedSplit(same_rows=True),
+    "samples": PlayedSplit(same_rows=False, most_parties=12, most_rounds=3),
 }
 
 
@@ -342,12 +323,6 @@ def protected_parties(job: Job, plan: Plan) -> list[ProtectedData]:
         owner = party if not holder or (party in plan.asked_parties and of_row) else COORDINATOR
         found.append(ProtectedData(claim, party, owner, stays=of_row and not holder))
     return found
-
-
-def plan_of(world: World, widths: Mapping[str, int]) -> Plan:
-    """The plan of a world, given the number of encoded columns of each party."""
-    rows = [len(table.records) for table in world.tables.values()]
-    return world.split.plan(world.job, rows, [widths[name] for name in world.job.names])
 
 
 def neighbours(
