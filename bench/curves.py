@@ -2,8 +2,8 @@
 
 Every cell is printed, won or lost: the mean over runs with its standard error, and what it is in parts of its rivals
 (less is better everywhere). Sets, ranges and splits: `curve_sets`. Peers: `curve_peers`. Adult runs 10 times with
-another noise each (DP-EBM 5 times), other sets 5 times with other rows and another noise each. Noise comes from seeds, so that the table
-can be repeated: such noise protects nobody. Delta is 1e-5, and one row may be replaced.
+another noise each (DP-EBM 5 times), other sets 5 times with other rows and another noise each. Noise comes from seeds,
+so that the table can be repeated: such noise protects nobody. Delta is 1e-5, and one row may be replaced.
 
 What the software's own constants were tuned on. Code of protected rows (pairs of frequencies, their weights, the rule
 for their number): splits of ringnorm, twonorm, waveform, banana and image, two generated sets like waves and friedman,
