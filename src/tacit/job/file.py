@@ -503,7 +503,7 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
         privacy=privacy,
         options=options,
         search=search,
-        parties=tuple(with_codebook(party, encode.codebook) for party in parties),
+        parties=tuple(with_codebook(party, encode.codebook) for party in parties) if encode.codebook else parties,
         encode=encode,
         graph=_graph(document, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
@@ -516,7 +516,9 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
 def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> EncodeRules:
     """Read how columns become numbers; a code book is in this folder, or in the job itself where there is none."""
     given = _section(document.get("encode", {}), "encode")
-    book = given.pop("codebook", {})
+    if "codebook" not in given:
+        return EncodeRules(**given, terms=terms)
+    book = given.pop("codebook")
     if isinstance(book, str) and folder is None:
         raise InputError(f"encode.codebook = {show(book)} names a file of whoever wrote the job: write a table instead")
     entries = read_codebook(folder / book) if isinstance(book, str) and folder is not None else stated_codebook(book)
