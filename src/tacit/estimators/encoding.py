@@ -25,9 +25,8 @@ from tacit.columns.advice import IN_PYTHON
 from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.curves import curve_values
 from tacit.columns.encoder import Encoder
-from tacit.columns.spec import CATEGORY, DATE, LINEAR, NUMBER, TERMS, ColumnSpec, EncodeRules
+from tacit.columns.spec import CATEGORY, DATE, LINEAR, NUMBER, TERMS, ColumnSpec, EncodeRules, resolve_specs
 from tacit.columns.table import DAY, ArrowTable, kind_of_type, text_cells
-from tacit.columns.wildcards import resolve_specs
 from tacit.data.read import frame_table
 from tacit.errors import InputError
 from tacit.plan.terms import curve_columns, curve_noise, with_row_norms

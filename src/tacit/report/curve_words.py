@@ -28,8 +28,8 @@ NOT_COVERED = "No curves are drawn: the certificate covers what was sent, and no
 Curves = Mapping[str, Sequence[Curve]]
 
 
-def band_lines(curves: Curves, job: Job, certificate: Certificate) -> list[str]:
-    """One line about the bands, and one about each party that has none."""
+def band_lines(curves: Curves, job: Job | None, certificate: Certificate) -> list[str]:
+    """One line about the bands, and one about each party that has none; a member of a joint run has no job."""
     if not certificate.private:
         return [NO_ROWS]
     shown = {name: any(curve.has_band for curve in own) for name, own in curves.items()}
@@ -37,8 +37,10 @@ def band_lines(curves: Curves, job: Job, certificate: Certificate) -> list[str]:
     return lines + [_without(name, job).format(name) for name, banded in shown.items() if not banded]
 
 
-def _without(name: str, job: Job) -> str:
+def _without(name: str, job: Job | None) -> str:
     """Why a party's curves have no band."""
+    if job is None:
+        return UNKNOWN
     exact = name in job.names and name not in job.protected
     holders_own = job.privacy is not None and job.privacy.predictions == "label-holder" and name == job.holder
     return EXACT if exact or holders_own else UNKNOWN
