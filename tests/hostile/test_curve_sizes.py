@@ -126,10 +126,10 @@ def test_what_is_no_count_does_not_arrive(number: object) -> None:
 # --- curves that sites cannot make together -------------------------------------------------------------
 
 
-def test_a_choice_between_lines_and_curves_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
-    files = star.write_files(tmp_path)
-    text = star.job_text(files, "flare", model='terms = "auto"')
-    with pytest.raises(InputError, match=r'terms = "auto" cannot be used with engine = "flare" yet: write "linear"'):
+@pytest.mark.parametrize("privacy", ["", "[privacy]\nepsilon = 2"])
+def test_a_choice_between_lines_and_curves_is_refused_before_anybody_is_asked(tmp_path: Path, privacy: str) -> None:
+    text = star.job_text(star.write_files(tmp_path), "flare", model='terms = "auto"', extra=privacy)
+    with pytest.raises(InputError, match=r'terms = "auto".* engine = "flare".*: write "linear" or|write "spline" for'):
         read_text(text)
 
 

@@ -271,19 +271,18 @@ def test_the_name_of_an_empty_folder(monkeypatch: Patch) -> None:
 
 def test_ends_of_a_curve_from_protected_rows(monkeypatch: Patch) -> None:
     """A range that grows with the rows: every encoded row moves with one of them."""
-    plain = constants.public_encoder
-
-    def telling(names: Any, specs: Any, unused: Any = (), rules: Any = None, rows: int = 0, cells: Any = None) -> Any:
-        made = plain(names, specs, unused, rules, rows)
-        high = max(float(np.nanmax(part.numbers("a", days=False))) for part in SEEN)
-        own = [dataclasses.replace(c, high=max(c.high, high)) if c.name == "a" else c for c in made.columns]
-        return dataclasses.replace(made, columns=tuple(own))
-
-    check, SEEN = constants._check_protected, []
+    plain, check = constants.public_encoder, constants._check_protected
+    seen: list[Any] = []
 
     def seeing(part: Any, *args: Any) -> None:
-        SEEN[:] = [part]
+        seen[:] = [part]
         check(part, *args)
+
+    def telling(*args: Any) -> Any:
+        made = plain(*args)
+        high = max(float(np.nanmax(part.numbers("a", days=False))) for part in seen)
+        own = [dataclasses.replace(c, high=max(c.high, high)) if c.name == "a" else c for c in made.columns]
+        return dataclasses.replace(made, columns=tuple(own))
 
     monkeypatch.setattr(constants, "_check_protected", seeing)
     monkeypatch.setattr(constants, "public_encoder", telling)

@@ -161,6 +161,12 @@ def constants(
             f"the constants of the encoding of {', '.join(stated)} (columns and their kinds, ranges, categories, "
             f"buckets) are public: {by} them, and nobody took them from the rows"
         )
+    curved = [name for name in stated if encodings[name].encoder.has_public_curves]
+    if curved:
+        assumed.append(
+            f"how fine the curves of {', '.join(curved)} are follows from public numbers, or was stated without "
+            "looking at rows or results"
+        )
     return uncovered, assumed
 
 

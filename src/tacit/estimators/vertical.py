@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from tacit.columns.encoder import Encoder
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
@@ -243,7 +244,7 @@ class _Vertical(BaseEstimator):
             if layout.named:
                 self.feature_names_in_ = np.array([name for names in layout.names for name in names], dtype=object)
             labels = column_or_1d(y, warn=True)
-            asked = wishes.asks(X, layout.names)
+            asked = wishes.asks(X, layout.names, layout.party_names)
             return (tables_of_blocks if asked else shards_of_blocks)(X, layout), layout, labels
         names = different_names(X)
         asked = wishes.asks([X], [names or ()])
@@ -283,8 +284,7 @@ class _Vertical(BaseEstimator):
         return make_plan(request, split)
 
     def _keep(self, result: Result, prepared: PreparedParties) -> None:
-        self._layout, self._means = prepared.layout, prepared.encodings.means
-        self.encoders_ = prepared.encodings.encoders
+        self._layout, self._encodings = prepared.layout, prepared.encodings
         self._parts = None if all(party.is_linear for party in result.model.parts) else result.model.parts
         self._constant = result.model.constant
         columns = [shard.columns for shard in prepared.shards]
@@ -303,7 +303,7 @@ class _Vertical(BaseEstimator):
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
         privacy = None if result.plan.private is None else result.plan.private.privacy
-        self.row_norms_ = row_norms(privacy, self._layout.party_names, rows_are_split=False)
+        self._norms = row_norms(privacy, self._layout.party_names, rows_are_split=False)
         self._set_model(result)
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
@@ -335,6 +335,16 @@ class _Vertical(BaseEstimator):
         tables = tables_of_blocks(X, self._layout) if blocks else tables_of_one(X, self._layout)
         return [encoded_again(table, self.encoders_) for table in tables]
 
+    @property
+    def encoders_(self) -> dict[str, Encoder]:
+        """How the columns of each party were encoded; empty where they were used as they are."""
+        return dict(self._encodings.encoders)
+
+    @property
+    def row_norms_(self) -> dict[str, float]:
+        """With privacy, by protected party: the largest norm of a row."""
+        return dict(self._norms)
+
     def curves(self) -> dict[str, dict[str, tuple[Any, Vector]]]:
         """By party and column what a cell adds to the score: (cells, values), against the average row.
 
@@ -350,7 +360,7 @@ class _Vertical(BaseEstimator):
         check_is_fitted(self, "coef_by_party_")
         check_has_curves(self.encoders_)
         return {
-            name: column_curves(encoder, self.coef_by_party_[name], self._means.get(name))
+            name: column_curves(encoder, self.coef_by_party_[name], self._encodings.means.get(name))
             for name, encoder in self.encoders_.items()
         }
 

@@ -433,7 +433,8 @@ class SearchSpec:
     Attributes
     ----------
     alphas : int or tuple of float
-        How many alphas are tried, in even ratios from 1 down; or which.
+        How many alphas are tried, in even ratios from 1 down; or which. With terms = "spline" or "auto" the default is
+        11 from 1 to 1e-5.
     folds : int or None
         Into so many parts the rows are dealt: each part is once the one that is not trained on. None: 5, or 3 from
         20,000 rows on.

@@ -142,7 +142,7 @@ def make_skeleton(paths: Sequence[Path], out: Path, asked: Asked) -> Skeleton:
             raise InputError(f"--protect {show(name)} is no party{nearest(name, known)}: they are {listing(known)}")
     guess = _Guess(files, asked)
     writer = _Writer(files, asked, guess, out)
-    text = "\n".join([*writer.head(), *(line for file in files for line in writer.party(file))]) + "\n"
+    text = "\n".join([*writer.head(), *(line for file in files for line in writer.party_lines(file))]) + "\n"
     parse_job(text, "the job")  # what it would refuse is said now
     protected = tuple(file.party for file in files if file.party in guess.protected)
     holders = tuple(file.party for file in guess.holders)
@@ -313,11 +313,17 @@ class _Writer:
             "[model]",
             *self._loss(),
         )
-        yield 'terms = "spline"           # a curve for each number; "linear" for lines, "auto" for what does better'
+        yield self._terms()
         yield "# alpha = 1e-4             # strength of the penalty; [search] chooses it where nothing is protected"
         if self.asked.by_rows:
             yield from ("", "[graph]", 'kind = "complete"          # who talks to whom: ring, star, grid, random')
         yield from ("", *self._privacy())
+
+    def _terms(self) -> str:
+        """Lines or curves: what a search chooses, where there can be one."""
+        if self.asked.by_rows or self.guess.protected:
+            return 'terms = "spline"           # a curve for each number; "linear" for lines'
+        return 'terms = "auto"             # lines or curves, by a search; "linear" or "spline" to say which'
 
     def _loss(self) -> Iterator[str]:
         """The loss that fits the labels."""
@@ -346,7 +352,7 @@ class _Writer:
             yield "# below is from rows, and would not be private. It writes these lines:"
             yield from (f"# {line}" for line in lines)
 
-    def party(self, file: DataFile) -> Iterator[str]:
+    def party_lines(self, file: DataFile) -> Iterator[str]:
         """One party."""
         yield from ("", "[[party]]", _set("name", file.party), _set("data", self._data(file)))
         if self.guess.id is not None:
