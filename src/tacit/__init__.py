@@ -8,9 +8,9 @@ from tacit.version import __version__
 
 if TYPE_CHECKING:
     from tacit.errors import InputError, RunError, TacitError
+    from tacit.estimators.base import PartyTables
     from tacit.estimators.baselines import alone, pooled
     from tacit.estimators.horizontal import HorizontalClassifier, HorizontalRegressor
-    from tacit.estimators.party_tables import PartyTables
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
     from tacit.estimators.vertical_cv import VerticalClassifierCV, VerticalRegressorCV
     from tacit.jobs import run_job
@@ -22,7 +22,7 @@ _HOMES = {
     "HorizontalRegressor": "tacit.estimators.horizontal",
     "InputError": "tacit.errors",
     "PaperOptions": "tacit.privacy.request",
-    "PartyTables": "tacit.estimators.party_tables",
+    "PartyTables": "tacit.estimators.base",
     "Privacy": "tacit.privacy.request",
     "RunError": "tacit.errors",
     "TacitError": "tacit.errors",

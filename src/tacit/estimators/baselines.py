@@ -20,9 +20,9 @@ from tacit.estimators.base import (
     layout_of_blocks,
     layout_of_table,
     names_of,
+    own_tables,
 )
 from tacit.estimators.encoding import as_table, column_of, is_frame, is_plain, joined
-from tacit.estimators.party_tables import own_tables
 
 E = TypeVar("E", bound=BaseEstimator)
 

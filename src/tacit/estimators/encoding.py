@@ -34,7 +34,7 @@ from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.records import check_matrix
 from tacit.text import listing, nearest, show
-from tacit.topologies import SampleSplit
+from tacit.topologies import FeatureSplit, SampleSplit
 from tacit.types import Matrix, Shard, Vector
 
 # --- Frames and arrays as tables of named columns
@@ -237,22 +237,23 @@ class Setting:
 
     Attributes
     ----------
-    split : {"features", "samples"}
+    rows_are_split : bool
+        Whether parties hold different rows with the same columns.
     loss : Loss
     privacy : Privacy or None
     secure : bool
         Whether messages travel under masks.
     """
 
-    split: str
+    rows_are_split: bool
     loss: Loss
     privacy: Privacy | None
     secure: bool
 
     @property
-    def rows_are_split(self) -> bool:
-        """Whether parties hold different rows with the same columns."""
-        return self.split == SampleSplit.split
+    def split(self) -> str:
+        """The name of the split."""
+        return SampleSplit.split if self.rows_are_split else FeatureSplit.split
 
     def protected(self, parties: Sequence[str]) -> frozenset[str]:
         """The parties whose rows are protected, so that no constant may be taken from them."""

@@ -224,7 +224,7 @@ class _Horizontal(BaseEstimator):
             for table, name, rows, own in zip(tables, parties, groups.tables, weights, strict=True)
         ]
         asked = self.privacy if isinstance(self.privacy, Privacy) else None
-        setting = Setting(SampleSplit.split, loss, asked, bool(self.secure_aggregation))
+        setting = Setting(True, loss, asked, bool(self.secure_aggregation))
         wishes = ColumnWishes(self.terms, self.ranges, self.categories)
         encodings, matrices = encode_rows(parts, wishes, setting)
         privacy = self.privacy if asked is None else encodings.privacy(asked, parties)
@@ -274,9 +274,11 @@ class _Horizontal(BaseEstimator):
         self.n_iter_ = self.n_rounds_
         self.converged_ = result.converged
         self.trace_ = result.trace
-        self.certificate_ = with_encoding(
-            result.certificate, encodings.by_party, shared=True, by="ranges and categories state"
-        )
+        self.certificate_ = result.certificate
+        if encodings.by_party:
+            self.certificate_ = with_encoding(
+                result.certificate, encodings.by_party, shared=True, by="ranges and categories state"
+            )
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
         privacy = None if result.plan.private is None else result.plan.private.privacy

@@ -35,6 +35,7 @@ from tacit.estimators.base import (
     layout_of_blocks,
     layout_of_table,
     names_of,
+    own_tables,
     real_labels,
     shards_of_blocks,
     shards_of_table,
@@ -52,7 +53,6 @@ from tacit.estimators.encoding import (
     encoded_again,
     row_norms,
 )
-from tacit.estimators.party_tables import own_tables
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
@@ -189,7 +189,7 @@ class _Vertical(BaseEstimator):
         shards = [table for table in tables if isinstance(table, Shard)]
         if len(shards) < len(tables):
             asked = privacy if isinstance(privacy, Privacy) else None
-            setting = Setting(FeatureSplit.split, loss, asked, bool(self.secure_aggregation))
+            setting = Setting(False, loss, asked, bool(self.secure_aggregation))
             encodings, shards = encode_columns(tables, wishes, setting, weights)
             privacy = encodings.privacy(asked, layout.party_names) if asked is not None else privacy
         plan = self._plan(shards, loss, weights, alpha, privacy)
@@ -297,9 +297,11 @@ class _Vertical(BaseEstimator):
         self.n_iter_ = self.n_rounds_
         self.converged_ = result.converged
         self.trace_ = result.trace
-        self.certificate_ = with_encoding(
-            result.certificate, prepared.encodings.by_party, shared=False, by="ranges and categories state"
-        )
+        self.certificate_ = result.certificate
+        if prepared.encodings.by_party:
+            self.certificate_ = with_encoding(
+                result.certificate, prepared.encodings.by_party, shared=False, by="ranges and categories state"
+            )
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
         privacy = None if result.plan.private is None else result.plan.private.privacy

@@ -24,7 +24,7 @@ from tacit.problem.losses.base import Loss
 from tacit.problem.losses.modified import modified
 from tacit.solvers.base import PrivateAlgorithm, Problem
 from tacit.solvers.consensus import PrivateConsensus
-from tacit.topologies import Layout, SampleSplit
+from tacit.topologies import Layout
 from tacit.types import Arrays, Vector
 
 # --- What privacy adds to a plan: planned releases, and the certificate that they earn, from the same numbers
@@ -169,6 +169,8 @@ class Mechanism(ABC, Generic[AnyLayout]):
         Whether noise may be split between honest parties, whose answers travel under masks.
     masks : bool
         Whether masks are possible on a graph.
+    noise_at_nodes : bool
+        Whether nodes that hold different rows each add a noise of their own.
     takes_given_labels : bool
         Whether it takes labels that were randomized before the data came to a node.
     noise_in_objective : bool
@@ -192,6 +194,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
     hides_labels: ClassVar[bool] = True
     splits_noise: ClassVar[bool] = False
     masks: ClassVar[bool] = False
+    noise_at_nodes: ClassVar[bool] = False
     takes_given_labels: ClassVar[bool] = False
     noise_in_objective: ClassVar[bool] = False
     noise_in_column_space: ClassVar[bool] = False
@@ -221,7 +224,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
 
         How fine the curves of protected rows are follows from it (docs/proofs/curves.md); no guarantee does.
         """
-        apart = self.split == SampleSplit.split and not secure  # nodes that each add a noise of their own
+        apart = self.noise_at_nodes and not secure
         mus = [budget_mu(privacy.epsilon_of(name), privacy.delta) for name in (parties if apart else parties[:1])]
         return 2.0 * math.sqrt(math.fsum(mu**-2 for mu in mus) / (1 - CENTRE_SHARE))
 

@@ -20,7 +20,6 @@ from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
 from tacit.text import listing, show
-from tacit.topologies import SampleSplit
 
 
 def curve_noise(
@@ -30,7 +29,7 @@ def curve_noise(
     if privacy is None or privacy.epsilon is None:
         return None
     mechanism = mechanism_of(privacy, split)
-    return CurveNoise(mechanism.gradient_noise(privacy, loss, parties, secure=secure), split == SampleSplit.split)
+    return CurveNoise(mechanism.gradient_noise(privacy, loss, parties, secure=secure), mechanism.noise_at_nodes)
 
 
 def with_terms(job: Job) -> Job:

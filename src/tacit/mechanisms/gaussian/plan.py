@@ -64,6 +64,7 @@ class Gaussian(Mechanism[SampleSplit]):
 
     name = "gaussian"
     split = SampleSplit.split
+    noise_at_nodes = True
     words = "Gaussian noise on all that each node releases, calibrated to the whole run"
     splits_noise = True
     masks = True

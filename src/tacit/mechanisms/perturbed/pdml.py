@@ -175,6 +175,7 @@ class Pdml(Mechanism[SampleSplit]):
 
     name = "pdml"
     split = SampleSplit.split
+    noise_at_nodes = True
     words = "labels that are randomized once, and decaying noise on each node's model"
     takes_given_labels = True
 
