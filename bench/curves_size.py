@@ -12,21 +12,24 @@ from bench.row import Row, seconds
 
 TITLE = "two parties with 20 columns of numbers each: lines and curves at the same alpha and tol, each in a process"
 ONLY_WHEN_NAMED = True
-ROWS, QUICK_ROWS = 1_000_000, 20_000
+ROWS, WRITTEN_ROWS, QUICK_ROWS = 1_000_000, 100_000, 20_000
 MOST_MEMORY, MOST_ROUNDS, MOST_SECONDS = 3.0, 2.0, 1.5
 
 
 def run(quick: bool = False) -> list[Row]:
     """Fit each once."""
     rows = QUICK_ROWS if quick else ROWS
-    linear, spline = (_measure(terms, rows) for terms in ("linear", "spline"))
-    made = [_shown(f"{terms}, {rows} rows", one) for terms, one in (("linear", linear), ("spline", spline))]
-    return [row for pair in made for row in pair] + _ratios(linear, spline, not quick)
+    few = min(rows, WRITTEN_ROWS)
+    cases = (("linear", rows), ("spline", rows), ("private", rows), ("spline", few), ("written", few))
+    found = [_measure(*case) for case in cases]
+    linear, spline, private, kept, written = found
+    made = [_shown(f"{case}, {count} rows", one) for (case, count), one in zip(cases, found, strict=True)]
+    return [row for rows_ in made for row in rows_] + _ratios(linear, spline, private, kept, written, not quick)
 
 
-def _measure(terms: str, rows: int) -> dict[str, Any]:
-    say(f"{terms}, {rows} rows")
-    command = [sys.executable, "-m", "bench.curves_size_run", terms, str(rows)]
+def _measure(case: str, rows: int) -> dict[str, Any]:
+    say(f"{case}, {rows} rows")
+    command = [sys.executable, "-m", "bench.curves_size_run", case, str(rows)]
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return found
 
@@ -46,12 +49,22 @@ def _memory(one: dict[str, Any]) -> float:
     return float((one["peak"] - one["before"]) / one["raw"])
 
 
-def _ratios(linear: dict[str, Any], spline: dict[str, Any], judged: bool) -> list[Row]:
+def _ratios(
+    linear: dict[str, Any],
+    spline: dict[str, Any],
+    private: dict[str, Any],
+    kept: dict[str, Any],
+    written: dict[str, Any],
+    judged: bool,
+) -> list[Row]:
+    beside = kept["round"] / written["round"]
     round_, filled = spline["round"] / linear["round"], spline["filled"] / linear["filled"]
     rounds = spline["rounds"] / linear["rounds"]
     per_number = f"{round_ / filled:.2f} ({round_:.1f} times the seconds, {filled:.1f} times the numbers)"
     found = (
         ("curves: peak memory / raw columns", f"{_memory(spline):.2f}", _memory(spline), MOST_MEMORY),
+        ("private curves: peak memory / raw columns", f"{_memory(private):.2f}", _memory(private), MOST_MEMORY),
+        ("curves / curves written out: seconds of a round", f"{beside:.2f}", beside, 1.0),
         ("curves / lines: rounds", f"{rounds:.2f}", rounds, MOST_ROUNDS),
         ("curves / lines: seconds of a round for each number", per_number, round_ / filled, MOST_SECONDS),
     )

@@ -1,4 +1,7 @@
-"""One fit of lines or curves on raw columns: run as `python -m bench.curves_size_run TERMS ROWS`.
+"""One fit of lines or curves on raw columns: run as `python -m bench.curves_size_run CASE ROWS`.
+
+CASE is "linear", "spline", "private" (curves, the second party's rows protected at epsilon 1) or "written" (curves
+whose encoded numbers are all written out, as those of small tables are).
 
 Prints as JSON: bytes at the peak, before there were any data and of the raw columns; rounds; median seconds of a round
 and of a whole fit; numbers that are not 0 in an encoded row.
@@ -7,6 +10,7 @@ and of a whole fit; numbers that are not 0 in an encoded row.
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 import warnings
@@ -16,7 +20,8 @@ import pandas as pd
 from scipy.special import expit
 
 from bench.peak_memory import read_status
-from tacit import VerticalClassifier
+from tacit import Privacy, VerticalClassifier
+from tacit.columns import encoder
 from tacit.columns.curves import fit_spline
 from tacit.types import Vector
 
@@ -25,13 +30,14 @@ COUNTED = 10_000
 Frames = dict[str, pd.DataFrame]
 
 
-def main(terms: str, rows: int) -> None:
+def main(case: str, rows: int) -> None:
     """Fit a small problem, take the baseline, fit the large one."""
-    _fit(terms, *raw_columns(2000))
+    encoder.COMPACT_FROM = 10**12 if case == "written" else 0  # both take the same way
+    _fit(case, *raw_columns(2000))
     before = read_status("VmRSS")
     frames, y = raw_columns(rows)
     start = time.perf_counter()
-    model = _fit(terms, frames, y)
+    model = _fit(case, frames, y)
     spent, peak = time.perf_counter() - start, read_status("VmHWM")
     marks = [row.seconds for row in model.trace_]
     found = {
@@ -41,7 +47,7 @@ def main(terms: str, rows: int) -> None:
         "rounds": model.n_rounds_,
         "round": float(np.median(np.diff([0.0, *marks]))),
         "fit": spent,
-        "filled": _filled(terms, frames),
+        "filled": _filled(case, frames),
     }
     print(json.dumps(found))
 
@@ -60,15 +66,20 @@ def raw_columns(rows: int) -> tuple[Frames, Vector]:
     return frames, np.where(rng.random(rows) < expit(score), 1.0, -1.0)
 
 
-def _fit(terms: str, frames: Frames, y: Vector) -> VerticalClassifier:
+def _fit(case: str, frames: Frames, y: Vector) -> VerticalClassifier:
+    terms = "linear" if case == "linear" else "spline"
+    model = VerticalClassifier(terms=terms)
+    if case == "private":
+        ranges = {f"x{j}": (1.0, math.exp(6.0)) if j % 2 else (0.0, 1.0) for j in range(COLUMNS)}
+        model = VerticalClassifier(terms=terms, ranges=ranges, privacy=Privacy(epsilon=1.0, noise_seed=0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the small one may not converge
-        return VerticalClassifier(terms=terms).fit(frames, y)
+        return model.fit(frames, y)
 
 
-def _filled(terms: str, frames: Frames) -> float:
+def _filled(case: str, frames: Frames) -> float:
     """Numbers that are not 0 in an encoded row of all parties, counted in the first rows."""
-    if terms == "linear":
+    if case == "linear":
         return float(PARTIES * COLUMNS)
     columns = [frame[name].to_numpy() for frame in frames.values() for name in frame]
     codes = [fit_spline("", x, (float(x.mean()), float(x.std())), 1.0).encode(x[:COUNTED]) for x in columns]

@@ -27,6 +27,7 @@ from bench import (
     service,
     streamed,
     structure,
+    terms,
 )
 
 PARTS: dict[str, ModuleType] = {
@@ -46,6 +47,7 @@ PARTS: dict[str, ModuleType] = {
     "streamed": streamed,
     "curves": curves,
     "curves_size": curves_size,
+    "terms": terms,
     "align": align,
     "service": service,
     "faults": faults,

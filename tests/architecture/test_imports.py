@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,19 +40,25 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__")
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def layer_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path}: relative import"
             found.add(node.module)
-    return found
+    return frozenset(found)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
@@ -109,7 +116,7 @@ def module_name(path: Path) -> str:
 def all_imports(path: Path, modules: set[str]) -> set[str]:
     """Modules of a set that a module imports anywhere; a package where a name of its own is meant."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -121,7 +128,7 @@ def all_imports(path: Path, modules: set[str]) -> set[str]:
 def imports_of_body(path: Path, modules: set[str]) -> set[str]:
     """Modules of a set that a module imports at its top level."""
     found = set()
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return found & modules
@@ -145,7 +152,7 @@ def test_no_catch_all_modules() -> None:
 
 
 def test_import_of_the_package_computes_nothing() -> None:
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    tree = tree_of(SOURCE / "__init__.py")
     modules = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
     assert modules <= {"__future__", "typing", "tacit.version"}
 

@@ -65,9 +65,12 @@ def test_dp_ebm_spends_epsilon_on_one_row_replaced(epsilon):
 
 
 def test_won_is_more_than_chance():
-    rival = Measured(np.array([0.5, 0.52, 0.48]))
-    for change, word in ((-0.1, "won"), (0.1, "lost"), (0.001, "level")):
-        assert _against(Measured(rival.losses + change), {"it": rival}).endswith(f"of it ({word})")
+    """Run by run: rows that are harder for both do not hide who is better."""
+    rival, noise = Measured(np.array([0.5, 0.9, 0.1])), np.array([0.01, -0.01, 0.0])
+    for change, word in ((-0.02, "won"), (0.02, "lost"), (0.004, "level")):
+        assert _against(Measured(rival.losses + noise + change), {"it": rival}).endswith(f"of it ({word})")
+    alone = Measured(np.array([0.5]))
+    assert _against(Measured(np.array([0.4, 0.45])), {"it": alone}) == "0.850 of it (won)"
 
 
 def test_most_runs_must_have_said_it():

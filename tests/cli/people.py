@@ -55,7 +55,8 @@ class People:
             whole = tables["bank"].merge(tables["phone"])
             tables = {"bank": whole[::2], "phone": whole[1::2]}
             parties = dict.fromkeys(tables, (BANK + PHONE, 'label = "late"'))
-        text = f'[job]\nname = "people"\n{self.top}\n[model]\nterms = "{self.terms}"\n{self.more}\n'
+        graph = "[graph]\nkind = 'complete'" if WHOLE in self.top else ""
+        text = f'[job]\nname = "people"\n{self.top}\n[model]\nterms = "{self.terms}"\n{graph}\n{self.more}\n'
         for name, (columns, label) in parties.items():
             tables[name].to_csv(self.folder / f"{name}.csv", index=False)
             text += f'[[party]]\nname = "{name}"\ndata = "{name}.csv"\nid = "customer"\n{label}\n'

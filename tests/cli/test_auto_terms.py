@@ -258,7 +258,7 @@ def test_what_is_searched(files: Any, tmp_path: Path, model: str, search: Search
 
 
 def test_fewer_folds_where_there_are_many_rows() -> None:
-    assert [SearchSpec(CURVE_ALPHAS, None).folds_of(rows) for rows in (4999, 5000)] == [5, 3]
+    assert [SearchSpec(CURVE_ALPHAS, None).folds_of(rows) for rows in (19_999, 20_000)] == [5, 3]
     assert SearchSpec(folds=7).folds_of(10**6) == 7
 
 

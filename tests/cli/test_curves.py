@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +16,11 @@ import pytest
 
 import tacit as library
 from tacit.columns.encoder import BucketColumn
-from tacit.run.curves import ALL_PARTIES, load_curves
+from tacit.run.curves import load_curves
+from tacit.run.explain import explain
+from tacit.run.predict import ALL_PARTIES, load_rows, predict
 from tests.cli.conftest import Files
+from tests.cli.pages import Page
 from tests.cli.people import WHOLE, People
 
 JOBS = {
@@ -75,14 +79,14 @@ def test_values_at_the_cells_of_a_row_and_constants_sum_to_its_score(
         frames.append(tmp_path / f"{party}.csv")
         sums.append(total)
     expected = np.full(rows, run.model.constant)
-    data = library.run.predict.load_rows(run.model, frames)
+    data = load_rows(run.model, frames)
     for part, shard, total in zip(run.model.parties, data.shards, sums, strict=True):
         clipped = None if part.clip is None else part.clip.apply(shard.features)
         factor = 1.0 if clipped is None else clipped.factor
         assert clipped is None or np.all(clipped.shrink > 1 - 1e-12), "norm of an encoded row"
         straight = factor * total / (1 + part.bend) + part.constant
         expected += straight + part.bend * np.clip(straight, -4, 4)
-    np.testing.assert_allclose(run.predict(frames).score, expected, atol=1e-9, rtol=0)
+    np.testing.assert_allclose(predict(run.model, data).score, expected, atol=1e-9, rtol=0)
 
 
 def test_beyond_its_range_a_cell_counts_as_its_end(runs: Callable[[str], Path], tmp_path: Path) -> None:
@@ -124,13 +128,13 @@ def test_pictures_are_whole_and_the_csv_holds_what_python_gives(
     assert "A band holds 95 %" in answer.err
     pictures = sorted((tmp_path / "new" / "here").glob("*.svg"))
     assert [path.name for path in pictures] == [
-        "bank-01-age.svg", "bank-02-income.svg", "bank-03-children.svg",
-        "phone-01-since.svg", "phone-02-plan.svg", "phone-03-code.svg",
+        "bank-01-age.svg", "bank-02-children.svg", "bank-03-income.svg",
+        "phone-01-code.svg", "phone-02-plan.svg", "phone-03-since.svg",
     ]  # fmt: skip
     texts = {path.name: "".join(ET.fromstring(path.read_text()).itertext()) for path in pictures}
     assert all(word in texts["phone-02-plan.svg"] for word in ("phone: plan", "$ and $", "blank", "gold"))
     assert "blank" in texts["bank-01-age.svg"]
-    assert "2016" in texts["phone-01-since.svg"]
+    assert "2016" in texts["phone-03-since.svg"]
     assert not any("var(--" in path.read_text() for path in pictures)
     known = library.load(runs("others protected")).curves()
     with open(tmp_path / "new" / "here" / "curves.csv", newline="") as file:
@@ -200,3 +204,70 @@ def test_noise_that_does_not_fit_is_refused(runs: Callable[[str], Path], refused
         assert [curve.has_band for curve in load_curves(runs("everyone"))["bank"]] == [False, True, True]
     finally:
         part.write_text(kept)
+
+
+def test_the_part_that_one_organisation_has_of_a_joint_run(
+    runs: Callable[[str], Path], tacit: Any, tmp_path: Path
+) -> None:
+    run, part = runs("everyone"), tmp_path / "part"
+    (part / "model").mkdir(parents=True)
+    (part / "about.json").write_text('{"lead": "bank", "parties": ["bank", "phone"]}')
+    for name in ("certificate.json", "model/phone.json"):
+        (part / name).write_bytes((run / name).read_bytes())
+    answer = tacit("curves", part)
+    assert (answer.code, answer.out) == (0, f"written    3 pictures and {part / 'curves' / 'curves.csv'}\n")
+    for name in ("job.toml", "result.json", "model/joint.json"):  # what the organisation has that led it
+        (part / name).write_bytes((run / name).read_bytes())
+    assert tacit("curves", part).out == answer.out
+    assert {line.split(",")[0] for line in (part / "curves" / "curves.csv").read_text().split()[1:]} >= {"phone"}
+    assert "bank," not in (part / "curves" / "curves.csv").read_text()
+
+
+# --- on the page ---------------------------------------------------------------------------------------
+
+
+def test_the_page_draws_what_matters_most_and_lists_the_rest(
+    runs: Callable[[str], Path], tacit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tacit.report.curve_words.MOST", 4)
+    for name in ("plain", "everyone", "private rows"):
+        assert tacit("report", runs(name), "--out", tmp_path / "page.html").code == 0
+        page = Page((tmp_path / "page.html").read_text())
+        assert page.problems == []
+        columns = {curve.column: curve for own in load_curves(runs(name)).values() for curve in own}
+        drawn = set(page.pictures) & set(columns)
+        assert (len(drawn), len(columns)) == (4, 6)
+        rest = re.findall(r'<tr><th scope="row">(\w+)</th>', page.source.partition("<details>")[2])
+        assert set(columns) - drawn <= set(rest)
+        if name == "plain":  # by the deviation over rows that was measured
+            known = json.loads((runs(name) / "evaluation.json").read_text())["columns"]
+            spread = {column: value for own in known.values() for column, value in own.items()}
+        else:
+            spread = {column: curve.spread for column, curve in columns.items()}
+        assert drawn == set(sorted(spread, key=lambda column: -spread[column])[:4])
+
+
+def test_importance_is_the_deviation_of_shares_over_rows(runs: Callable[[str], Path]) -> None:
+    run = library.load(runs("plain"))
+    data = load_rows(run.model, [runs("plain").parent / f"{name}.csv" for name in ("bank", "phone")])
+    shares = [explain(run.model, data.shards, row) for row in range(len(data.shards[0].features[:, 0]))]
+    assert run.evaluation is not None
+    for number, (party, encoder) in enumerate(zip(("bank", "phone"), run.model.encoders, strict=True)):
+        assert encoder is not None
+        for source, at in zip(encoder.sources, encoder.slices, strict=True):
+            found = np.std([share[number].adds[at].sum() for share in shares])
+            assert run.evaluation["columns"][party][source] == pytest.approx(found, rel=1e-9)
+
+
+def test_a_page_for_one_party_draws_no_others(
+    runs: Callable[[str], Path], tacit: Any, refused: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "page.html"
+    assert tacit("report", runs("plain"), "--party", "phone", "--out", out).code == 0
+    assert {"since", "plan", "code"} <= set(Page(out.read_text()).pictures)
+    assert not {"age", "income", "children"} & set(Page(out.read_text()).pictures)
+    assert tacit("report", runs("linear"), "--out", out).code == 0
+    assert "What each column adds" not in out.read_text(), "coefficients of lines are their party's own"
+    assert tacit("report", runs("linear"), "--party", "bank", "--out", out).code == 0
+    assert {"age", "income", "children"} <= set(Page(out.read_text()).pictures)
+    assert "there are no curves of" in refused("report", runs("plain"), "--party", "fone")

@@ -71,7 +71,7 @@ def test_a_job_that_trains_as_it_is(here: Path, tacit: Any) -> None:
         ("phone", "phone.csv", "customer", None, None),
     ]
     assert job.privacy is None
-    assert job.model.terms == "spline"
+    assert job.model.terms == "auto"
     assert {spec.name: spec.values for party in job.parties for spec in party.columns} == {
         "city": ("Basel", "Bern", 'Zü"rich'),
         "the plan": ("a", "b", "c"),

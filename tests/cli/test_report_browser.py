@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.people import People
 from tests.cli.test_samples import Nodes
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -66,14 +67,16 @@ def browse(page: Path, width: int, scheme: str, folder: Path, probe: str = PROBE
     return found.group(1).split("|")
 
 
-@pytest.fixture(params=["columns", "rows", "private"])
+@pytest.fixture(params=["columns", "rows", "private", "curves"])
 def page(request: Any, files: Any, tacit: Any, tmp_path: Path) -> Path:
     source = files
     if request.param == "rows":
         source = Nodes(tmp_path)
+    elif request.param == "curves":
+        source = People(tmp_path, more="[privacy]\nepsilon = 2\nprotect = 'everyone'")
     elif request.param == "private":
         files.privacy = "epsilon = 3"
-    source.job = "holdout = 0.25"
+    setattr(source, "top" if isinstance(source, People) else "job", "holdout = 0.25")
     assert tacit("train", source.write(), "--out", tmp_path / "run", "--quiet").code == 0
     assert tacit("report", tmp_path / "run").code == 0
     return tmp_path / "run" / "report.html"

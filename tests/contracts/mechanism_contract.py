@@ -175,7 +175,7 @@ def check_job(name: str, folder: Path) -> None:
     assert main(["train", str(folder / "job.toml"), "--out", str(folder / "run"), "--quiet"]) == 0
     run = load(folder / "run")
     assert run.mechanism is MECHANISMS[name]
-    assert run.model_is_covered == (MECHANISMS[name].serves or not run.certificate.private)
+    assert run.model_is_covered == (MECHANISMS[name].covers_model or not run.certificate.private)
     assert main(["report", str(folder / "run")]) == 0
 
 

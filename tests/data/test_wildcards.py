@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
-from tacit.columns.wildcards import is_wildcard, resolve_specs
+from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs, is_wildcard, resolve_specs
 from tacit.data.load import PartySpec, load_training_data
 from tacit.data.nodes import load_nodes
 from tacit.data.sizes import node_sizes, public_size

@@ -26,6 +26,7 @@ from tacit import (
     VerticalRegressorCV,
 )
 from tacit.data.holdout import deal_folds
+from tacit.problem.alphas import CURVE_ALPHAS
 from tacit.problem.registry import get_loss
 
 ALPHAS = (1.0, 0.1, 0.01, 0.001)
@@ -228,7 +229,7 @@ def test_says_that_fits_did_not_converge(cancer) -> None:
         ({"rule": "luck"}, "rule='luck' is unknown: choose one of best, one-standard-error"),
         ({"alphas": 1}, "give a number from 2 to 1000"),
         ({"alphas": []}, "give how many to try"),
-        ({"alphas": "auto"}, "give how many to try"),
+        ({"alphas": "many"}, "give how many to try"),
         ({"alphas": [0.1, 0.0]}, "alphas holds 0.0"),
         ({"alphas": [0.1, np.nan]}, "alphas holds nan"),
         ({"cv": 1}, "cv=1 is not allowed"),
@@ -248,3 +249,64 @@ def test_refuses(cancer, settings, reason) -> None:
         model.fit(X, y)
     assert "\n" not in str(refused.value)
     assert not hasattr(model, "alpha_")
+
+
+# --- lines or curves ---------------------------------------------------------------------------------
+
+
+def bent(rows: int = 500) -> tuple[Any, Any, Any]:
+    """Numbers, labels that bend in them, and labels that do not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 4)) * [1, 50, 1, 1]
+    noise = rng.logistic(size=rows)
+    return X, 3 * X[:, 0] ** 2 - 3 + X[:, 2] + noise > 0, X @ [1, 0.02, 0, -1] + noise > 0
+
+
+def test_auto_takes_curves_where_they_are_better_by_more_than_chance() -> None:
+    X, bends, straight = bent()
+    for y, expected in ((bends, "spline"), (straight, "linear")):
+        model = VerticalClassifierCV(terms="auto", cv=4, random_state=0).fit(X, y)
+        assert model.terms_ == expected
+        found = model.search_
+        assert found.linear.alphas == found.curve.alphas == tuple(model.alphas_) == CURVE_ALPHAS
+        lines, curves = (own.losses[own.alphas.index(own.alpha)] for own in (found.linear, found.curve))
+        gains = lines - curves  # folds of one size, so that the plain standard error is the oracle
+        assert found.gain == pytest.approx((gains.mean(), gains.std(ddof=1) / 2), rel=1e-2)
+        assert (found.gain[0] > found.gain[1]) == (expected == "spline")
+        last = model.n_rounds_ - found.linear.rounds - found.curve.rounds
+        assert last == len(model.trace_)
+        assert model.traffic_["bytes_up"] > found.linear.bytes_up + found.curve.bytes_up
+
+
+def test_the_model_is_that_of_one_fit_at_what_was_taken() -> None:
+    X, bends, _ = bent()
+    model = VerticalClassifierCV(terms="auto", cv=3, random_state=0).fit(X, bends)
+    single = VerticalClassifier(terms="spline", alpha=model.alpha_, random_state=0).fit(X, bends)
+    np.testing.assert_array_equal(model.coef_, single.coef_)
+    alone = VerticalClassifierCV(terms="spline", cv=3, random_state=0).fit(X, bends)
+    assert alone.alpha_ == model.alpha_
+    assert alone.terms_ == "spline"
+    np.testing.assert_array_equal(alone.loss_path_, model.loss_path_)
+    y = X[:, 0] ** 2
+    numbers = VerticalRegressorCV(terms="auto", cv=3, random_state=0).fit(X, y)
+    assert numbers.terms_ == "spline"
+    assert numbers.score(X, y) > 0.95
+
+
+def test_where_no_column_bends_there_is_nothing_to_choose() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 2, (200, 3)).astype(float)
+    model = VerticalClassifierCV(terms="auto", cv=3, random_state=0).fit(X, X[:, 0] + rng.normal(size=200) > 0.5)
+    assert (model.terms_, model.search_.curve) == ("linear", None)
+
+
+def test_lines_alone_are_searched_as_ever() -> None:
+    X, _, straight = bent()
+    model = VerticalClassifierCV(cv=3, random_state=0).fit(X, straight)
+    assert (model.terms_, len(model.alphas_), model.encoders_) == ("linear", 10, {})
+    ten = VerticalClassifierCV(alphas=10, cv=3, random_state=0).fit(X, straight)
+    np.testing.assert_array_equal(model.coef_, ten.coef_)
+    with pytest.raises(InputError, match="terms='wavy' is unknown: choose one of linear, spline, auto"):
+        VerticalClassifierCV(terms="wavy").fit(X, straight)
+    with pytest.raises(InputError, match="X is sparse, which is used as it is"):
+        VerticalClassifierCV(terms="auto").fit(sparse.csr_array(X), straight)

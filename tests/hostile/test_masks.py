@@ -79,13 +79,13 @@ def test_an_answer_that_is_sent_again_after_a_restart_still_adds_up() -> None:
     run.parties[2].restore({k: v.copy() for k, v in run.parties[2].state().items()})
     Star.agree(run)
     run.parties[0].work(message)
-    answers = [party.release(message, arrays) for party, arrays in zip(run.parties, made, strict=True)]
+    answers = [party.send(message, arrays) for party, arrays in zip(run.parties, made, strict=True)]
     total = read(answers, run.coordinator.party_names)
     assert total is not None
     bare = np.sum([arrays["share"] for arrays in made], axis=0)
     np.testing.assert_allclose(total, bare, rtol=0, atol=1e-12 * np.abs(bare).max())
     with pytest.raises(RunError, match="never used twice"):
-        run.parties[0].release(message, made[0])
+        run.parties[0].send(message, made[0])
 
 
 def test_a_run_that_goes_on_from_a_checkpoint_ends_like_one_that_never_stopped() -> None:

@@ -56,7 +56,7 @@ class RecordingEngine:
 
 @dataclass
 class Door:
-    """What passed `Party.release`: bare as the party gave it, and as it left."""
+    """What passed `Party.send`: bare as the party gave it, and as it left."""
 
     bare: list[dict[str, np.ndarray]] = field(default_factory=list)
     released: list[Carried] = field(default_factory=list)
@@ -64,16 +64,16 @@ class Door:
 
 def watch_door(monkeypatch: pytest.MonkeyPatch) -> Door:
     """Record all that passes the one door of every party until the test ends."""
-    door, release = Door(), Party.release
+    door, send = Door(), Party.send
 
     def watched(self: Party, message: Message, arrays: dict[str, np.ndarray]) -> Message:
         bare = {name: np.array(array) for name, array in arrays.items()}
-        result = release(self, message, arrays)
+        result = send(self, message, arrays)
         door.bare.append(bare)
         door.released.append(Carried.of(result))
         return result
 
-    monkeypatch.setattr(Party, "release", watched)
+    monkeypatch.setattr(Party, "send", watched)
     return door
 
 

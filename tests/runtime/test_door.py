@@ -180,7 +180,7 @@ def test_messages_are_made_at_the_door_only() -> None:
         "run/node.py",
         "federation/score_handler.py",  # scores of rows, which the site was asked for and agreed to
     }
-    for own, door in (("run/party.py", "release"), ("run/node.py", "_release")):
+    for own, door in (("run/party.py", "send"), ("run/node.py", "_send")):
         tree = next(tree for file, tree in trees() if file == own)
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
         assert [function.name for function in functions if ".leave" in calls(function)] == [door]
@@ -189,7 +189,7 @@ def test_messages_are_made_at_the_door_only() -> None:
     answer = next(function for function in functions if function.name == "answer")
     returned = [node.value for node in ast.walk(answer) if isinstance(node, ast.Return)]
     assert returned
-    assert all(isinstance(value, ast.Call) and ast.unparse(value.func) == "self.release" for value in returned)
+    assert all(isinstance(value, ast.Call) and ast.unparse(value.func) == "self.send" for value in returned)
 
 
 SITES = ("federation/party_handler.py", "federation/node_handler.py")  # they answer for a party at home

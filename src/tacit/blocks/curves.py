@@ -16,7 +16,7 @@ import numpy.typing as npt
 from numba import njit
 
 from tacit.blocks.dense import Block, Sweep, without_constants
-from tacit.columns.compact import CurveMatrix, dense_rows
+from tacit.columns.compact import CurveMatrix, dense_rows, slot_sums
 from tacit.types import Matrix, Vector
 
 # --- Any curves: rows are written out some at a time, and used as dense rows
@@ -27,13 +27,17 @@ class CurveBlock(Block):
 
     matrix: CurveMatrix
 
+    def predict(self, x: Vector) -> Vector:
+        """(D - 1 m') x."""
+        product = self.matrix @ x
+        return product if self.centre is None else product - self.centre @ x
+
+    def _sum_rows(self, r: Vector) -> Vector:
+        return (r.T @ self.matrix).T
+
     @property
     def is_compact(self) -> bool:
         """D takes about the memory of the raw cells."""
-        return True
-
-    @property
-    def _is_narrow(self) -> bool:
         return True
 
     def _numbers(self, rows: slice) -> Vector:
@@ -78,21 +82,9 @@ class CurveBlock(Block):
 class TableBlock(CurveBlock):
     """D - 1 m' = H A."""
 
-    def predict(self, x: Vector) -> Vector:
-        """(D - 1 m') x."""
-        product = self.matrix @ x
-        return product if self.centre is None else product - self.centre @ x
-
     def chunk(self, rows: slice) -> Block:
         """A few rows as they are."""
         return TableBlock(self.matrix[rows])
-
-    def _sum_rows(self, r: Vector) -> Vector:
-        columns = r.reshape(self.n, -1)
-        sums = np.zeros((self._slots, columns.shape[1]))
-        for rows, slots, parts in self.matrix.hats():
-            sums += _slot_sums(slots, parts, np.ascontiguousarray(columns[rows]), self._slots)
-        return self._by_column(sums).reshape(self.d, *r.shape[1:])
 
     def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
         """(D - 1 m')' diag(weights) columns."""
@@ -114,7 +106,7 @@ class TableBlock(CurveBlock):
         square = np.zeros((self._slots, self._slots) if gram else (0, 0))
         for rows, slots, parts in self.matrix.hats():
             weight = weights[rows, None]
-            sums += _slot_sums(slots, parts, np.hstack([taken[rows], weight * steps[rows], weight]), self._slots)
+            sums += slot_sums(slots, parts, np.hstack([taken[rows], weight * steps[rows], weight]), self._slots)
             if gram:
                 _add_slot_gram(slots, parts, weights[rows], self.matrix.slot_starts, square)
         total = float(weights.sum())
@@ -132,10 +124,9 @@ class TableBlock(CurveBlock):
 
     def _by_column(self, sums: Vector, centre: Vector | None = None) -> Vector:
         """A' times sums over slots."""
-        product = np.empty((self.d, sums.shape[1]))
-        for table, own, (a, b) in self._lines():
-            product[a:b] = table.T @ sums[own]
-            if centre is not None:
+        product = self.matrix.column_sums(sums)
+        if centre is not None:
+            for _, own, (a, b) in self._lines():
                 product[a:b] -= np.outer(centre[a:b], sums[own].sum(axis=0))
         return product
 
@@ -159,20 +150,6 @@ class TableBlock(CurveBlock):
             (table, slice(slots[j], slots[j + 1]), (int(starts[j]), int(starts[j + 1])))
             for j, table in enumerate(self.matrix.tables)
         ]
-
-
-@njit(cache=True, nogil=True)  # pragma: no cover - compiled
-def _slot_sums(slots, parts, columns, count):  # type: ignore[no-untyped-def]
-    """H' columns of some rows."""
-    sums = np.zeros((count, columns.shape[1]))
-    for j in range(slots.shape[0]):
-        for i in range(slots.shape[1]):
-            low, high, part = sums[slots[j, i]], sums[slots[j, i] + 1], parts[j, i]
-            for k in range(columns.shape[1]):
-                moved = part * columns[i, k]
-                low[k] += columns[i, k] - moved
-                high[k] += moved
-    return sums
 
 
 @njit(cache=True, nogil=True)  # pragma: no cover - compiled

@@ -36,13 +36,14 @@ def run(options: argparse.Namespace) -> int:
     from tacit.report.curve_words import band_lines
     from tacit.report.curves import write_curves
     from tacit.run.curves import load_curves, of_party
-    from tacit.run.folder import RunFolder
+    from tacit.run.folder import JOB, RunFolder
     from tacit.text import plural
 
     path = Path(options.directory)
     curves = of_party(load_curves(path), options.party)
     folder = path / FOLDER if options.out is None else Path(options.out)
-    certificate, job = RunFolder(path).read_certificate(), RunFolder(path).read_job()
+    certificate = RunFolder(path).read_certificate()
+    job = RunFolder(path).read_job() if (path / JOB).exists() else None
     written = write_curves(curves, folder, secret=certificate.private)
     for line in band_lines(curves, job, certificate):
         tell(f"tacit: {line}")

@@ -7,9 +7,10 @@ from pathlib import Path
 
 DESCRIPTION = """\
 Write one HTML page about a finished run: who trained what, how good the model
-is against each party alone and all data in one place, what each party and each
-column adds, how the run went, and what its privacy certificate says. The page is one file, with
-its pictures inside; it needs no network and no script, and prints well.
+is against each party alone and all data in one place, what each party adds, and
+each column where numbers are curves, how the run went, and what its privacy
+certificate says. The page is one file, with its pictures inside; it needs no
+network and no script, and prints well.
 
 How good the model is was computed by tacit train. In a private run it comes
 from labels and single scores, which no certificate covers: keep such a page."""

@@ -247,6 +247,7 @@ class CurveMatrix:
 
     dtype = np.dtype(np.float64)
     ndim = 2
+    __array_ufunc__ = None  # so that an array times this comes to `__rmatmul__`
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -274,9 +275,19 @@ class CurveMatrix:
         """Where the encoded columns of each raw column begin, and the end of the last."""
         return np.cumsum([0, *(cells.width for cells in self.cells)])
 
-    def __getitem__(self, rows: Picked) -> CurveMatrix:
+    def __getitem__(self, picked: Picked | tuple[Picked, slice]) -> CurveMatrix:
+        """Some rows; with a second slice, of the encoded columns of whole raw columns."""
+        rows, columns = picked if isinstance(picked, tuple) else (picked, slice(None))
+        first, last = (self._raw_column(end) for end in columns.indices(self.shape[1])[:2])
         scale = None if self.scale is None else self.scale[rows]
-        return CurveMatrix(tuple(cells.take(rows) for cells in self.cells), scale)
+        return CurveMatrix(tuple(cells.take(rows) for cells in self.cells[first:last]), scale)
+
+    def _raw_column(self, start: int) -> int:
+        """The raw column whose encoded columns begin here."""
+        number = int(np.searchsorted(self.starts, start))
+        if self.starts[number] != start:
+            raise ValueError(f"no raw column begins at the encoded column {start}")
+        return number
 
     @classmethod
     def beside(cls, matrices: Sequence[CurveMatrix]) -> CurveMatrix:
@@ -328,6 +339,18 @@ class CurveMatrix:
             out[rows] = sums.T.reshape(out[rows].shape)
         return out
 
+    def __rmatmul__(self, r: Vector) -> Vector:
+        lines = np.atleast_2d(r)
+        total = np.zeros((self.slot_starts[-1] if self.is_tabled else self.shape[1], len(lines)))
+        if self.is_tabled:
+            for rows, slots, parts in self.hats():
+                total += slot_sums(slots, parts, np.ascontiguousarray(lines[:, rows].T), len(total))
+            total = self.column_sums(total)
+        else:
+            for rows in self.pieces():
+                total += self.dense(rows).T @ lines[:, rows].T
+        return np.asarray(total.T.reshape(*r.shape[:-1], -1))
+
     # Where all cells are between two rows of a table: D = H S, with two entries of H for each cell
 
     @property
@@ -351,6 +374,11 @@ class CurveMatrix:
             [table @ x[a:b] for table, (a, b) in zip(self.tables, pairwise(self.starts), strict=True)]
         )
 
+    def column_sums(self, sums: Vector) -> Vector:
+        """S' times sums over slots."""
+        ends = zip(self.tables, pairwise(self.slot_starts), strict=True)
+        return np.concatenate([table.T @ sums[a:b] for table, (a, b) in ends])
+
     def hats(self) -> Iterator[tuple[slice, npt.NDArray[np.int32], Vector]]:
         """Some rows, their slots (numbered through all columns) and parts, by raw column; valid until the next."""
         shape = len(self.cells), min(ROWS_AT_ONCE, self.shape[0])
@@ -372,3 +400,17 @@ def _add_scores(slots, parts, line, out):  # type: ignore[no-untyped-def]
         for i in range(slots.shape[1]):
             low = line[slots[j, i]]
             out[i] += low + parts[j, i] * (line[slots[j, i] + 1] - low)
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def slot_sums(slots, parts, columns, count):  # type: ignore[no-untyped-def]
+    """H' columns of some rows."""
+    sums = np.zeros((count, columns.shape[1]))
+    for j in range(slots.shape[0]):
+        for i in range(slots.shape[1]):
+            low, high, part = sums[slots[j, i]], sums[slots[j, i] + 1], parts[j, i]
+            for k in range(columns.shape[1]):
+                moved = part * columns[i, k]
+                low[k] += columns[i, k] - moved
+                high[k] += moved
+    return sums

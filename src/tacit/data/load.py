@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.encoder import Encoder
-from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules
+from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules, is_wildcard, resolve_specs, text_names
 from tacit.columns.table import ArrowTable, Table, is_column_number
-from tacit.columns.wildcards import is_wildcard, resolve_specs, text_names
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
 from tacit.data.labels import file_labels, refuse_randomized

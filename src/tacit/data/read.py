@@ -290,7 +290,13 @@ def _read_parquet(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
     with pyarrow.parquet.ParquetFile(path) as file:
         data = file.read()
     data.validate(full=True)  # text in a damaged file may be no UTF-8, which Arrow does not check
+    give_back_memory()
     return arrow_table(data, path, party)
+
+
+def give_back_memory() -> None:
+    """Give the system back what Arrow held for buffers and tables that are gone, which is twice the table or more."""
+    pa.default_memory_pool().release_unused()
 
 
 def frame_table(frame: Any, party: str) -> Table:

@@ -13,9 +13,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from tacit.columns.constants import Encoding, known_specs, public_encoder, refuse, settled, unlearnable
-from tacit.columns.spec import ColumnSpec, EncodeRules
+from tacit.columns.spec import ColumnSpec, EncodeRules, is_wildcard
 from tacit.columns.table import BLANK, ArrowTable, Table, kind_of_type
-from tacit.columns.wildcards import is_wildcard
 from tacit.data.labels import epsilon_columns, label_epsilons
 from tacit.data.load import (
     PartySpec,

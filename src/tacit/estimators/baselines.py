@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 
 from tacit.data.partition import take_columns
 from tacit.errors import InputError
-from tacit.estimators.base import column_names, in_order, is_block_list, layout_of_table, names_of
+from tacit.estimators.base import (
+    column_names,
+    in_order,
+    is_block_list,
+    layout_of_blocks,
+    layout_of_table,
+    names_of,
+)
+from tacit.estimators.encoding import as_table, column_of, is_frame, is_plain, joined
+from tacit.estimators.party_tables import own_tables
 
 E = TypeVar("E", bound=BaseEstimator)
 
@@ -25,6 +37,25 @@ def alone(estimator: E, party: int) -> _View:
     return _View(estimator, party=party)
 
 
+def _columns_of(X: Any, columns: Any) -> Any:
+    """Some columns of one table."""
+    if isinstance(X, pa.Table):
+        return X.select(columns.tolist())
+    return X.iloc[:, columns] if hasattr(X, "iloc") else X[:, columns] if is_frame(X) else take_columns(X, columns)
+
+
+def _side_by_side(tables: Sequence[Any]) -> Any:
+    """The columns of all tables, as one: a frame where all are frames whose columns have different names."""
+    if any(sparse.issparse(table) for table in tables):
+        return sparse.hstack(tables, format="csr")
+    names = [column_names(table) for table in tables]
+    if not all(is_frame(table) for table in tables) or (
+        all(map(is_plain, tables, names)) and len(set(chain(*names))) < len(list(chain(*names)))
+    ):
+        return np.hstack([np.asarray(table) for table in tables])
+    return joined([as_table(table, own, "X") for table, own in zip(tables, names, strict=True)])
+
+
 class _View(MetaEstimatorMixin, BaseEstimator):
     """An estimator that sees all columns as one party's, or only one party's columns."""
 
@@ -34,24 +65,35 @@ class _View(MetaEstimatorMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> _View:
         """Train on what this baseline may see."""
-        self._names = names_of(X) or ()
+        self._names = names_of(own_tables(X)) or ()
+        seen = self._seen(X)
         self.estimator_ = clone(self.estimator).set_params(parties=1, privacy=None)  # nobody to keep a secret from
-        self.estimator_.fit(self._seen(X), y, **fit_params)
+        self.estimator_.set_params(**self._wishes(column_names(seen) if hasattr(seen, "shape") else ()))
+        self.estimator_.fit(seen, y, **fit_params)
         return self
 
+    def _wishes(self, names: Sequence[str]) -> dict[str, Any]:
+        """What the estimator was told about columns, of those that are seen here."""
+        return {
+            key: {name: said for name, said in (getattr(self.estimator, key) or {}).items() if column_of(name, names)}
+            for key in ("ranges", "categories")
+            if getattr(self.estimator, key, None)
+        }
+
     def _seen(self, X: Any) -> Any:
+        X = own_tables(X)
         X = in_order(X, self._names) if names_of(X) else X
-        if is_block_list(X):
-            if self.party is None:
-                if any(sparse.issparse(block) for block in X):
-                    return sparse.hstack(X, format="csr")
-                return np.hstack([np.asarray(block) for block in X])
-            return X[self._checked(len(X))]
         if self.party is None:
-            return X
-        layout = layout_of_table(column_names(X), self.estimator.parties)
-        columns = layout.columns[self._checked(len(layout.columns))]
-        return X.iloc[:, columns] if hasattr(X, "iloc") else take_columns(X, columns)
+            return _side_by_side(X) if is_block_list(X) else X
+        if is_block_list(X):
+            layout, tables = layout_of_blocks(X), X
+        else:
+            layout = layout_of_table(column_names(X), self.estimator.parties)
+            tables = [_columns_of(X, columns) for columns in layout.columns]
+        party = self._checked(len(tables))
+        if self._wishes(layout.names[party]):  # which are by the names that columns have among all
+            return as_table(tables[party], layout.names[party], "X").data
+        return tables[party]
 
     def _checked(self, parties: int) -> int:
         if self.party is None or not 0 <= self.party < parties:

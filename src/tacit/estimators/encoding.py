@@ -25,9 +25,8 @@ from tacit.columns.advice import IN_PYTHON
 from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.curves import curve_values
 from tacit.columns.encoder import Encoder
-from tacit.columns.spec import CATEGORY, DATE, LINEAR, NUMBER, TERMS, ColumnSpec, EncodeRules
+from tacit.columns.spec import CATEGORY, DATE, LINEAR, NUMBER, TERMS, ColumnSpec, EncodeRules, resolve_specs
 from tacit.columns.table import DAY, ArrowTable, kind_of_type, text_cells
-from tacit.columns.wildcards import resolve_specs
 from tacit.data.read import frame_table
 from tacit.errors import InputError
 from tacit.plan.terms import curve_columns, curve_noise, with_row_norms
@@ -60,6 +59,21 @@ def as_table(table: Any, names: Sequence[str], party: str) -> ArrowTable:
         table = table.set_axis(list(names), axis=1)  # names that are no texts
     found = cast("ArrowTable", frame_table(table, party))
     return replace(found, columns=tuple(names), data=found.data.rename_columns(list(names)))
+
+
+def joined(tables: Sequence[ArrowTable]) -> Any:
+    """The columns of several tables side by side, as an Arrow table.
+
+    Raises
+    ------
+    InputError
+        Where two tables have a column of the same name.
+    """
+    names = [name for table in tables for name in table.columns]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InputError(f"two parties have a column of the name {twice[0]!r}: rename one")
+    return pa.table([column for table in tables for column in table.data.columns], names=names)
 
 
 def dense(table: Any, party: str, columns: tuple[str, ...]) -> Any:
@@ -145,16 +159,26 @@ class ColumnWishes:
         return (*numbers, *(_list_spec(name, value) for name, value in lists.items()))
 
 
-def _name(key: Any, names: Sequence[str], what: str) -> str:
-    """The name of a column, or one with wildcards, for a key of ranges or categories; arrays are counted from 0."""
+def column_of(key: Any, names: Sequence[str]) -> str | None:
+    """The column of a key of ranges or categories: its name, perhaps with wildcards; None where there is no such one.
+
+    Columns of arrays may be counted, from 0.
+    """
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         key = str(key) if str(key) in names else f"x{key}"
-    if not isinstance(key, str):
-        raise InputError(f"{what} has the key {show(key)}: keys are names of columns, or numbers where X is an array")
-    if not any(key == name or fnmatchcase(name, key) for name in names):
-        hint = nearest(key, list(names))
-        raise InputError(f"{what} names {show(key)}{hint}, which is no column: the columns are {listing(names)}")
+    if not isinstance(key, str) or not any(key == name or fnmatchcase(name, key) for name in names):
+        return None
     return key
+
+
+def _name(key: Any, names: Sequence[str], what: str) -> str:
+    found = column_of(key, names)
+    if found is None and not isinstance(key, str | int | np.integer):
+        raise InputError(f"{what} has the key {show(key)}: keys are names of columns, or numbers where X is an array")
+    if found is None:
+        hint = nearest(str(key), list(names))
+        raise InputError(f"{what} names {show(key)}{hint}, which is no column: the columns are {listing(names)}")
+    return found
 
 
 def _range_spec(name: str, value: Any) -> ColumnSpec:
@@ -222,20 +246,28 @@ class Setting:
         return self.split == SampleSplit.split
 
     def protected(self, parties: Sequence[str]) -> frozenset[str]:
-        """The parties whose rows are protected, so that no constant may be taken from them; the first has the labels.
-
-        As `tacit.job.sections.protected_parties`.
-        """
-        if self.privacy is None or self.privacy.epsilon is None:
-            return frozenset()
-        spared = not self.rows_are_split and self.privacy.spares_holder
-        return frozenset(parties[1:] if spared else parties)
+        """The parties whose rows are protected, so that no constant may be taken from them."""
+        return protected_parties(self.privacy, parties, rows_are_split=self.rows_are_split)
 
     def rules(self, terms: str, parties: Sequence[str]) -> EncodeRules:
         """How columns become numbers."""
         noise = curve_noise(self.privacy, self.loss, self.split, parties, secure=self.secure)
         sharing = 1 if self.rows_are_split else len(parties)
         return EncodeRules(terms=terms, noise=noise, parties=sharing, advice=IN_PYTHON)
+
+
+def protected_parties(privacy: Privacy | None, parties: Sequence[str], *, rows_are_split: bool) -> frozenset[str]:
+    """The parties whose rows are protected; the first one has the labels."""
+    if privacy is None or privacy.epsilon is None:
+        return frozenset()
+    spared = not rows_are_split and privacy.spares_holder
+    return frozenset(parties[1:] if spared else parties)
+
+
+def row_norms(privacy: Privacy | None, parties: Sequence[str], *, rows_are_split: bool) -> dict[str, float]:
+    """The largest norm of a row of each party whose rows are protected: longer ones are clipped."""
+    held = protected_parties(privacy, parties, rows_are_split=rows_are_split)
+    return {} if privacy is None else {name: privacy.norm_of(name) for name in parties if name in held}
 
 
 @dataclass(frozen=True)
@@ -407,7 +439,7 @@ def check_has_curves(encoders: Mapping[str, Encoder]) -> None:
         raise InputError("the columns were used as they are, so there are no curves: fit with terms='spline'")
 
 
-def curves_of(encoder: Encoder, coef: Vector, mean: Vector | None) -> dict[str, tuple[Any, Vector]]:
+def column_curves(encoder: Encoder, coef: Vector, mean: Vector | None) -> dict[str, tuple[Any, Vector]]:
     """The curve of each column of one party.
 
     Parameters

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tacit.columns.constants import Part
+from tacit.columns.encoder import Encoder
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
@@ -45,9 +46,10 @@ from tacit.estimators.encoding import (
     Setting,
     as_table,
     check_has_curves,
-    curves_of,
+    column_curves,
     dense,
     encode_rows,
+    row_norms,
 )
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
@@ -264,7 +266,7 @@ class _Horizontal(BaseEstimator):
 
     def _keep(self, result: Result, columns: tuple[str, ...], encodings: Encodings) -> None:
         self._model, names = result.model, self.graph_.names
-        self.encoders_, self._means = encodings.encoders, encodings.means
+        self._encodings = encodings
         coefs = [node.coef for node in result.model.parts]
         self.coef_by_party_ = PartyCoefficients(coefs, names, [columns] * len(coefs))
         self.intercept_by_party_ = [-node.offset for node in result.model.parts]
@@ -277,6 +279,8 @@ class _Horizontal(BaseEstimator):
         )
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
+        privacy = None if result.plan.private is None else result.plan.private.privacy
+        self._norms = row_norms(privacy, names, rows_are_split=True)
         self._set_model(result)
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
@@ -299,6 +303,16 @@ class _Horizontal(BaseEstimator):
         table = as_table(dense(X, "X", encoder.sources), encoder.sources, "X")
         return self._model.scores([Shard("", encoder.predicting(table)[0])])
 
+    @property
+    def encoders_(self) -> dict[str, Encoder]:
+        """How the columns of each party were encoded; empty where they were used as they are."""
+        return dict(self._encodings.encoders)
+
+    @property
+    def row_norms_(self) -> dict[str, float]:
+        """With privacy, by protected party: the largest norm of a row."""
+        return dict(self._norms)
+
     def curves(self) -> dict[str, tuple[Any, Vector]]:
         """By column what a cell adds to the score of the consensus model: (cells, values), against the average row.
 
@@ -307,7 +321,7 @@ class _Horizontal(BaseEstimator):
         check_is_fitted(self, "coef_by_party_")
         check_has_curves(self.encoders_)
         name, encoder = next(iter(self.encoders_.items()))
-        return curves_of(encoder, self._model.coef, self._means.get(name))
+        return column_curves(encoder, self._model.coef, self._encodings.means.get(name))
 
 
 class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
@@ -371,6 +385,9 @@ class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
         Each party's model: a list, also by name; `.columns` names the columns.
     encoders_ : dict of str to Encoder
         How columns were encoded, the same for each party; empty where they were not.
+    row_norms_ : dict of str to float
+        With privacy, by protected party: the largest norm of an (encoded) row, the root of its number of columns where
+        these are curves and `Privacy(row_norm=...)` says nothing else.
     intercept_by_party_ : list of float
     graph_ : Graph
     n_rounds_, converged_, trace_, certificate_, traffic_

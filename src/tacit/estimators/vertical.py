@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from tacit.columns.encoder import Encoder
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
@@ -46,9 +47,10 @@ from tacit.estimators.encoding import (
     PartyCoefficients,
     Setting,
     check_has_curves,
-    curves_of,
+    column_curves,
     encode_columns,
     encoded_again,
+    row_norms,
 )
 from tacit.estimators.party_tables import own_tables
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
@@ -282,8 +284,7 @@ class _Vertical(BaseEstimator):
         return make_plan(request, split)
 
     def _keep(self, result: Result, prepared: PreparedParties) -> None:
-        self._layout, self._means = prepared.layout, prepared.encodings.means
-        self.encoders_ = prepared.encodings.encoders
+        self._layout, self._encodings = prepared.layout, prepared.encodings
         self._parts = None if all(party.is_linear for party in result.model.parts) else result.model.parts
         self._constant = result.model.constant
         columns = [shard.columns for shard in prepared.shards]
@@ -301,6 +302,8 @@ class _Vertical(BaseEstimator):
         )
         self.traffic_ = result.traffic
         self.outlook_ = result.outlook
+        privacy = None if result.plan.private is None else result.plan.private.privacy
+        self._norms = row_norms(privacy, self._layout.party_names, rows_are_split=False)
         self._set_model(result)
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
@@ -332,6 +335,16 @@ class _Vertical(BaseEstimator):
         tables = tables_of_blocks(X, self._layout) if blocks else tables_of_one(X, self._layout)
         return [encoded_again(table, self.encoders_) for table in tables]
 
+    @property
+    def encoders_(self) -> dict[str, Encoder]:
+        """How the columns of each party were encoded; empty where they were used as they are."""
+        return dict(self._encodings.encoders)
+
+    @property
+    def row_norms_(self) -> dict[str, float]:
+        """With privacy, by protected party: the largest norm of a row."""
+        return dict(self._norms)
+
     def curves(self) -> dict[str, dict[str, tuple[Any, Vector]]]:
         """By party and column what a cell adds to the score: (cells, values), against the average row.
 
@@ -347,7 +360,7 @@ class _Vertical(BaseEstimator):
         check_is_fitted(self, "coef_by_party_")
         check_has_curves(self.encoders_)
         return {
-            name: curves_of(encoder, self.coef_by_party_[name], self._means.get(name))
+            name: column_curves(encoder, self.coef_by_party_[name], self._encodings.means.get(name))
             for name, encoder in self.encoders_.items()
         }
 
@@ -423,6 +436,9 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
         columns, `.to_frame()` makes a table.
     encoders_ : dict of str to Encoder
         How the columns of each party were encoded; empty where they were not.
+    row_norms_ : dict of str to float
+        With privacy, by protected party: the largest norm of an (encoded) row, the root of its number of columns where
+        these are curves and `Privacy(row_norm=...)` says nothing else.
     n_rounds_, converged_, trace_, certificate_, traffic_
         How the run went: rounds, whether the stopping rule held, one record per round, the privacy certificate, bytes.
     outlook_ : tuple of str

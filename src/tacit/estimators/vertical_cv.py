@@ -90,9 +90,14 @@ class _Search(_Vertical):
         _warn_unfinished([first, *others], prepared.plan)
         last = replace(prepared.plan, problem=replace(prepared.plan.problem, alpha=taken.alpha))
         result = self._go(Run(last, prepared.shards, prepared.labels), prepared)
-        self.search_, self.terms_ = found, codes[0] if taken is first else SPLINE
+        self.search_, self._terms = found, codes[0] if taken is first else SPLINE
         self._keep_search(taken, [first, *others])
         return result
+
+    @property
+    def terms_(self) -> str:
+        """What was taken: "linear" or "spline"."""
+        return str(self._terms)
 
     def _wishes(self, terms: str) -> ColumnWishes:
         return ColumnWishes(terms, self.ranges, self.categories, always=self.terms == AUTO)

@@ -209,7 +209,7 @@ class PartyHandler:
         if self.sent is None or self.sent.round != message.round:  # masks are used once: what was sent is sent again
             # Recorded once, also where the site died between its journal and its book.
             self.task.authorizer.released(self.task.run, message.round, arrays_digest(record.answer))
-            self.sent = party.release(message, record.answer)
+            self.sent = party.send(message, record.answer)
         return Answered(message=Packet.of(self.sent))
 
     def _answer(self, message: Message, asked: str) -> JournalRecord:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Generic, Protocol, Self, TypeVar, overload
 
@@ -476,8 +477,12 @@ def is_worked_on(folder: Path) -> bool:
         os.close(file)
 
 
+@lru_cache(maxsize=64)
 def read_text(text: str) -> Job:
-    """The job of a text that came from elsewhere: data, checked like a file; refuses what sites cannot run together."""
+    """The job of a text that came from elsewhere: data, checked like a file; refuses what sites cannot run together.
+
+    Kept, since every step of a run looks at its job.
+    """
     job = parse_job(text, "the job")
     for key, value in (("holdout", job.holdout), ("memory", job.memory), ("[search]", job.search)):
         if value:

@@ -145,8 +145,9 @@ class ModelSection:
     Attributes
     ----------
     terms : {"linear", "spline", "auto"}
-        What a number adds to the score: a line, or a smooth curve; "auto" takes curves where they do better. A column
-        may say another `term`.
+        What a number adds to the score: a line, or a smooth curve; "auto" takes curves where a search finds them
+        better by more than chance, or, with privacy, where every protected number has a range. A column may say another
+        `term`.
     """
 
     loss: str = "logistic"
@@ -502,7 +503,7 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
         privacy=privacy,
         options=options,
         search=search,
-        parties=tuple(with_codebook(party, encode.codebook) for party in parties),
+        parties=tuple(with_codebook(party, encode.codebook) for party in parties) if encode.codebook else parties,
         encode=encode,
         graph=_graph(document, [party.name for party in parties], top.get("seed") or 0),
         folder=path.parent,
@@ -515,7 +516,9 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
 def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> EncodeRules:
     """Read how columns become numbers; a code book is in this folder, or in the job itself where there is none."""
     given = _section(document.get("encode", {}), "encode")
-    book = given.pop("codebook", {})
+    if "codebook" not in given:
+        return EncodeRules(**given, terms=terms)
+    book = given.pop("codebook")
     if isinstance(book, str) and folder is None:
         raise InputError(f"encode.codebook = {show(book)} names a file of whoever wrote the job: write a table instead")
     entries = read_codebook(folder / book) if isinstance(book, str) and folder is not None else stated_codebook(book)

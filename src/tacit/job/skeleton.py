@@ -313,11 +313,17 @@ class _Writer:
             "[model]",
             *self._loss(),
         )
-        yield 'terms = "spline"           # a curve for each number; "linear" for lines, "auto" for what does better'
+        yield self._terms()
         yield "# alpha = 1e-4             # strength of the penalty; [search] chooses it where nothing is protected"
         if self.asked.by_rows:
             yield from ("", "[graph]", 'kind = "complete"          # who talks to whom: ring, star, grid, random')
         yield from ("", *self._privacy())
+
+    def _terms(self) -> str:
+        """Lines or curves: what a search chooses, where there can be one."""
+        if self.asked.by_rows or self.guess.protected:
+            return 'terms = "spline"           # a curve for each number; "linear" for lines'
+        return 'terms = "auto"             # lines or curves, by a search; "linear" or "spline" to say which'
 
     def _loss(self) -> Iterator[str]:
         """The loss that fits the labels."""

@@ -77,7 +77,7 @@ def _check_depth(text: str, what: str) -> None:
 def _check_characters(value: Any, what: str, where: str = "") -> None:
     """Refuse characters that would move the cursor or turn the text around where a name is shown."""
     if isinstance(value, str):
-        if any(map(is_control, value)):
+        if not value.isprintable() and any(map(is_control, value)):
             place = f" in {where}" if where else ""
             raise InputError(f"{what} has a control character{place}, {show(value)}: leave it out")
     elif isinstance(value, dict):

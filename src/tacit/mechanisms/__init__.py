@@ -49,7 +49,7 @@ def mechanism_of(privacy: Privacy, split: str, *, given_labels: bool = False) ->
     name = privacy.mechanism
     if name == "auto":
         known = (one for one in MECHANISMS.values() if one.split == split)
-        return next(one for one in known if one.answers(privacy, given_labels=given_labels))
+        return next(one for one in known if one.is_default(privacy, given_labels=given_labels))
     if name in MECHANISMS and MECHANISMS[name].split != split:
         whose = MECHANISMS[name].split.removesuffix("s")
         raise InputError(f"mechanism={name!r} does not fit here: it belongs to the {whose} split, so leave it out")

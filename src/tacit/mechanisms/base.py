@@ -38,6 +38,8 @@ LARGEST_NORM = 1e50  # of rows and coefficients, or 1 over it: squares and produ
 
 
 UNMEASURED = "not measured: "  # how a sentence begins that a measurement, where there is one, takes the place of
+ESTIMATED = "estimated from noisy sums"  # the same of a sentence with an estimate
+BEND_AT = 4.0  # a score that a model bends enters as clip(score, -4, 4) / 4
 MEASURES = "rows that are kept out of training (holdout = 0.2 under [job]) measure it"
 
 
@@ -157,7 +159,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
         Whether an algorithm of its own runs; an ordinary solver on randomized labels does otherwise.
     methods : tuple of str
         Names of solvers that may be given beside it, though it has a method of its own.
-    serves : bool
+    covers_model : bool
         Whether the model is covered too, so that further rows may be scored at no more privacy.
     model_stays_home : bool
         Whether each party's part of the model is covered by no claim, so that its file is nobody else's.
@@ -185,7 +187,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
     named: ClassVar[bool] = True
     own_algorithm: ClassVar[bool] = True
     methods: ClassVar[tuple[str, ...]] = ()
-    serves: ClassVar[bool] = True
+    covers_model: ClassVar[bool] = True
     model_stays_home: ClassVar[bool] = False
     hides_labels: ClassVar[bool] = True
     splits_noise: ClassVar[bool] = False
@@ -206,7 +208,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
             Where no theorem covers what was asked: with the reason and the way out.
         """
 
-    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+    def is_default(self, privacy: Privacy, *, given_labels: bool) -> bool:
         """Whether it is what mechanism="auto" stands for, given what was asked and whether labels came randomized."""
         return False
 
@@ -227,7 +229,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
         """What it does, in one line; also where labels came randomized."""
         return self.words
 
-    def use_of(self, planned: PrivatePlan, request: MechanismRequest) -> PrivatePlan:
+    def check_choices(self, planned: PrivatePlan, request: MechanismRequest) -> PrivatePlan:
         """Refuse choices that the mechanism has no use for; remark on those that change nothing."""
         if self.own_algorithm and request.method not in ("auto", *self.methods):
             raise InputError(

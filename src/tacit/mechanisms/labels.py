@@ -28,7 +28,7 @@ class RandomizedLabels(Mechanism[FeatureSplit]):
         """Plan a run whose only noise is in the labels."""
         return _plan(self, request, layout)
 
-    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+    def is_default(self, privacy: Privacy, *, given_labels: bool) -> bool:
         """It is what a request for the labels alone gets."""
         return privacy.epsilon is None
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tacit.mechanisms.base import PrivatePlan
-from tacit.plan.splits import Choices
+from tacit.plan.splits import PlannedRun
 from tacit.privacy.certificate import Certificate, cautions, up
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
 from tacit.privacy.request import Privacy
@@ -34,7 +34,7 @@ ORDINARY = "none: consensus ADMM, without noise"
 GIVEN = "consensus ADMM without noise, with the unbiased loss of labels that were randomized by their contributors"
 
 
-def record(plan: Choices) -> dict[str, Any]:
+def record(plan: PlannedRun) -> dict[str, Any]:
     """What can be said before any row is used, as plain values for JSON; infinite numbers are "infinity"."""
     certificate, private, words = plan.certificate(), plan.private, WORDS[plan.layout.split]
     at = certificate.target.delta if certificate.target is not None else None
@@ -56,12 +56,12 @@ def record(plan: Choices) -> dict[str, Any]:
     }
 
 
-def mechanism_words(plan: Choices) -> str:
+def mechanism_words(plan: PlannedRun) -> str:
     """What is run, with which noise, in words."""
     return WORDS[plan.layout.split].mechanism(plan)
 
 
-def lines(plan: Choices) -> list[str]:
+def lines(plan: PlannedRun) -> list[str]:
     """The record in words."""
     found, words = record(plan), WORDS[plan.layout.split]
     said = [*one(words.title, found["in_words"]), *one("rounds", words.rounds(found))]
@@ -93,11 +93,11 @@ class Words(ABC):
         """Entries that open the record."""
 
     @abstractmethod
-    def mechanism(self, plan: Choices) -> str:
+    def mechanism(self, plan: PlannedRun) -> str:
         """What is run, with which noise."""
 
     @abstractmethod
-    def sizes(self, plan: Choices) -> dict[str, Any]:
+    def sizes(self, plan: PlannedRun) -> dict[str, Any]:
         """Who holds how much."""
 
     @abstractmethod
@@ -105,7 +105,7 @@ class Words(ABC):
         """Planned releases with their noise."""
 
     @abstractmethod
-    def traffic(self, plan: Choices) -> dict[str, Any]:
+    def traffic(self, plan: PlannedRun) -> dict[str, Any]:
         """Payload by party: of the whole run where that is fixed, else of one round, about."""
 
     def time(self, private: PrivatePlan | None) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Words(ABC):
         """How many rounds there are, and when the run ends."""
 
     @abstractmethod
-    def traffic_words(self, plan: Choices, found: Mapping[str, Any]) -> str:
+    def traffic_words(self, plan: PlannedRun, found: Mapping[str, Any]) -> str:
         """The traffic in words."""
 
     @abstractmethod
@@ -142,7 +142,7 @@ class FeatureWords(Words):
         """Nothing: a record without a split is of this one."""
         return {}
 
-    def mechanism(self, plan: Choices) -> str:
+    def mechanism(self, plan: PlannedRun) -> str:
         """Mechanism and form."""
         masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
         private = plan.private
@@ -150,7 +150,7 @@ class FeatureWords(Words):
             return "; ".join([f"none: method {plan.method}, without noise", *masks])
         return "; ".join([private.mechanism.in_words(), *_form(private.privacy, private.holder), *masks])
 
-    def sizes(self, plan: Choices) -> dict[str, Any]:
+    def sizes(self, plan: PlannedRun) -> dict[str, Any]:
         """Rows, parties, and how they are asked."""
         private = plan.private
         return {
@@ -168,7 +168,7 @@ class FeatureWords(Words):
             for planned in releases
         ]
 
-    def traffic(self, plan: Choices) -> dict[str, Any]:
+    def traffic(self, plan: PlannedRun) -> dict[str, Any]:
         """Payload to and from each party."""
         known = {} if plan.private is None else plan.private.traffic
         if known:
@@ -198,7 +198,7 @@ class FeatureWords(Words):
             return f"{most}, fixed beforehand"
         return f"until the stopping rule holds, at most {most}"
 
-    def traffic_words(self, plan: Choices, found: Mapping[str, Any]) -> str:
+    def traffic_words(self, plan: PlannedRun, found: Mapping[str, Any]) -> str:
         """Down to each party, and up again."""
         parts = (
             f"{name} {size(sent['bytes_down'])} down, {size(sent['bytes_up'])} up"
@@ -224,7 +224,7 @@ class SampleWords(Words):
         """That rows are split."""
         return {"split": SampleSplit.split}
 
-    def mechanism(self, plan: Choices) -> str:
+    def mechanism(self, plan: PlannedRun) -> str:
         """Method in words."""
         given, private = bool(plan.samples.label_epsilons), plan.private
         if private is None:
@@ -232,7 +232,7 @@ class SampleWords(Words):
         words = private.mechanism.in_words(given_labels=given)
         return words if private.privacy.noise_seed is None else f"{words}; {SEEDED}"
 
-    def sizes(self, plan: Choices) -> dict[str, Any]:
+    def sizes(self, plan: PlannedRun) -> dict[str, Any]:
         """Rows by node, columns, and the graph."""
         layout, graph = plan.samples, plan.graph
         return {
@@ -259,7 +259,7 @@ class SampleWords(Words):
                 found.append(entry)
         return found
 
-    def traffic(self, plan: Choices) -> dict[str, Any]:
+    def traffic(self, plan: PlannedRun) -> dict[str, Any]:
         """Payload that each node sends to its neighbours."""
         fixed, graph = plan.fixed_rounds, plan.graph
         known = {} if plan.private is None else plan.private.traffic
@@ -285,7 +285,7 @@ class SampleWords(Words):
             else f"until all nodes agree to stop, at most {most}"
         )
 
-    def traffic_words(self, plan: Choices, found: Mapping[str, Any]) -> str:
+    def traffic_words(self, plan: PlannedRun, found: Mapping[str, Any]) -> str:
         """From each node to its neighbours."""
         about = "" if found["exact"] else "about "
         parts = ", ".join(f"{name} {size(sent)}" for name, sent in found["parties"].items())
@@ -323,7 +323,7 @@ def _form(privacy: Privacy, holder: str) -> list[str]:
     return said
 
 
-def _vectors(plan: Choices) -> tuple[float, float]:
+def _vectors(plan: PlannedRun) -> tuple[float, float]:
     """Numbers per row in a round, to a party and back."""
     private = plan.private
     ordinary = private is None or private.algorithm is None

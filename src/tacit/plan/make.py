@@ -9,14 +9,14 @@ from tacit.errors import InputError
 from tacit.mechanisms.base import MEASURES, PrivatePlan
 from tacit.plan import describe
 from tacit.plan.request import TrainingRequest
-from tacit.plan.splits import SPLITS, Choices
+from tacit.plan.splits import SPLITS, PlannedRun
 from tacit.problem.losses import unbounded_reason
 from tacit.solvers.base import Problem
 from tacit.topologies import Layout
 
 
 @dataclass(frozen=True)
-class Plan(Choices):
+class Plan(PlannedRun):
     """What will be run, and what will be claimed about it, with its description."""
 
     def describe(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _plan_privacy(request: TrainingRequest, problem: Problem, layout: Layout) ->
     mechanism, asked = split.mechanism(request, layout), split.asked(request, problem, layout)
     planned = mechanism.plan(asked, layout)
     remarks = split.remarks(request.privacy, layout)
-    return mechanism.use_of(replace(planned, outlook=(*planned.outlook, *remarks)), asked)
+    return mechanism.check_choices(replace(planned, outlook=(*planned.outlook, *remarks)), asked)
 
 
 def _measured(private: PrivatePlan | None, holdout: float) -> PrivatePlan | None:

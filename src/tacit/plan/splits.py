@@ -2,8 +2,8 @@
 
 | class | of |
 |---|---|
-| Choices | a run: problem, solver, layout, privacy; what a `Plan` is, but for its description |
-| Features, Samples | a split: its problem, its solver, its refusals, its certificate without noise, its record |
+| PlannedRun | a run: problem, solver, layout, privacy; what a `Plan` is, but for its description |
+| FeaturePlanner, SamplePlanner | a split: its problem, solver, refusals, certificate without noise, and record |
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged"
 
 
 @dataclass(frozen=True)
-class Choices:
+class PlannedRun:
     """What will be run, and what will be claimed about it."""
 
     problem: Problem
@@ -55,7 +55,7 @@ class Choices:
     # --- who takes part ------------------------------------------------------------------------------
 
     @property
-    def split(self) -> Split:
+    def split(self) -> SplitPlanner:
         """What is special about the split."""
         return SPLITS[self.layout.split]
 
@@ -127,7 +127,7 @@ class Choices:
     @property
     def served(self) -> bool:
         """Whether the model may be evaluated on further rows: not where a certificate covers the messages alone."""
-        return not self.published and (self.private is None or self.private.mechanism.serves)
+        return not self.published and (self.private is None or self.private.mechanism.covers_model)
 
     @property
     def models_are_released(self) -> bool:
@@ -143,7 +143,7 @@ class Choices:
         return self.split.record(self)
 
 
-class Split(ABC):
+class SplitPlanner(ABC):
     """What is special about a split when a run is planned."""
 
     name: str
@@ -177,15 +177,15 @@ class Split(ABC):
         """Certificate of a run that adds no noise."""
 
     @abstractmethod
-    def under_masks(self, plan: Choices, certificate: Certificate) -> Certificate:
+    def under_masks(self, plan: PlannedRun, certificate: Certificate) -> Certificate:
         """The certificate, with what masks add to it where it does not say so itself."""
 
     @abstractmethod
-    def behind_masks(self, plan: Choices, lead: str) -> tuple[tuple[str, ...], str]:
+    def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
         """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
 
     @abstractmethod
-    def record(self, plan: Choices) -> dict[str, Any]:
+    def record(self, plan: PlannedRun) -> dict[str, Any]:
         """A plan as plain values."""
 
     def prepared(self, layout: Any, problem: Problem) -> Any:
@@ -204,7 +204,7 @@ class Split(ABC):
 # --- the feature split -------------------------------------------------------------------------------
 
 
-class Features(Split):
+class FeaturePlanner(SplitPlanner):
     """Parties hold different columns of the same rows."""
 
     name = FeatureSplit.split
@@ -301,15 +301,15 @@ class Features(Split):
         """Raw data stay home, and nothing more is claimed."""
         return not_private(layout.parties, layout.rows)
 
-    def under_masks(self, plan: Choices, certificate: Certificate) -> Certificate:
+    def under_masks(self, plan: PlannedRun, certificate: Certificate) -> Certificate:
         """With what masks hide."""
         return secured(certificate, plan.party_names) if plan.secure else certificate
 
-    def behind_masks(self, plan: Choices, lead: str) -> tuple[tuple[str, ...], str]:
+    def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
         """Everybody who answers; the lead adds up."""
         return plan.asked_parties, lead
 
-    def record(self, plan: Choices) -> dict[str, Any]:
+    def record(self, plan: PlannedRun) -> dict[str, Any]:
         """A plan as plain values."""
         private = plan.private
         return {
@@ -335,7 +335,7 @@ def _asked_mechanism(privacy: Privacy) -> Mechanism[Any]:
     return mechanism
 
 
-def _objective(plan: Choices) -> dict[str, Any]:
+def _objective(plan: PlannedRun) -> dict[str, Any]:
     p = plan.problem
     return {
         "loss": p.loss.name,
@@ -407,7 +407,7 @@ def _check_names(privacy: Privacy, layout: FeatureSplit) -> None:
 # --- the sample split --------------------------------------------------------------------------------
 
 
-class Samples(Split):
+class SamplePlanner(SplitPlanner):
     """Nodes of a graph hold different rows of the same columns."""
 
     name = SampleSplit.split
@@ -501,17 +501,17 @@ class Samples(Split):
         """Whether contributors randomized the labels."""
         return bool(layout.label_epsilons)
 
-    def under_masks(self, plan: Choices, certificate: Certificate) -> Certificate:
+    def under_masks(self, plan: PlannedRun, certificate: Certificate) -> Certificate:
         """The certificate of a mechanism with masks says so itself."""
         return certificate
 
-    def behind_masks(self, plan: Choices, lead: str) -> tuple[tuple[str, ...], str]:
+    def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
         """All nodes around the middle of a star, which adds up."""
         middle = plan.graph.names[plan.graph.centre]
         leaves = tuple(name for name in plan.graph.names if name != middle)
         return leaves, lead if middle == lead else f"{lead} together with {middle}"
 
-    def record(self, plan: Choices) -> dict[str, Any]:
+    def record(self, plan: PlannedRun) -> dict[str, Any]:
         """A plan as plain values."""
         layout, private = plan.samples, plan.private
         return {
@@ -546,4 +546,4 @@ def not_private_on_graph(graph: Graph, columns: int) -> Certificate:
     )
 
 
-SPLITS: dict[str, Split] = {one.name: one for one in (Features(), Samples())}
+SPLITS: dict[str, SplitPlanner] = {one.name: one for one in (FeaturePlanner(), SamplePlanner())}

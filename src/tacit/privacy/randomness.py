@@ -177,11 +177,15 @@ class NoiseSource:
         GridRelease
             At most as informative as the Gaussian mechanism with this sd and the sensitivity that it states.
         """
+        noisy = self.add(value, sd)
+        return GridRelease(noisy, grid_sensitivity(sensitivity, sd, noisy.size), grid_step(sd))
+
+    def add(self, value: npt.ArrayLike, sd: float) -> Vector:
+        """The value on the grid with Gaussian noise, where the plan has accounted for its sensitivity."""
         step = grid_step(sd)
         array = np.asarray(value, dtype=np.float64)
-        on_grid = _to_grid(array, step)
-        total = on_grid + self._steps(array.size, sd / step).reshape(array.shape)
-        return GridRelease(total.astype(np.float64) * step, grid_sensitivity(sensitivity, sd, array.size), step)
+        total = _to_grid(array, step) + self._steps(array.size, sd / step).reshape(array.shape)
+        return np.asarray(total.astype(np.float64) * step)
 
     def _steps(self, count: int, ratio: float) -> Integers:
         """Gaussian noise of sd `ratio`, rounded to integers."""

@@ -113,7 +113,7 @@ class Releaser:
         """The value on a grid, with the noise planned under this name."""
         planned = self._claim(name, Allowed)
         assert isinstance(planned, Allowed)
-        return self._source.release(value, planned.sd, 0.0).noisy
+        return self._source.add(value, planned.sd)
 
     def respond(self, name: str, symbols: npt.ArrayLike) -> Symbols:
         """Each symbol 0 .. k-1 kept, or drawn anew with the planned probability."""

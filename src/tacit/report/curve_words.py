@@ -11,7 +11,7 @@ from tacit.job import Job
 from tacit.privacy.certificate import Certificate
 from tacit.report.curve_pictures import draw_curve, largest, size_of
 from tacit.report.pictures import SERIES, figure
-from tacit.run.curves import Curve
+from tacit.run.curves import Curve, model_curves
 from tacit.run.saved import SavedRun
 from tacit.text import plural
 
@@ -28,8 +28,8 @@ NOT_COVERED = "No curves are drawn: the certificate covers what was sent, and no
 Curves = Mapping[str, Sequence[Curve]]
 
 
-def band_lines(curves: Curves, job: Job, certificate: Certificate) -> list[str]:
-    """One line about the bands, and one about each party that has none."""
+def band_lines(curves: Curves, job: Job | None, certificate: Certificate) -> list[str]:
+    """One line about the bands, and one about each party that has none; a member of a joint run has no job."""
     if not certificate.private:
         return [NO_ROWS]
     shown = {name: any(curve.has_band for curve in own) for name, own in curves.items()}
@@ -37,14 +37,22 @@ def band_lines(curves: Curves, job: Job, certificate: Certificate) -> list[str]:
     return lines + [_without(name, job).format(name) for name, banded in shown.items() if not banded]
 
 
-def _without(name: str, job: Job) -> str:
+def _without(name: str, job: Job | None) -> str:
     """Why a party's curves have no band."""
+    if job is None:
+        return UNKNOWN
     exact = name in job.names and name not in job.protected
     holders_own = job.privacy is not None and job.privacy.predictions == "label-holder" and name == job.holder
     return EXACT if exact or holders_own else UNKNOWN
 
 
 # --- a section of the page -----------------------------------------------------------------------------
+
+
+def run_curves(run: SavedRun) -> Curves:
+    """What the page of a run draws unless it is told: all columns where some number is a curve, none elsewhere."""
+    known = [encoder for encoder in run.model.encoders if encoder is not None]
+    return model_curves(run.model) if any(encoder.has_curves for encoder in known) else {}
 
 
 def curve_section(run: SavedRun, curves: Curves) -> dict[str, Any] | None:

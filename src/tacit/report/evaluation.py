@@ -394,8 +394,9 @@ def _by_node(labels: Vector, shards: Sequence[Shard]) -> list[Vector]:
 
 
 def _by_column(begun: PreparedRun, parts: Mapping[str, tuple[PartyModel, Sequence[Shard]]]) -> dict[str, Any]:
-    """How far the share of each column of the files spreads over the rows; nothing where rows are protected."""
-    if begun.job.privacy is not None or not begun.encodings:
+    """How far the shares of columns spread over the rows, where some are curves and no row is protected."""
+    known = [encoding.encoder for encoding in begun.encodings.values()]
+    if begun.job.privacy is not None or not any(encoder.has_curves for encoder in known):
         return {}
     found = {}
     for name, (part, shards) in parts.items():

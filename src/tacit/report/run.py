@@ -11,7 +11,7 @@ from tacit.errors import InputError
 from tacit.files import damaged, show_path, write_text
 from tacit.report import pictures, run_pictures
 from tacit.report import run_words as words
-from tacit.report.curve_words import curve_section
+from tacit.report.curve_words import curve_section, run_curves
 from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.pictures import Figure, figure, fill
@@ -50,7 +50,7 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
     path = known.path / REPORT if out is None else out
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
-    curves = of_party(model_curves(known.model), party)
+    curves = None if party is None else of_party(model_curves(known.model), party)
     try:
         page = report_page(known, curves)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, TemplateError) as error:
@@ -62,7 +62,7 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
 
 
 def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = None) -> str:
-    """The page as text; with all curves of the run unless some are given."""
+    """The page as text; with the curves that are given, else with those of a run whose numbers are curves."""
     evaluation = run.evaluation or {}
     return fill(
         "run.html",
@@ -85,7 +85,7 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         quality=_quality(run),
         shares=None if run.on_graph else words.share_rows(run),
         share_figures=_shares(run),
-        curves=curve_section(run, model_curves(run.model) if curves is None else curves),
+        curves=curve_section(run, run_curves(run) if curves is None else curves),
         graph_figures=_graph(run),
         way=_way(run),
         traffic=words.traffic_rows(run),

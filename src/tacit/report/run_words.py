@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.columns.spec import AUTO
 from tacit.report.evaluation import ALONE, JOINT
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.run_pictures import SAME, TOGETHER
@@ -125,6 +126,9 @@ def job_rows(run: SavedRun) -> list[tuple[str, str]]:
         ("method", _method(run)),
         ("stopped", _stopped(run)),
     ]
+    if model.terms == AUTO:
+        bends = any(encoder is not None and encoder.has_bends for encoder in run.model.encoders)
+        rows.insert(1, ("terms", f'{"curves" if bends else "lines"}, as terms = "auto" took them'))
     if run.model.classes:
         negative, positive = run.model.classes
         rows.insert(0, ("label", f"{positive} is positive, {negative} is negative"))

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.mechanisms.base import UNMEASURED
-from tacit.mechanisms.gram.fit import ESTIMATED
+from tacit.mechanisms.base import ESTIMATED, UNMEASURED
 from tacit.report.measures import TITLES, loss_title
 
 WORSE, BETTER, SAME, NOT_COMPARED, NOTHING = "worse", "better", "same", "not compared", ""

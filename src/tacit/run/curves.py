@@ -21,7 +21,7 @@ from tacit.columns.encoder import Column, CurveColumn, Encoder, NumberColumn, Te
 from tacit.columns.spec import MISSING
 from tacit.errors import InputError
 from tacit.files import show_path
-from tacit.run.folder import RunFolder
+from tacit.run.folder import SAMPLES, RunFolder
 from tacit.run.predict import ALL_PARTIES, SavedModel, load_model, load_part
 from tacit.run.result import PartyModel
 from tacit.text import listing, nearest, show
@@ -171,7 +171,8 @@ def load_curves(path: str | Path) -> dict[str, tuple[Curve, ...]]:
         Where there is no finished run, a file is damaged, or no column was encoded.
     """
     folder = RunFolder(path)
-    found = _own_curves(folder) if folder.is_part and not folder.joint.exists() else model_curves(load_model(path))
+    apart = folder.is_part and not (folder.joint.exists() and folder.read_joint().get("split") == SAMPLES)
+    found = _own_curves(folder) if apart else model_curves(load_model(path))
     if not found:
         raise InputError(
             f"the run in {show_path(folder.path)} has no curves: its columns were not encoded, as those of LIBSVM "
@@ -182,7 +183,8 @@ def load_curves(path: str | Path) -> dict[str, tuple[Curve, ...]]:
 
 def _own_curves(folder: RunFolder) -> dict[str, tuple[Curve, ...]]:
     """Those of the one part that an organisation has of a joint run."""
-    parts = [load_part(file) for file in sorted(folder.joint.parent.glob("*.json"))]
+    files = sorted(folder.joint.parent.glob("*.json"))
+    parts = [load_part(file) for file in files if file != folder.joint]
     return {part.name: party_curves(part.name, part, encoder) for part, _, encoder in parts if encoder is not None}
 
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from tacit.blocks import make_block
 from tacit.columns.words import Cell
-from tacit.mechanisms.gram.settings import BEND_AT
+from tacit.mechanisms.base import BEND_AT
 from tacit.run.predict import SavedModel
 from tacit.run.result import PartyModel
 from tacit.types import Matrix, Shard, Vector

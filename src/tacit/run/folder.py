@@ -8,7 +8,7 @@
 | data.json | a fingerprint of the data; whoever knows all but one value could find that one, so it goes with the end |
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round, added as it ends; infinities and NaN are "infinity", "-infinity" and "nan" |
-| model/PARTY.json | one party's columns, how they were encoded, and coefficients; a node's where the rows are split |
+| model/PARTY.json | a party's columns, their encoding, coefficients and what noise does to them; or those of a node |
 | model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
 | evaluation.json | how good the model is; in a private run for the label holder alone |

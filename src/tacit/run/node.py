@@ -152,7 +152,7 @@ class Node:
             self.releaser.begin_round(round_, inbox)
         sent = self.side.step(round_, seen)
         self.sent = sent if isinstance(sent, Sent) else Sent(sent)
-        self.outbox = self._release(round_, self.sent, self._seen())
+        self.outbox = self._send(round_, self.sent, self._seen())
         return self.outbox
 
     def _seen(self) -> bytes:
@@ -177,7 +177,7 @@ class Node:
                     f"got one from {message.sender!r} of round {message.round}"
                 )
 
-    def _release(self, round_: int, sent: Sent, seen: bytes) -> Outbox:
+    def _send(self, round_: int, sent: Sent, seen: bytes) -> Outbox:
         """The one door: whatever leaves a node passes here."""
         strangers = set(sent.to_one) - set(self.neighbours)
         if strangers:
@@ -240,11 +240,11 @@ class Node:
             self.releaser.restore(state)
         self.side.restore({key: array for key, array in state.items() if not key.startswith((TO_ALL, TO_ONE))})
         self.sent = self._sent_of(state)
-        self.outbox = self._release(round_, self.sent, self._seen()) if round_ else {}
+        self.outbox = self._send(round_, self.sent, self._seen()) if round_ else {}
 
     def outbox_of(self, state: Arrays, round_: int) -> Outbox:
         """What was on its way after the round of a `state`: the same, under the masks in force."""
-        return self._release(round_, self._sent_of(state), seen_of(state))
+        return self._send(round_, self._sent_of(state), seen_of(state))
 
     def _sent_of(self, state: Arrays) -> Sent:
         to_one: dict[str, Arrays] = {}

@@ -66,10 +66,10 @@ class Party:
 
     def answer(self, message: Message) -> Message:
         """Answer one message of the coordinator."""
-        return self.release(message, self.work(message))
+        return self.send(message, self.work(message))
 
     def work(self, message: Message) -> Mapping[str, Vector | Words]:
-        """What the answer to a message holds, before masks: for `release`, and for the party's own disk."""
+        """What the answer to a message holds, before masks: for `send`, and for the party's own disk."""
         if message.kind in ("keys", "agree"):
             return self._exchange_keys(message)
         if self._masks is not None:
@@ -96,7 +96,7 @@ class Party:
         self._masks.agree(cast("Words", message.arrays["keys"]))
         return {}
 
-    def release(self, message: Message, arrays: Mapping[str, Vector | Words]) -> Message:
+    def send(self, message: Message, arrays: Mapping[str, Vector | Words]) -> Message:
         """Whatever leaves a party passes here, goes under masks where the run has them, and out by the one door."""
         arrays = {name: self._finite(message.round, name, array) for name, array in arrays.items()}
         if self._masks is not None and message.kind in MASKED_KINDS:

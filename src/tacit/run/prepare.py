@@ -27,6 +27,7 @@ from tacit.data.holdout import HeldOut, held_rows, set_aside
 from tacit.data.labels import Labels, check_labels, encode_labels
 from tacit.data.load import JobData, MatchedFiles
 from tacit.data.nodes import NodesData
+from tacit.data.read import give_back_memory
 from tacit.data.streamed import open_files, stream_training_data
 from tacit.errors import InputError
 from tacit.job import Job, encode_job_data, load_job_nodes, match_job_files
@@ -179,7 +180,9 @@ def prepare_codes(job: Job, *, cluster: Cluster | None = None, note: Note = no_n
     job = with_terms(job)
     loss = get_loss(job.model.loss)
     files = match_job_files(job, lambda counts: _note_few(counts, note))
-    lines, curves = (_encoded(job.with_terms(terms), loss, files) for terms in (LINEAR, SPLINE))
+    lines, curves = [_encoded(job.with_terms(terms), loss, files) for terms in (LINEAR, SPLINE)]
+    del files
+    give_back_memory()
     bends = any(encoding.encoder.has_bends for encoding in curves.encodings.values())
     return (lines, curves) if bends else (lines,)
 
@@ -245,7 +248,9 @@ def _prepare_parties(job: Job, cluster: Cluster | None, note: Note) -> PreparedR
 
 def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
     """Read and match all rows, and hold the job's part of them out."""
-    return _encoded(job, loss, match_job_files(job, lambda counts: _note_few(counts, note)))
+    prepared = _encoded(job, loss, match_job_files(job, lambda counts: _note_few(counts, note)))
+    give_back_memory()
+    return prepared
 
 
 def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:

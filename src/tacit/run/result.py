@@ -13,7 +13,7 @@ import numpy as np
 
 from tacit.blocks import make_block
 from tacit.blocks.dense import RowClip
-from tacit.mechanisms.gram.settings import BEND_AT
+from tacit.mechanisms.base import BEND_AT
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.types import Matrix, Shard, Trace, TraceRow, Vector

@@ -128,7 +128,7 @@ class SavedRun:
         if not self.certificate.private:
             return True
         mechanism = self.mechanism
-        return not self.job.model.published and (mechanism is None or mechanism.serves)
+        return not self.job.model.published and (mechanism is None or mechanism.covers_model)
 
     @property
     def mechanism(self) -> Mechanism[Any] | None:

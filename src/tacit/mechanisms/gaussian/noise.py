@@ -8,7 +8,7 @@
 
 A round makes e - step A (H e + noise) of an error e, shrunk by the ridge, and the model is the mean over the second
 half of the rounds. In the eigenvectors of A^1/2 H A^1/2 every direction goes its own way. Nobody's guarantee depends
-on it: it is drawn as the band of a curve, and tests/algorithms/consensus/test_noise.py compares it with the spread of
+on it: it is drawn as the band of a curve, and tests/algorithms/test_gaussian_noise.py compares it with the spread of
 runs.
 """
 

@@ -72,7 +72,7 @@ class Gaussian(Mechanism[SampleSplit]):
         """Plan the method; refuse what no theorem covers."""
         return _plan(self, request, layout)
 
-    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+    def is_default(self, privacy: Privacy, *, given_labels: bool) -> bool:
         """It is what a request for the rows of a sample split gets."""
         return not given_labels and privacy.label_epsilon is None
 

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.blocks.dense import Block, ClippedRows, RowClip, eigen, without_noise
+from tacit.mechanisms.base import BEND_AT, ESTIMATED
 from tacit.mechanisms.gram.settings import (
-    BEND_AT,
     CONSTANT,
     LEAST_SPREAD,
     MOST_SHOWN,
@@ -231,7 +231,6 @@ class _Metric:
 # --- Is the collaboration worth it? One noisy number of each party says how the joint model changes the loss
 
 
-ESTIMATED = "estimated from noisy sums"  # how a sentence begins that a measurement takes the place of
 TARGET_SD = 0.005  # the clip is widened as long as the noise of the mean stays below this
 CLIPS = (0.5, 2.0)  # least and largest clip of one row's change
 OVERLAP, OVERLAP_SD = 0.4, 0.2  # of the most that several parties' scores can share, as seen on real data

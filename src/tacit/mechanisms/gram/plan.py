@@ -91,7 +91,7 @@ class Gram(Mechanism[FeatureSplit]):
         """Plan the mechanism; refuse what no theorem covers."""
         return _plan(self, request.privacy, request.problem, layout)
 
-    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+    def is_default(self, privacy: Privacy, *, given_labels: bool) -> bool:
         """It is what a request for the rows of a feature split gets."""
         return privacy.epsilon is not None
 
@@ -105,9 +105,9 @@ class Gram(Mechanism[FeatureSplit]):
         slope = _shape(loss, privacy.label_epsilon, response).slope
         return slope * super().gradient_noise(privacy, loss, parties, secure=secure)
 
-    def use_of(self, planned: PrivatePlan, request: MechanismRequest) -> PrivatePlan:
+    def check_choices(self, planned: PrivatePlan, request: MechanismRequest) -> PrivatePlan:
         """Refuse rho and too few rounds; remark on a number of rounds that changes nothing."""
-        super().use_of(planned, request)
+        super().check_choices(planned, request)
         rho, rounds = request.rho, request.max_rounds
         if rho != "auto":
             raise InputError(f"rho={rho!r} does not fit mechanism='gram', which has no such penalty: leave rho out")

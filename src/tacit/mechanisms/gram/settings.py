@@ -41,7 +41,6 @@ from tacit.types import Vector
 
 CHECK_SHARE = 0.05  # of mu^2 for the change of the loss
 PRIOR = 1.0  # variance of a coefficient, for rows of norm about 1
-BEND_AT = 4.0  # the label holder's score enters as clip(score, -4, 4) / 4
 CONSTANT = 0.3  # the constant column beside rows whose derivative may have both signs
 RADIUS = 1.25  # centred rows are clipped at this many times their root mean square norm
 LEAST_SPREAD = 0.05  # mean squared norm of centred rows: at least this part of the largest

@@ -12,7 +12,7 @@ import numpy as np
 from tacit.blocks import make_block
 from tacit.blocks.dense import Block, RowClip
 from tacit.errors import RunError, TacitError
-from tacit.mechanisms.base import LABELS, LARGEST, Inbox
+from tacit.mechanisms.base import BEND_AT, LABELS, LARGEST, Inbox
 from tacit.mechanisms.gram.fit import (
     CHECK,
     LEAST_WEIGHT,
@@ -27,7 +27,6 @@ from tacit.mechanisms.gram.fit import (
     side_columns,
 )
 from tacit.mechanisms.gram.settings import (
-    BEND_AT,
     CONSTANT,
     FOLDS,
     Bits,

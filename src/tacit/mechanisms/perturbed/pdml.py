@@ -182,7 +182,7 @@ class Pdml(Mechanism[SampleSplit]):
         """Plan the method; refuse what no theorem covers."""
         return _plan(self, request, layout)
 
-    def answers(self, privacy: Privacy, *, given_labels: bool) -> bool:
+    def is_default(self, privacy: Privacy, *, given_labels: bool) -> bool:
         """It is what a sample split gets whose labels are randomized, or came so."""
         return given_labels or privacy.label_epsilon is not None
 

@@ -107,7 +107,7 @@ class Published(Mechanism[FeatureSplit]):
     words = "the sharing paper's noise, as published: its certificate proves nothing"
     algorithm = ON_COEFFICIENTS
     methods = ("published",)
-    serves = False
+    covers_model = False
     model_stays_home = True
     noise_in_column_space = True
     vectors = (2.0, 1.0)

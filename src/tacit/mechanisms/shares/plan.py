@@ -36,7 +36,7 @@ class Shares(Mechanism[FeatureSplit]):
     name = "shares"
     split = FeatureSplit.split
     words = "noise on every row's share, in every round"
-    serves = False
+    covers_model = False
     model_stays_home = True
     hides_labels = False
     splits_noise = True

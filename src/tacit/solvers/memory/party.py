@@ -231,9 +231,12 @@ class WindowView:
 # --- What every party can compute from the broadcasts alone
 
 
+MOST_STEPS = 32  # with 16, long runs take up to half as many rounds more; with 64 the small problems lose digits
+
+
 def window_size(problem: Problem) -> int:
-    """How many past steps to keep: what more parties need, and what memory allows."""
-    return max(1, min(16 if problem.parties <= 2 else 32, problem.max_window))
+    """How many past steps to keep: as many as help, and as memory allows."""
+    return max(1, min(MOST_STEPS, problem.max_window))
 
 
 def frozen_weights(loss: Loss, curvature: Vector) -> Vector:
