@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from tacit import Privacy
+from tacit import HorizontalClassifier, Privacy, VerticalClassifierCV
 from tacit.blocks import make_block
 from tacit.blocks.curves import CurveBlock, TableBlock
 from tacit.blocks.dense import Block, RowClip
@@ -334,3 +335,38 @@ def test_a_job_is_the_same_however_rows_are_kept(tmp_path: Path, monkeypatch: py
     losses = [[line["measures"]["log_loss"] for line in record["models"]] for record in (told, said)]
     assert len(losses[0]) == 4  # joint, each party alone, pooled
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+ESTIMATORS = {
+    "rows": lambda: HorizontalClassifier(parties=3, terms="spline", max_rounds=30),
+    "path": lambda: VerticalClassifierCV(alphas=[1e-2, 1e-3], terms="spline"),
+}
+
+
+def frame() -> tuple[pd.DataFrame, Any]:
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["x", "z"])
+    return X, np.where(np.sin(2 * X["x"]) + X["z"] ** 2 + rng.logistic(size=300) > 1, 1, 0)
+
+
+@pytest.mark.parametrize("case", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore:not converged")
+def test_an_estimator_is_the_same_however_rows_are_kept(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = frame()
+    found = []
+    for least in (0, 10**9):
+        monkeypatch.setattr(encoder, "COMPACT_FROM", least)
+        found.append(ESTIMATORS[case]().fit(X, y).decision_function(X))
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-4)
+
+
+def test_private_rows_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise follows from what is answered, to the last bit: what can be compared is how good the models are."""
+    X, y = frame()
+    privacy, losses = Privacy(epsilon=100.0, noise_seed=1), []
+    for least in (0, 10**9):
+        monkeypatch.setattr(encoder, "COMPACT_FROM", least)
+        model = HorizontalClassifier(parties=3, terms="spline", ranges=dict.fromkeys("xz", (-4, 4)), privacy=privacy)
+        losses.append(float(np.mean(np.logaddexp(0, (1 - 2 * y) * model.fit(X, y).decision_function(X)))))
+    assert losses[0] == pytest.approx(losses[1], abs=0.02)
+    assert max(losses) < 0.62

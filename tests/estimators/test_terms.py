@@ -422,6 +422,27 @@ def test_bad_input_is_refused_in_one_line(more: dict[str, Any], words: str) -> N
             HorizontalClassifier(parties=2, **more).fit(BANK, Y)
 
 
+@pytest.mark.parametrize("terms", TERMS)
+def test_tables_that_cannot_be_read_are_refused_in_one_line(terms: str) -> None:
+    model = VerticalClassifier(terms=terms)
+    cases = [
+        ([BANK[:0], PHONE[:0]], "party 1 has no rows"),
+        ([BANK, PHONE[[]]], "party 2 has no columns"),
+        ([BANK.assign(town=["Bern", 1] * 200), PHONE], 'party "party 1": cannot use its data frame .*column town'),
+        ([pd.concat([BANK, BANK], axis=1), PHONE], "party 1 has two columns of the name 'age': rename one"),
+        ([BANK, PHONE.assign(since=pd.to_timedelta(np.arange(400), unit="D"))], 'column "since" holds .* duration'),
+        ([BANK, PHONE.sample(frac=1, random_state=0)], "party 2 has the rows of party 1 in another order"),
+    ]
+    for tables_, words in cases:
+        with pytest.raises(InputError, match=words) as caught:
+            model.fit(tables_, Y[: len(tables_[0])])
+        assert "\n" not in str(caught.value)
+    with pytest.raises(
+        InputError, match='"town" is a category at party "north" and a number at party "south": give it'
+    ):
+        HorizontalClassifier(terms=terms).fit({"north": BANK, "south": BANK.assign(town=1)}, {"north": Y, "south": Y})
+
+
 def test_texts_that_would_be_lost_are_refused_in_python_words() -> None:
     names = [f"name {k}" for k in range(400)]
     with pytest.raises(InputError, match=r"nothing of it would be used: .*pandas.to_numeric") as caught:

@@ -231,7 +231,8 @@ def test_what_a_run_takes_from_its_parties_is_their_model_and_their_state() -> N
             continue
         taken = attributes(tree, "party") | attributes(tree, "p")
         allowed = {
-            "run/star.py": plain | {"linear_offset", "state", "restore", "start_from", "retune", "answer"},
+            "run/star.py": plain
+            | {"linear_offset", "state", "restore", "start_from", "retune", "answer", "model", "makes_part"},
             "run/saved.py": plain | {"linear_offset"},  # parts of a model that was read
         }
         assert taken <= allowed.get(file, plain), file

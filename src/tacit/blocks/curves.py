@@ -27,13 +27,9 @@ class CurveBlock(Block):
 
     matrix: CurveMatrix
 
-    def predict(self, x: Vector) -> Vector:
-        """(D - 1 m') x."""
-        product = self.matrix @ x
-        return product if self.centre is None else product - self.centre @ x
-
-    def _sum_rows(self, r: Vector) -> Vector:
-        return (r.T @ self.matrix).T
+    @property
+    def _is_narrow(self) -> bool:
+        return True
 
     @property
     def is_compact(self) -> bool:
@@ -82,9 +78,17 @@ class CurveBlock(Block):
 class TableBlock(CurveBlock):
     """D - 1 m' = H A."""
 
-    def chunk(self, rows: slice) -> Block:
-        """A few rows as they are."""
-        return TableBlock(self.matrix[rows])
+    def as_rows(self) -> Block:
+        """The same, with the products of rows that are written out."""
+        return CurveBlock(self.matrix)
+
+    def predict(self, x: Vector) -> Vector:
+        """(D - 1 m') x."""
+        product = self.matrix @ x
+        return product if self.centre is None else product - self.centre @ x
+
+    def _sum_rows(self, r: Vector) -> Vector:
+        return (r.T @ self.matrix).T
 
     def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
         """(D - 1 m')' diag(weights) columns."""

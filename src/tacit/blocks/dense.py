@@ -105,6 +105,10 @@ class Block:
         """The same rows as they are."""
         return type(self)(self.matrix)
 
+    def as_rows(self) -> Block:
+        """The same rows, for private sums: their products are sums over rows, with no more rounding than those have."""
+        return self
+
     def chunk(self, rows: slice) -> Block:
         """A few rows as they are, for several products."""
         return type(self)(self.matrix[rows])
@@ -426,15 +430,14 @@ CLEAR = 3.0  # deviations of its noise from which an entry of a matrix counts
 
 
 def without_noise(gram: Vector, sd: float, least: float = 0.0) -> Vector:
-    """A noisy Gram matrix as it likely was: entries that noise alone may have made are 0, no eigenvalue is too small.
+    """A noisy Gram matrix as it likely was: entries that noise may have made are 0, no eigenvalue is below `least`.
 
-    `sd` is the deviation of the noise of an entry that is not on the diagonal, `least` the least eigenvalue in units of
-    it.
+    `sd` is the deviation of the noise of an entry that is not on the diagonal.
     """
     sure = np.where(np.abs(gram) > CLEAR * sd, gram, 0.0)
     np.fill_diagonal(sure, np.diag(gram))
     values, vectors = eigen(sure)
-    return np.asarray((vectors * np.maximum(values, least * sd)) @ vectors.T)
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
 
 
 def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:
@@ -470,6 +473,7 @@ class ClippedRows:
 
     def __init__(self, block: Block, clip: RowClip) -> None:
         assert block.centre is None, "rows are centred by their clip alone"
+        block = block.as_rows()
         squares = block.row_squares()
         if not np.isfinite(squares).all():
             block = block.without_endless()

@@ -189,7 +189,10 @@ def text(record: dict[str, Any], whole: bool) -> list[str]:
     if not whole:
         lines += _bars([("constant", record["constant"]), *((one["party"], one["adds"]) for one in record["parties"])])
     else:
-        lines += _bars([("constant", record["constant"]), *_columns(record["view"])])
+        view = record["view"]  # of whole rows there is one constant
+        lines += _bars(
+            [("constant", record["constant"] + view["own_constant"]), *_columns(view | {"own_constant": 0.0})]
+        )
     lines += ["", f"score {record['score']:.4g}: {_meaning(record)}"]
     if not whole and "view" in record:
         view = record["view"]

@@ -313,7 +313,10 @@ def frame_table(frame: Any, party: str) -> Table:
         kind = type(frame).__name__
         raise InputError(f"party {show(party)}: its rows are a {kind}: give a path or a data frame") from error
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise InputError(f"party {show(party)}: cannot use its data frame ({one_line(error)})") from error
+        why = error.args[-1] if len(error.args) > 1 else one_line(error)  # the last one names the column
+        raise InputError(
+            f"party {show(party)}: cannot use its data frame ({why}): give each column values of one type"
+        ) from error
     return arrow_table(data, Path("data frame"), party)
 
 

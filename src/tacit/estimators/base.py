@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -20,7 +19,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from tacit.columns.table import ArrowTable
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
-from tacit.estimators.encoding import as_table, dense, is_frame
+from tacit.estimators.encoding import as_table, dense, refuse_twins
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
 from tacit.records import check_matrix
@@ -35,9 +34,7 @@ def different_names(X: Any) -> tuple[str, ...] | None:
     if not hasattr(X, "columns"):
         return None
     names = column_names(X)
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InputError(f"X has two columns of the name {twice[0]!r}: rename one")
+    refuse_twins(names, "X has two columns")
     return names
 
 
@@ -252,12 +249,7 @@ def tables_of_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> list[ArrowT
 def _table_of(name: str, block: Any, columns: tuple[str, ...]) -> ArrowTable | Shard:
     if sparse.issparse(block):
         return Shard(name, check_matrix(block, name, columns), columns)
-    if not is_frame(block):
-        return as_table(dense(block, name, columns), columns, name)
-    twice = [column for column, count in Counter(columns).items() if count > 1]
-    if twice:
-        raise InputError(f"{name} has two columns of the name {twice[0]!r}: rename one")
-    return as_table(block, columns, name)
+    return as_table(dense(block, name, columns), columns, name)
 
 
 def tables_of_one(X: Any, layout: ColumnLayout) -> list[ArrowTable | Shard]:

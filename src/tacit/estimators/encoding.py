@@ -45,14 +45,25 @@ def is_frame(table: Any) -> bool:
     return hasattr(table, "columns")
 
 
+def refuse_twins(names: Sequence[str], what: str) -> None:
+    """Refuse two columns of one name."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InputError(f"{what} of the name {twice[0]!r}: rename one")
+
+
 def as_table(table: Any, names: Sequence[str], party: str) -> ArrowTable:
     """A frame or a dense array as a table under these names of columns.
 
     Raises
     ------
     InputError
-        For a frame without rows, and columns that Arrow cannot hold.
+        For a frame without rows or columns, and columns that Arrow cannot hold.
     """
+    if 0 in table.shape:
+        what = "rows, 0 sample(s): give at least 2" if not table.shape[0] else "columns, 0 feature(s): give at least 1"
+        raise InputError(f"{party} has no {what}")
+    refuse_twins(names, f"{party} has two columns")
     if not is_frame(table):
         table = pa.table([np.ascontiguousarray(table[:, j]) for j in range(table.shape[1])], names=list(names))
     elif not isinstance(table, pa.Table) and hasattr(table, "iloc"):
@@ -70,9 +81,7 @@ def joined(tables: Sequence[ArrowTable]) -> Any:
         Where two tables have a column of the same name.
     """
     names = [name for table in tables for name in table.columns]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InputError(f"two parties have a column of the name {twice[0]!r}: rename one")
+    refuse_twins(names, "two parties have a column")
     return pa.table([column for table in tables for column in table.data.columns], names=names)
 
 
@@ -89,11 +98,11 @@ def dense(table: Any, party: str, columns: tuple[str, ...]) -> Any:
     return table if is_frame(table) else check_matrix(table, party, columns)
 
 
-def is_plain(table: Any, names: Sequence[str]) -> bool:
+def is_plain(table: Any, names: Sequence[str], party: str = "X") -> bool:
     """Whether a table holds nothing but numbers, without blanks; what is no frame does by its own rules."""
     if not is_frame(table):
         return True
-    data = as_table(table, names, "X").data
+    data = as_table(table, names, party).data
     return all(_is_plain(data.column(j)) for j in range(data.num_columns))
 
 
@@ -131,8 +140,8 @@ class ColumnWishes:
             if not isinstance(getattr(self, key) or {}, Mapping):
                 raise InputError(f"{key}={show(getattr(self, key))} is not allowed: give them by column, as {example}")
 
-    def asks(self, tables: Sequence[Any], names: Sequence[Sequence[str]]) -> bool:
-        """Whether these tables are to be encoded."""
+    def asks(self, tables: Sequence[Any], names: Sequence[Sequence[str]], parties: Sequence[str] = ("X",)) -> bool:
+        """Whether these tables are to be encoded: whose columns have these names, and whose they are."""
         given = {"ranges": self.ranges, "categories": self.categories, "terms='spline'": self.terms != LINEAR}
         named = [what for what, own in given.items() if own]
         if named or self.always:
@@ -140,7 +149,7 @@ class ColumnWishes:
                 what = named[-1] if named else "curves"
                 raise InputError(f"X is sparse, which is used as it is: give a dense array or a frame for {what}")
             return True
-        return not all(is_plain(table, own) for table, own in zip(tables, names, strict=True))
+        return not all(map(is_plain, tables, names, parties))
 
     def specs(self, names: Sequence[str]) -> tuple[ColumnSpec, ...]:
         """What was said, as a job would; `names` are the columns of all parties.

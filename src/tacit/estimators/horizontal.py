@@ -194,7 +194,7 @@ class _Horizontal(BaseEstimator):
     ) -> tuple[Groups, tuple[str, ...], list[ArrowTable] | None]:
         """The same where each node has a table of its own."""
         names, own = different_names(X[0]), column_names(X[0])
-        asked = wishes.asks(X, [own] * len(X))
+        asked = wishes.asks(X, [column_names(table) for table in X], parties)
         if not asked:
             checked_names(X[0])
         groups = as_given(X, y, sample_weight, names, parties, as_it_is=asked)

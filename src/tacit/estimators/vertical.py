@@ -244,7 +244,7 @@ class _Vertical(BaseEstimator):
             if layout.named:
                 self.feature_names_in_ = np.array([name for names in layout.names for name in names], dtype=object)
             labels = column_or_1d(y, warn=True)
-            asked = wishes.asks(X, layout.names)
+            asked = wishes.asks(X, layout.names, layout.party_names)
             return (tables_of_blocks if asked else shards_of_blocks)(X, layout), layout, labels
         names = different_names(X)
         asked = wishes.asks([X], [names or ()])

@@ -269,7 +269,7 @@ class NodeHandler:
         folder = self.task.folder
         model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
         write_part(folder, model, None, own.encoding)
-        write_whole(folder, plan, model, own.held_labels.classes, own.encoding, node.side)
+        write_whole(folder, plan, model, own.held_labels.classes, own.encoding, node)
         RunFolder(folder).write_about(self.task.lead, self.task.job.names)
         write_certificate(folder, plan.certificate(), node.name, own.encoding, shared=True)
         if self.task.name != self.task.lead:  # who writes it last, when all have ended

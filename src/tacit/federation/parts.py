@@ -15,9 +15,9 @@ from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.run.folder import RunFolder, SavedJoint, SavedPart
 from tacit.run.graph import consensus_model
+from tacit.run.node import Node
 from tacit.run.prepare import with_encoding
 from tacit.run.result import PartyModel, versions
-from tacit.solvers.consensus import NodeSide
 
 MASKS = "masks.json"
 
@@ -28,10 +28,10 @@ def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encod
 
 
 def write_whole(
-    folder: Path, plan: Plan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None, side: NodeSide
+    folder: Path, plan: Plan, model: PartyModel, classes: Sequence[Any], encoding: Encoding | None, node: Node
 ) -> None:
     """Write a node's model of whole rows, with which it predicts at home."""
-    whole = consensus_model(plan, (model,), model.coef, -model.offset, side)
+    whole = consensus_model(plan, (model,), model.coef, -model.offset, node)
     encoder = None if encoding is None else encoding.encoder
     RunFolder(folder).write_joint(SavedJoint(plan.problem.loss, classes, plan.graph.names, whole, encoder))
 

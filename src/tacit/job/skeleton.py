@@ -142,7 +142,7 @@ def make_skeleton(paths: Sequence[Path], out: Path, asked: Asked) -> Skeleton:
             raise InputError(f"--protect {show(name)} is no party{nearest(name, known)}: they are {listing(known)}")
     guess = _Guess(files, asked)
     writer = _Writer(files, asked, guess, out)
-    text = "\n".join([*writer.head(), *(line for file in files for line in writer.party(file))]) + "\n"
+    text = "\n".join([*writer.head(), *(line for file in files for line in writer.party_lines(file))]) + "\n"
     parse_job(text, "the job")  # what it would refuse is said now
     protected = tuple(file.party for file in files if file.party in guess.protected)
     holders = tuple(file.party for file in guess.holders)
@@ -352,7 +352,7 @@ class _Writer:
             yield "# below is from rows, and would not be private. It writes these lines:"
             yield from (f"# {line}" for line in lines)
 
-    def party(self, file: DataFile) -> Iterator[str]:
+    def party_lines(self, file: DataFile) -> Iterator[str]:
         """One party."""
         yield from ("", "[[party]]", _set("name", file.party), _set("data", self._data(file)))
         if self.guess.id is not None:

@@ -15,7 +15,6 @@ from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitti
 from tacit.run.node import Node, agree_on_masks
 from tacit.run.result import Model, PartyModel, Result, with_versions
 from tacit.solvers.base import Progress
-from tacit.solvers.consensus import NodeSide
 from tacit.topologies import Graph
 from tacit.types import Arrays, Message, Shard, Vector
 
@@ -169,7 +168,7 @@ class GraphRun:
         """The nodes' models and their mean; a node's score of a row is row . coef - offset."""
         parts = tuple(PartyModel(n.name, n.columns, n.coef, -n.intercept) for n in self.nodes)
         coef, intercept = self.consensus()
-        return consensus_model(self.plan, parts, coef, intercept, self.nodes[0].side)
+        return consensus_model(self.plan, parts, coef, intercept, self.nodes[0])
 
     def _traffic(self) -> dict[str, int]:
         """Bytes over the whole run: all of them, those of the busiest edge, and rounds."""
@@ -193,16 +192,13 @@ class GraphRun:
         self.state = state
 
 
-def consensus_model(plan: Plan, parts: tuple[PartyModel, ...], coef: Vector, intercept: float, side: NodeSide) -> Model:
+def consensus_model(plan: Plan, parts: tuple[PartyModel, ...], coef: Vector, intercept: float, node: Node) -> Model:
     """A model of whole rows; private methods scale rows down before they are scored, as in training.
 
-    A node's side may know more, from what was released: the mean row, against which shares of a score are then told,
+    A node may know more, from what was released: the mean row, against which shares of a score are then told,
     and what noise does to the coefficients.
     """
     clip = None if plan.private is None else RowClip(plan.private.settings.row_norm)
-    centre = getattr(side, "centre_row", None)
-    if clip is not None and centre is not None:  # no row is ever as far from it as the radius
-        clip = RowClip(clip.norm, centre, FAR * clip.norm)
-    return Model(
-        parts, intercept, mean=PartyModel("", parts[0].columns, coef, 0.0, clip, noise=getattr(side, "noise", None))
-    )
+    if clip is not None and node.centre_row is not None:  # no row is ever as far from it as the radius
+        clip = RowClip(clip.norm, node.centre_row, FAR * clip.norm)
+    return Model(parts, intercept, mean=PartyModel("", parts[0].columns, coef, 0.0, clip, noise=node.noise))

@@ -221,6 +221,16 @@ class Node:
         return self.side.intercept
 
     @property
+    def centre_row(self) -> Vector | None:
+        """The mean row that was released, where there is one: shares of a score are told against it."""
+        return getattr(self.side, "centre_row", None)
+
+    @property
+    def noise(self) -> Vector | None:
+        """About the covariance that noise gave the coefficients, where it is known from what was released."""
+        return getattr(self.side, "noise", None)
+
+    @property
     def progress(self) -> NodeProgress:
         """How far the node has come."""
         return self.side.progress

@@ -143,6 +143,11 @@ class Party:
         """The party's coefficients: they stay with it."""
         return self.side.coef
 
+    @property
+    def makes_part(self) -> bool:
+        """Whether its part of the model is more than coefficients, and is made by its own side."""
+        return hasattr(self.side, "part")
+
     def model(self, scale: float = 1.0) -> PartyModel:
         """The party's part of the joint model, from its own fit; `scale` is what the coordinator may set of it.
 

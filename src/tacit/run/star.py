@@ -200,7 +200,7 @@ class Run(Star):
             parts = tuple(PartyModel(p.name, p.columns, p.coef, p.offset, p.clip) for p in self.parties)
         else:
             made, scale = side.parts(), float(getattr(side, "part_scale", 1.0))
-            own = {p.name: p.model(scale) for p in self.parties if hasattr(p.side, "part")}
+            own = {p.name: p.model(scale) for p in self.parties if p.makes_part}
             parts = tuple(
                 own.get(shard.name) or PartyModel(shard.name, shard.columns, **made[shard.name])
                 for shard in self.shards
