@@ -228,12 +228,13 @@ def test_a_new_category_beside_curves_is_other_and_is_said(
 def test_blanks_in_new_rows_of_a_column_without_any(
     tmp_path: Path, privacy: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a column of their own they count as the middle of the range, or as the mean; and it is said."""
+    """Without a column of their own they count as the middle of the range, or as 0 in the curve; and it is said."""
     run = train(tmp_path, job(tmp_path, numbers(), "z = { low = -1, high = 2 }", privacy))
     capsys.readouterr()
     found = scores(tmp_path, run, {"z": ["", 0.5, 1.0]})
     said = capsys.readouterr()
     assert 'column "z" has 1 blank, for which the model has no column' in said.out + said.err
+    assert ("filled with 0.5" if privacy else "0 in its curve") in said.out + said.err
     if privacy:
         assert found[0] == found[1] != found[2]
 

@@ -344,7 +344,8 @@ def _numbers_of(column: NumberColumn | CurveColumn, table: ArrowTable, rows: Row
     """The cells of a column of numbers, NaN where blank, with remarks on blanks."""
     cells = number_cells(table, column.name, days=column.days, trained=said is not None)[rows]
     blanks = int(np.count_nonzero(np.isnan(cells)))
-    _say_blanks(column, table.party, blanks, f"filled with {column.fill:.6g}", said)
+    become = "0 in its curve" if isinstance(column, SplineColumn) else f"filled with {column.fill:.6g}"
+    _say_blanks(column, table.party, blanks, become, said)
     return cells
 
 
