@@ -237,7 +237,11 @@ def _find(path: str) -> Any:
 
 
 def _own_members(thing: Any) -> list[tuple[str, str]]:
-    """The members to describe, each with its directive: those that Tacit writes, and none that scikit-learn does."""
+    """The members to describe, each with its directive: those that Tacit writes, and none that scikit-learn does.
+
+    A property that the class lists among its attributes is described there.
+    """
+    listed = set(re.findall(r"^ +(\w+) : ", thing.__doc__ or "", re.MULTILINE))
     found = {
         name: "autoproperty" if isinstance(value, property) else "automethod"
         for base in thing.__mro__
@@ -245,7 +249,7 @@ def _own_members(thing: Any) -> list[tuple[str, str]]:
         for name, value in vars(base).items()
         if not name.startswith("_") and isinstance(value, FunctionType | property | classmethod) and value.__doc__
     }
-    return list(found.items())
+    return [(name, kind) for name, kind in found.items() if kind == "automethod" or name not in listed]
 
 
 def _directive(kind: str, path: str, members: list[tuple[str, str]]) -> str:
