@@ -347,7 +347,7 @@ def test_only_the_owner_can_read_the_keys_of_the_noise(files: Any, tacit: Any) -
     [
         ("epsilon = 4", "privacy.epsilon is 4.0, it began with 3.0"),
         ("epsilon = 3\ndelta = 1e-4", "privacy.delta is 0.0001"),
-        ("epsilon = 3\nrow_norm = 2", "privacy.row_norm is 2.0, it began with 1.0"),
+        ("epsilon = 3\nrow_norm = 2", "privacy.row_norm is 2.0, it began with None"),
         ("epsilon = 3\nnoise_seed = 1", "privacy.noise_seed is 1, it began with None"),
         (None, "privacy.epsilon is None, it began with 3.0"),
     ],
