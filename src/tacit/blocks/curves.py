@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tacit.blocks.dense import Block, Sweep, without_constants
+from tacit.blocks.dense import Block, OnePassBlock, Sweep, without_constants
 from tacit.columns.compact import CurveMatrix, dense_rows, slot_sums
 from tacit.types import Matrix, Vector
 
@@ -75,7 +75,7 @@ class CurveBlock(Block):
 # --- Curves that are all given by tables: sums over rows are sums over slots
 
 
-class TableBlock(CurveBlock):
+class TableBlock(OnePassBlock, CurveBlock):
     """D - 1 m' = H A."""
 
     def as_rows(self) -> Block:
@@ -89,17 +89,6 @@ class TableBlock(CurveBlock):
 
     def _sum_rows(self, r: Vector) -> Vector:
         return (r.T @ self.matrix).T
-
-    def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
-        """(D - 1 m')' diag(weights) columns."""
-        return self.sweep(None, weights, columns, gram=False).cross
-
-    def gram(self, weights: Vector | None = None, *, project: bool = False) -> Vector:
-        """As `Block.gram`."""
-        weights = np.ones(self.n) if weights is None else weights
-        gram = self.sweep(None, weights, np.zeros((self.n, 0)), gram=True, project=project).gram
-        assert gram is not None
-        return gram
 
     def sweep(
         self, residual: Vector | None, weights: Vector, steps: Vector, *, gram: bool, project: bool = False

@@ -253,6 +253,21 @@ class Block:
         return factor[:, None] * np.where(kept[:, None], self.matrix, 0.0)
 
 
+class OnePassBlock(Block):
+    """A block whose products all come from its `sweep`, which passes over the rows once."""
+
+    def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
+        """(D - 1 m')' diag(weights) columns."""
+        return self.sweep(None, weights, columns, gram=False).cross
+
+    def gram(self, weights: Vector | None = None, *, project: bool = False) -> Vector:
+        """As `Block.gram`, in one pass."""
+        weights = np.ones(self.n) if weights is None else weights
+        gram = self.sweep(None, weights, np.zeros((self.n, 0)), gram=True, project=project).gram
+        assert gram is not None
+        return gram
+
+
 def without_constants(gram: Vector, removed: Vector) -> Vector:
     """Zero the rows of columns that were constant: what centring left of them is rounding."""
     constant = np.diag(gram) <= CONSTANT * removed

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from tacit.blocks.dense import Block, Sweep, add_sparse_gram, without_constants
+from tacit.blocks.dense import Block, OnePassBlock, Sweep, add_sparse_gram, without_constants
 from tacit.data.rows_on_disk import Numbers
 from tacit.errors import InputError
 from tacit.types import Vector
@@ -32,7 +32,7 @@ Products = tuple[Vector, Vector, Vector, Vector]  # gradient, cross (one row for
 Pieces = Iterable[tuple[slice, Numbers]]
 
 
-class StreamedBlock(Block):
+class StreamedBlock(OnePassBlock):
     """D - 1 m' with D on disk; every product is one pass over the rows, and `sweep` makes several in one."""
 
     def set_centre(self, weights: Vector | None) -> Vector:
@@ -61,17 +61,6 @@ class StreamedBlock(Block):
     def _sum_rows(self, r: Vector) -> Vector:
         product = sums(self.matrix.pieces(), self.d, r.reshape(self.n, -1))
         return product.T.reshape(self.d, *r.shape[1:])
-
-    def correlate_columns(self, weights: Vector, columns: Vector) -> Vector:
-        """(D - 1 m')' diag(weights) columns."""
-        return self.sweep(None, weights, columns, gram=False).cross
-
-    def gram(self, weights: Vector | None = None, *, project: bool = False) -> Vector:
-        """As `Block.gram`, in one pass."""
-        weights = np.ones(self.n) if weights is None else weights
-        gram = self.sweep(None, weights, np.zeros((self.n, 0)), gram=True, project=project).gram
-        assert gram is not None
-        return gram
 
     def sweep(
         self, residual: Vector | None, weights: Vector, steps: Vector, *, gram: bool, project: bool = False

@@ -402,6 +402,23 @@ def _mean_row(matrices: Sequence[Matrix], weights: Sequence[Vector | None]) -> V
 # --- From coefficients back to columns
 
 
+class EncodedTables:
+    """What estimators tell of how their tables were encoded; a fit sets both attributes."""
+
+    _encodings: Encodings
+    _norms: dict[str, float]
+
+    @property
+    def encoders_(self) -> dict[str, Encoder]:
+        """How the columns of each party were encoded; empty where they were used as they are."""
+        return dict(self._encodings.encoders)
+
+    @property
+    def row_norms_(self) -> dict[str, float]:
+        """With privacy, by protected party: the largest norm of a row."""
+        return dict(self._norms)
+
+
 class PartyCoefficients(list[Vector]):
     """Each party's coefficients: a list in the order of the parties, and a mapping by their names.
 

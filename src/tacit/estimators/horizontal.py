@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tacit.columns.constants import Part
-from tacit.columns.encoder import Encoder
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
@@ -41,6 +40,7 @@ from tacit.estimators.base import (
 )
 from tacit.estimators.encoding import (
     ColumnWishes,
+    EncodedTables,
     Encodings,
     PartyCoefficients,
     Setting,
@@ -68,7 +68,7 @@ from tacit.types import Shard, Vector
 ENGINES = ("in-process",)
 
 
-class _Horizontal(BaseEstimator):
+class _Horizontal(EncodedTables, BaseEstimator):
     """What the classifier and the regressor share."""
 
     _tasks: tuple[str, ...] = ()
@@ -304,16 +304,6 @@ class _Horizontal(BaseEstimator):
         encoder = next(iter(self.encoders_.values()))
         table = as_table(dense(X, "X", encoder.sources), encoder.sources, "X")
         return self._model.scores([Shard("", encoder.predicting(table)[0])])
-
-    @property
-    def encoders_(self) -> dict[str, Encoder]:
-        """How the columns of each party were encoded; empty where they were used as they are."""
-        return dict(self._encodings.encoders)
-
-    @property
-    def row_norms_(self) -> dict[str, float]:
-        """With privacy, by protected party: the largest norm of a row."""
-        return dict(self._norms)
 
     def curves(self) -> dict[str, tuple[Any, Vector]]:
         """By column what a cell adds to the score of the consensus model: (cells, values), against the average row.

@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from tacit.columns.encoder import Encoder
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
@@ -44,6 +43,7 @@ from tacit.estimators.base import (
 )
 from tacit.estimators.encoding import (
     ColumnWishes,
+    EncodedTables,
     Encodings,
     PartyCoefficients,
     Setting,
@@ -89,7 +89,7 @@ def _rows(table: ArrowTable | Shard) -> int:
     return table.n_rows if isinstance(table, ArrowTable) else int(table.features.shape[0])
 
 
-class _Vertical(BaseEstimator):
+class _Vertical(EncodedTables, BaseEstimator):
     """What the classifier and the regressor share."""
 
     _tasks: tuple[str, ...] = ()
@@ -336,16 +336,6 @@ class _Vertical(BaseEstimator):
             return shards_of_blocks(X, self._layout) if blocks else shards_of_table(X, self._layout)
         tables = tables_of_blocks(X, self._layout) if blocks else tables_of_one(X, self._layout)
         return [encoded_again(table, self.encoders_) for table in tables]
-
-    @property
-    def encoders_(self) -> dict[str, Encoder]:
-        """How the columns of each party were encoded; empty where they were used as they are."""
-        return dict(self._encodings.encoders)
-
-    @property
-    def row_norms_(self) -> dict[str, float]:
-        """With privacy, by protected party: the largest norm of a row."""
-        return dict(self._norms)
 
     def curves(self) -> dict[str, dict[str, tuple[Any, Vector]]]:
         """By party and column what a cell adds to the score: (cells, values), against the average row.
