@@ -159,7 +159,7 @@ def test_points_of_other_rows_or_another_job_are_refused(nodes: Nodes, tacit: An
     nodes.privacy = "epsilon = 2\nnoise_seed = 5"  # it bounds alpha, and no point depends on it
     assert tacit("design", nodes.write(), *words).code == 0
     nodes.privacy = "epsilon = 2\nnoise_seed = 5\nrow_norm = 2"
-    assert "privacy.row_norm is 2.0, it began with 1.0" in refused("design", nodes.write(), *words)
+    assert "privacy.row_norm is 2.0, it began with None" in refused("design", nodes.write(), *words)
     nodes.privacy = "epsilon = 3\nnoise_seed = 5"
     nodes.tables["east"]["x0"][3] += 1.0
     assert "the rows or labels changed since the points" in refused("design", nodes.write(), *words)

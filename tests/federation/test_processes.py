@@ -82,7 +82,8 @@ def alive(number: int) -> bool:
 
 def children(kit: Kit) -> list[int]:
     log = kit.logs / "party.log"
-    lines = log.read_text().splitlines() if log.exists() else []
+    whole, _, _ = (log.read_text() if log.exists() else "").rpartition("\n")  # the last line may be half written
+    lines = whole.splitlines()
     return [int(line.split()[1]) for line in lines if line.startswith("CHILD")]
 
 

@@ -74,7 +74,7 @@ def test_masks_of_other_keys_do_not_cancel() -> None:
     inbox = dict(run.engine.inboxes[middle.name])
     agree_on_masks(run.nodes)
     leaf = run.nodes[2]
-    inbox[leaf.name] = leaf._release(1, leaf.sent, leaf._seen())[middle.name]
+    inbox[leaf.name] = leaf._send(1, leaf.sent, leaf._seen())[middle.name]
     with pytest.raises(RunError, match="did not cancel"):
         middle.masks.open(inbox)  # type: ignore[union-attr]
 
@@ -102,4 +102,4 @@ def test_the_same_round_is_never_masked_twice() -> None:
     run.engine.exchange(1)
     leaf = run.nodes[1]
     with pytest.raises(RunError, match="never used twice"):
-        leaf._release(1, leaf.sent, leaf._seen())
+        leaf._send(1, leaf.sent, leaf._seen())
