@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from tacit.estimators.horizontal import HorizontalClassifier, HorizontalRegressor
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
     from tacit.estimators.vertical_cv import VerticalClassifierCV, VerticalRegressorCV
-    from tacit.jobs import run_job
     from tacit.privacy.request import PaperOptions, Privacy
     from tacit.run.saved import load
+    from tacit.training import run_job
 
 _HOMES = {
     "HorizontalClassifier": "tacit.estimators.horizontal",
@@ -33,7 +33,7 @@ _HOMES = {
     "alone": "tacit.estimators.baselines",
     "load": "tacit.run.saved",
     "pooled": "tacit.estimators.baselines",
-    "run_job": "tacit.jobs",
+    "run_job": "tacit.training",
 }
 
 __all__ = [

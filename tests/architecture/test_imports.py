@@ -33,7 +33,7 @@ LAYERS = [
     ["estimators"],
     ["audit"],
     ["report"],
-    ["jobs"],
+    ["training"],
     ["cli"],
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from tacit import jobs
+from tacit import training
 from tacit.data import load
 from tacit.job import SearchSpec, read_job
 from tacit.problem.alphas import CURVE_ALPHAS
@@ -192,7 +192,7 @@ def stopped(files: Any, tacit: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     out: Path = files.folder / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_go", stop)
+        patch.setattr(training, "_go", stop)
         assert tacit("train", files.write(), "--out", out).code == 130
     return out
 
@@ -208,8 +208,8 @@ def test_a_run_that_goes_on_keeps_what_its_search_took(
         raise AssertionError("the search is made once, and one code is encoded")
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "search_job", again)
-        patch.setattr(jobs, "prepare_codes", again)
+        patch.setattr(training, "search_job", again)
+        patch.setattr(training, "prepare_codes", again)
         assert tacit("train", files.write(), "--out", out, "--resume").code == 0
     undisturbed = train(files, tacit, "other")
     assert record(out)["terms"] == record(undisturbed)["terms"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit import VerticalClassifier, VerticalClassifierCV, jobs
+from tacit import VerticalClassifier, VerticalClassifierCV, training
 from tacit.job import SearchSpec, read_job
 
 MODEL = 'loss = "logistic"\n[search]\nalphas = [0.001, 0.1, 1, 0.01]\nfolds = 4\n'
@@ -71,10 +71,10 @@ def test_goes_on_with_the_alpha_it_took(searching: Any, tacit: Any, monkeypatch:
         raise AssertionError("the search is made once")
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_go", stop)
+        patch.setattr(training, "_go", stop)
         assert tacit("train", job, "--out", out).code == 130
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "search_job", again)
+        patch.setattr(training, "search_job", again)
         answer = tacit("train", job, "--out", out, "--resume")
     assert answer.code == 0
     undisturbed = searching.folder / "other"
@@ -93,7 +93,7 @@ def test_a_changed_record_is_not_believed(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs, "_go", stop)
+        patch.setattr(training, "_go", stop)
         tacit("train", job, "--out", out)
     kept = {key: value for key, value in {**record(out), **change}.items() if value is not None}
     (out / "search.json").write_text(json.dumps(kept))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tacit import VerticalClassifier
-from tacit.jobs import noted_interrupts
+from tacit.training import noted_interrupts
 
 COMMAND = [sys.executable, "-m", "tacit.cli.main"]
 

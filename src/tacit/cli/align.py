@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     from tacit.alignment import align_here
     from tacit.cli.bar import progress_bar
     from tacit.job import read_job
-    from tacit.jobs import default_folder
+    from tacit.training import default_folder
 
     job = read_job(options.job)
     _check(job)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tacit.cli.bar import progress_bar
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.errors import InputError
-from tacit.jobs import JobObserver, Trained
 from tacit.run.progress import progress
 from tacit.text import command, duration, plural, size, tell, traffic, within
+from tacit.training import JobObserver, Trained
 
 if TYPE_CHECKING:
     from tacit.columns.constants import Encoding

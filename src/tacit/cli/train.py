@@ -93,8 +93,8 @@ def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
     from tacit.job import read_job
     from tacit.job.file import check_engine
-    from tacit.jobs import check_interval
     from tacit.run.prepare import cluster_for, with_memory
+    from tacit.training import check_interval
 
     check_interval(options.checkpoint_every, "--checkpoint-every")
     job = read_job(options.job)
@@ -123,8 +123,8 @@ def _address(options: argparse.Namespace) -> ClusterAddress | None:
 def _train_here(job: Job, options: argparse.Namespace, cluster: Cluster | None) -> int:
     """Train in this process, the rows here or on a cluster."""
     from tacit.cli import summary
-    from tacit.jobs import default_folder, train_job
     from tacit.run.folder import RunFolder
+    from tacit.training import default_folder, train_job
 
     folder = RunFolder(options.out or default_folder(job.name))
     trained = train_job(
