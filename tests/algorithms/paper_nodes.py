@@ -72,7 +72,7 @@ def side(made: Plan, features: Vector, labels: Vector, release: Scripted, node: 
     assert made.private is not None
     place = made.place(made.graph.names[node])
     data = NodeData(Block(np.ascontiguousarray(features)), labels)
-    return made.private.algorithm.node(made.problem, place, data, made.private.settings, release)
+    return made.private.solver.node(made.problem, place, data, made.private.settings, release)
 
 
 def heard(made: Plan, model: Vector, node: int = 0) -> dict[str, dict[str, Vector]]:

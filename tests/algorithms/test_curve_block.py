@@ -305,7 +305,7 @@ def _own_problem(labels: Vector, columns: int) -> Any:
         loss="logistic", penalty="l2", alpha=1e-3, fit_intercept=True, method="memory", rho="auto", max_rounds=100,
         tol=1e-9, privacy=None, party_names=("bank",), rows=len(labels), input_bytes=0, columns=(columns,),
     )  # fmt: skip
-    return plan.problem, (plan.algorithm,)
+    return plan.problem, (plan.solver,)
 
 
 def test_a_job_is_the_same_however_rows_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

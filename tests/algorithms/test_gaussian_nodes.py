@@ -86,7 +86,7 @@ def sides(plan: Plan, X: Vector, y: Vector) -> tuple[GaussianNode, Watch]:
     assert plan.private is not None
     watch = Watch()
     place = plan.place("node 1")
-    side = plan.private.algorithm.node(plan.problem, place, NodeData(Block(X), y), plan.private.settings, watch)
+    side = plan.private.solver.node(plan.problem, place, NodeData(Block(X), y), plan.private.settings, watch)
     assert isinstance(side, GaussianNode)
     return side, watch
 
@@ -390,10 +390,10 @@ def test_node_kinds() -> None:
     )
     for one, node in ((few, ExactNode), (plain, GradientNode), (masked, GradientNode), (wide, ExactNode)):
         assert one is not None
-        assert one.algorithm.node is node
+        assert one.solver.node is node
         assert isinstance(one.settings.loss, Half)
         assert one.settings.masked is one.masked is (one is masked)
         assert one.settings.with_gram is (node is GradientNode)
     assert own is not None
-    assert own.algorithm.node is ExactNode
+    assert own.solver.node is ExactNode
     assert own.settings.loss.threshold == own.settings.slope == 0.5

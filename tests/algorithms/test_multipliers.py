@@ -278,7 +278,7 @@ def test_the_default_method(loss: str, penalty: str, parties: int, columns: int,
         input_bytes=0,
         columns=(columns,) * parties,
     )
-    assert plan.method == method
+    assert plan.recorded_method == method
 
 
 def test_a_loss_that_is_not_convex_is_refused() -> None:

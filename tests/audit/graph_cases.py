@@ -59,8 +59,8 @@ def _half(one: Planned) -> Planned:
 def with_node(plan: Plan, node: Callable[..., Any]) -> Plan:
     """The plan, its noise and its claims, with another node."""
     assert plan.private is not None
-    algorithm = replace(plan.private.algorithm, node=node)
-    return replace(plan, private=replace(plan.private, algorithm=algorithm))
+    algorithm = replace(plan.private.solver, node=node)
+    return replace(plan, private=replace(plan.private, solver=algorithm))
 
 
 class OwnState(PrimalNode):

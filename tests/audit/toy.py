@@ -19,7 +19,7 @@ from tacit.privacy.events import GaussianRelease
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import Privacy
 from tacit.problem.registry import get_loss, get_regularizer
-from tacit.solvers.base import PrivateAlgorithm, Problem, Progress, Release, private_progress
+from tacit.solvers.base import PrivateSolver, Problem, Progress, Release, private_progress
 from tacit.types import Arrays, Shard
 
 DELTA = 1e-5
@@ -90,7 +90,7 @@ class Coordinator:
         pass
 
 
-TOY = PrivateAlgorithm("toy", party=Party, coordinator=Coordinator)
+TOY = PrivateSolver("toy", party=Party, coordinator=Coordinator)
 
 
 class Toy(Mechanism[FeatureSplit]):

@@ -69,7 +69,7 @@ def check_plan(name: str, folder: Path) -> None:
     plan = plan_of(name)
     assert plan.private is not None
     assert set(plan.private.releases) <= {*plan.party_names, "coordinator"}
-    assert plan.fixed_rounds == MECHANISMS[name].own_algorithm
+    assert plan.fixed_rounds == MECHANISMS[name].has_own_solver
     record = plan.record()
     assert json.loads(json.dumps(record)) == record
     assert name in (record["privacy"].get("mechanism"), record["privacy"].get("method"))

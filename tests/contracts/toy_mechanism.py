@@ -16,7 +16,7 @@ from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import GaussianRelease
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed
-from tacit.solvers.base import PrivateAlgorithm, Problem, Progress, private_progress
+from tacit.solvers.base import PrivateSolver, Problem, Progress, private_progress
 from tacit.types import Arrays, Vector
 
 SUM = "sum"
@@ -97,7 +97,7 @@ class ToyMechanism(Mechanism[FeatureSplit]):
         return PrivatePlan(
             privacy=privacy,
             mechanism=self,
-            algorithm=PrivateAlgorithm(self.name, party=Party, coordinator=Coordinator),
+            solver=PrivateSolver(self.name, party=Party, coordinator=Coordinator),
             settings=Settings(norm),
             releases={name: (Allowed(SUM, sd),) for name, sd in sds.items()},
             certificate=self._certificate(request, layout, size, sds),

@@ -109,8 +109,8 @@ def test_the_versions_are_told_apart_by_their_noise_and_theorem() -> None:
     plain, inverse = (plan_for(Privacy(mechanism=name)).private for name in BOTH)
     assert plain is not None
     assert inverse is not None
-    assert (plain.mechanism.name, plain.algorithm.name, plain.settings.inverse) == ("published", "published", False)
-    assert inverse.mechanism.name == inverse.algorithm.name == "published-inverse"
+    assert (plain.mechanism.name, plain.solver.name, plain.settings.inverse) == ("published", "published", False)
+    assert inverse.mechanism.name == inverse.solver.name == "published-inverse"
     assert inverse.settings.inverse
     assert "Theorem 1," in plain.certificate.published_claim
     assert "Theorem 3," in inverse.certificate.published_claim

@@ -131,7 +131,7 @@ def test_the_usual_number_of_rounds_is_that_of_estimators_and_jobs() -> None:
 
 def test_labels_alone_leave_the_method_to_the_user() -> None:
     plan = plan_for(Privacy(epsilon=None, label_epsilon=1.0), method="averaged", rho=0.5)
-    assert plan.method == "averaged"
+    assert plan.recorded_method == "averaged"
 
 
 def test_a_mechanism_that_nobody_knows_is_refused() -> None:

@@ -17,7 +17,7 @@ from tacit.privacy.certificate import not_private
 from tacit.privacy.request import Privacy
 from tacit.run.masking import HEARD
 from tacit.run.star import Run
-from tacit.solvers.base import PrivateAlgorithm
+from tacit.solvers.base import PrivateSolver
 from tacit.types import Message, Shard
 from tests.plans import feature_plan
 from tests.runtime.masked_runs import NAMES, copied, problem, same_model
@@ -44,7 +44,7 @@ def test_a_mechanism_that_gathers_has_no_sum_to_hide(gathers: bool, monkeypatch:
     class Toy(Gram):
         def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
             nobody: Any = None
-            algorithm = PrivateAlgorithm("toy", party=nobody, coordinator=nobody, reads_each_answer=gathers)
+            algorithm = PrivateSolver("toy", party=nobody, coordinator=nobody, reads_each_answer=gathers)
             known = not_private(layout.parties, layout.rows)
             return PrivatePlan(request.privacy, self, algorithm, None, {}, known, 3, {}, holder=layout.holder)
 

@@ -29,7 +29,7 @@ WATCHED_ROWS = 1000
 
 def row_claims(plan: Plan) -> Iterator[Claim]:
     """What is proven about the rows of one party."""
-    if plan.private is None or not plan.algorithm.noisy:
+    if plan.private is None or not plan.solver.noisy:
         return
     for claim in plan.certificate().claims:
         if claim.unit == "record" and claim.party and not add_up(claim.events).reasons:
@@ -79,7 +79,7 @@ def seen_as_party(plan: Plan) -> bool:
 
 def _rows(plan: Plan, seen: WatchedRun, name: str, shares: Vector) -> AttackResult:
     rows = _as_multiplied(plan, next(np.asarray(shard.features) for shard in seen.shards if shard.name == name))
-    if plan.problem.fit_intercept and not plan.algorithm.noisy:
+    if plan.problem.fit_intercept and not plan.solver.noisy:
         rows = rows - rows.mean(axis=0)  # ordinary methods multiply centred rows
     columns = rows.shape[1]
     covered = covers_rows(plan, name)
@@ -130,7 +130,7 @@ def _not_covered(plan: Plan, part: PartyModel) -> list[str]:
 
 def _moves(plan: Plan, name: str, rng: np.random.Generator) -> float:
     """How far a party's coefficients move when a row changes and all releases stay; infinite without releases."""
-    if not plan.algorithm.noisy:
+    if not plan.solver.noisy:
         return math.inf
     scene = scenes(plan, name, (60,))(rng)
     other = scene.held.with_row(0, -scene.held.rows[0])
@@ -150,7 +150,7 @@ def _inside(clip: RowClip, columns: int) -> Vector:
 
 def _as_multiplied(plan: Plan, rows: Vector) -> Vector:
     """Rows as a mechanism multiplies them: scaled down to the public norm where there is one."""
-    if plan.private is None or not plan.algorithm.noisy:
+    if plan.private is None or not plan.solver.noisy:
         return rows
     norm = row_norm(plan, plan.party_names[0])
     return np.asarray(rows * np.minimum(1.0, norm / np.maximum(np.linalg.norm(rows, axis=1), 1e-300))[:, None])

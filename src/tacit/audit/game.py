@@ -343,7 +343,7 @@ class Game:
         return [self.score(truth, seed) for truth, seed in zip(*task, strict=True)]
 
 
-_PLAYED: list[Game] = []  # the game that forked processes inherit: an algorithm's sides cannot be pickled
+_PLAYED: list[Game] = []  # the game that forked processes inherit: a solver's sides cannot be pickled
 
 
 def _batch(task: Any) -> list[float]:

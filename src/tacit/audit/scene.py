@@ -28,7 +28,7 @@ from tacit.run.drive import QUIET
 from tacit.run.party import Party
 from tacit.run.result import Result
 from tacit.run.star import Run
-from tacit.solvers.base import PrivateAlgorithm, Release
+from tacit.solvers.base import PrivateSolver, Release
 from tacit.types import Arrays, Message, Shard, Vector
 
 # --- A small run in which one party's data may be exchanged: what it hears is recorded once and can be said again
@@ -118,7 +118,7 @@ class Scene:
         seed: int = 0,
     ) -> None:
         assert plan.private is not None
-        assert plan.algorithm.noisy
+        assert plan.solver.noisy
         self.plan = replace(plan, secure=False)  # no claim about one party's rows rests on masks
         self.shards, self.party = tuple(shards), party
         self.holder = party not in plan.asked_parties
@@ -177,11 +177,11 @@ class Scene:
         """The plan with this noise, the party's releases passed through `swap`."""
         private = self.plan.private
         assert private is not None
-        sides = cast("PrivateAlgorithm", self.plan.algorithm)
-        algorithm = sides if swap is None else _tapped(sides, self.owner, swap)
+        sides = cast("PrivateSolver", self.plan.solver)
+        solver = sides if swap is None else _tapped(sides, self.owner, swap)
         changed = replace(
             private,
-            algorithm=algorithm,
+            solver=solver,
             releases={**private.releases, self.owner: self.used},
             privacy=replace(private.privacy, noise_seed=seed),
         )
@@ -220,16 +220,16 @@ def plain(message: Message) -> Arrays:
     }
 
 
-def _tapped(algorithm: PrivateAlgorithm, owner: str, swap: Swap) -> PrivateAlgorithm:
-    """The algorithm with one owner's releases passed through `swap`."""
+def _tapped(solver: PrivateSolver, owner: str, swap: Swap) -> PrivateSolver:
+    """The solver with one owner's releases passed through `swap`."""
 
     def mine(release: Release) -> Release:
         return swap(release) if release.owner == owner else release
 
     return replace(
-        algorithm,
-        party=lambda problem, block, settings, release: algorithm.party(problem, block, settings, mine(release)),
-        coordinator=lambda problem, labels, settings, own, release: algorithm.coordinator(
+        solver,
+        party=lambda problem, block, settings, release: solver.party(problem, block, settings, mine(release)),
+        coordinator=lambda problem, labels, settings, own, release: solver.coordinator(
             problem, labels, settings, own, mine(release)
         ),
     )
@@ -326,7 +326,7 @@ def _watched(plan: Plan, rows: int, seed: int | None) -> Plan:
     small = with_rows(plan, rows)
     private = small.private
     if private is not None:
-        few = min(private.rounds, WATCHED_ROUNDS) if private.algorithm is None else private.rounds
+        few = min(private.rounds, WATCHED_ROUNDS) if private.solver is None else private.rounds
         private = replace(private, rounds=few, privacy=replace(private.privacy, noise_seed=seed))
     problem = replace(small.problem, tol=0.0)
     return replace(small, problem=problem, private=private, max_rounds=min(plan.max_rounds, WATCHED_ROUNDS))

@@ -1,6 +1,6 @@
 """A party's rows in memory as a linear map: as they are, or scaled down to a public norm and centred for private sums.
 
-Columns as they are (`Block`): the only operations the algorithms need of the data.
+Columns as they are (`Block`): the only operations the solvers need of the data.
 
 | symbol | meaning |
 |---|---|
@@ -37,7 +37,7 @@ from scipy.linalg import lapack
 
 from tacit.types import Matrix, Vector
 
-# --- One party's columns as a linear map: the only operations the algorithms need of the data
+# --- One party's columns as a linear map: the only operations the solvers need of the data
 
 
 ROWS_AT_ONCE = 8192  # a chunk of dense rows that stays in cache while its Gram matrix is formed

@@ -153,7 +153,7 @@ class PartyHandler:
         if task.name in plan.asked_parties:
             task.check_record(self.journal.at)
         if task.dask is not None:
-            check_on_cluster(plan.method, private=plan.private is not None)
+            check_on_cluster(plan.recorded_method, private=plan.private is not None)
         rows = "" if self.rows is None else arrays_digest({"rows": self.rows})
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None, rows=rows)
         bound = {"data": data.digest} | ({"rows": rows} if rows else {})
@@ -175,7 +175,7 @@ class PartyHandler:
 
     def _make_party(self, plan: Plan) -> None:
         own = self.own
-        self.shared = plan.algorithm.make_shared(plan.problem)
+        self.shared = plan.solver.make_shared(plan.problem)
         rows = self.matching.ids_print(self.rows) if self.matching is not None and plan.secure else ""
         context = self.task.mask_context(plan)
         with fitting_threads([own.shard]), np.errstate(**QUIET):

@@ -22,7 +22,7 @@ from tacit.privacy.releases import Planned
 from tacit.privacy.request import Privacy
 from tacit.problem.losses.base import Loss
 from tacit.problem.losses.modified import modified
-from tacit.solvers.base import PrivateAlgorithm, Problem
+from tacit.solvers.base import PrivateSolver, Problem
 from tacit.solvers.consensus import PrivateConsensus
 from tacit.topologies import Layout
 from tacit.types import Arrays, Vector
@@ -86,10 +86,10 @@ class PrivatePlan:
         What was asked.
     mechanism : Mechanism
         What answers it.
-    algorithm : PrivateAlgorithm, PrivateConsensus or None
+    solver : PrivateSolver, PrivateConsensus or None
         Its sides; None where an ordinary solver runs on randomized labels.
     settings : object
-        Public numbers that every side of the algorithm uses.
+        Public numbers that every side of the solver uses.
     releases : mapping of str to planned releases
         By party, and under "coordinator" for the side that holds the labels.
     certificate : Certificate
@@ -116,7 +116,7 @@ class PrivatePlan:
 
     privacy: Privacy
     mechanism: Mechanism[Any]
-    algorithm: PrivateAlgorithm | PrivateConsensus | None
+    solver: PrivateSolver | PrivateConsensus | None
     settings: Any
     releases: Mapping[str, tuple[Planned, ...]]
     certificate: Certificate
@@ -143,7 +143,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
     """What is released with which noise, and what that proves; everything that is asked of a mechanism by others.
 
     A new one is a subclass in a module of its own, and one line in `MECHANISMS`. Attributes that a subclass does not
-    set are those of a mechanism with an algorithm of its own whose model may be used by anybody.
+    set are those of a mechanism with a solver of its own whose model may be used by anybody.
 
     Attributes
     ----------
@@ -155,10 +155,10 @@ class Mechanism(ABC, Generic[AnyLayout]):
         What it does, in one line.
     named : bool
         Whether users name it; one that is not answers a request by itself.
-    own_algorithm : bool
-        Whether an algorithm of its own runs; an ordinary solver on randomized labels does otherwise.
-    methods : tuple of str
-        Names of solvers that may be given beside it, though it has a method of its own.
+    has_own_solver : bool
+        Whether a solver of its own runs; an ordinary solver on randomized labels does otherwise.
+    allowed_solvers : tuple of str
+        Names of solvers that users may give beside it, though it has a solver of its own.
     covers_model : bool
         Whether the model is covered too, so that further rows may be scored at no more privacy.
     model_stays_home : bool
@@ -187,8 +187,8 @@ class Mechanism(ABC, Generic[AnyLayout]):
     split: ClassVar[str]
     words: ClassVar[str]
     named: ClassVar[bool] = True
-    own_algorithm: ClassVar[bool] = True
-    methods: ClassVar[tuple[str, ...]] = ()
+    has_own_solver: ClassVar[bool] = True
+    allowed_solvers: ClassVar[tuple[str, ...]] = ()
     covers_model: ClassVar[bool] = True
     model_stays_home: ClassVar[bool] = False
     hides_labels: ClassVar[bool] = True
@@ -234,7 +234,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
 
     def check_choices(self, planned: PrivatePlan, request: MechanismRequest) -> PrivatePlan:
         """Refuse choices that the mechanism has no use for; remark on those that change nothing."""
-        if self.own_algorithm and request.method not in ("auto", *self.methods):
+        if self.has_own_solver and request.method not in ("auto", *self.allowed_solvers):
             raise InputError(
                 f"method={request.method!r} does not fit mechanism={self.name!r}, which has a method of its own: "
                 "leave method out"

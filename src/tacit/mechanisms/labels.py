@@ -22,7 +22,7 @@ class RandomizedLabels(Mechanism[FeatureSplit]):
     split = FeatureSplit.split
     words = "ordinary training on labels that were randomized once; the rows are not protected"
     named = False
-    own_algorithm = False
+    has_own_solver = False
 
     def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
         """Plan a run whose only noise is in the labels."""
@@ -69,7 +69,7 @@ def _plan(mechanism: RandomizedLabels, request: MechanismRequest, layout: Featur
     return PrivatePlan(
         privacy=privacy,
         mechanism=mechanism,
-        algorithm=None,
+        solver=None,
         settings=None,
         releases={COORDINATOR: (AllowedResponse(LABELS, privacy.label_epsilon),)},
         certificate=certificate,

@@ -18,7 +18,7 @@ from tacit.plan.splits import PlannedRun
 from tacit.privacy.certificate import Certificate, cautions, up
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
 from tacit.privacy.request import Privacy
-from tacit.solvers import ALGORITHMS
+from tacit.solvers import SOLVERS
 from tacit.solvers.consensus.admm import MOST_SUMS
 from tacit.text import duration, plural, size
 from tacit.topologies import FeatureSplit, SampleSplit
@@ -147,14 +147,14 @@ class FeatureWords(Words):
         masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
         private = plan.private
         if private is None:
-            return "; ".join([f"none: method {plan.method}, without noise", *masks])
+            return "; ".join([f"none: method {plan.solver.name}, without noise", *masks])
         return "; ".join([private.mechanism.in_words(), *_form(private.privacy, private.holder), *masks])
 
     def sizes(self, plan: PlannedRun) -> dict[str, Any]:
         """Rows, parties, and how they are asked."""
         private = plan.private
         return {
-            "method": plan.method if private is None or private.algorithm is None else None,
+            "method": plan.recorded_method if private is None or private.solver is None else None,
             "rows": plan.problem.rows,
             "parties": list(plan.party_names),
             "secure_aggregation": plan.secure,
@@ -326,8 +326,8 @@ def _form(privacy: Privacy, holder: str) -> list[str]:
 def _vectors(plan: PlannedRun) -> tuple[float, float]:
     """Numbers per row in a round, to a party and back."""
     private = plan.private
-    ordinary = private is None or private.algorithm is None
-    down, back = ALGORITHMS[plan.method].vectors if ordinary or private is None else private.mechanism.vectors
+    ordinary = private is None or private.solver is None
+    down, back = SOLVERS[plan.recorded_method].vectors if ordinary or private is None else private.mechanism.vectors
     return down, MASKED * back if plan.secure else back
 
 

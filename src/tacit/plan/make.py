@@ -43,12 +43,12 @@ def make_plan(request: TrainingRequest, layout: Layout) -> Plan:
         raise InputError(reason)
     problem = split.problem(request, layout, loss)
     layout = split.prepared(layout, problem)
-    method = split.method(request, problem, layout)
+    recorded_method = split.recorded_method(request, problem, layout)
     private = _plan_privacy(request, problem, layout)
     split.check(request, layout, private)
     return Plan(
         problem=problem,
-        method=method,
+        recorded_method=recorded_method,
         layout=layout,
         max_rounds=int(request.max_rounds),
         private=_measured(private, request.holdout),

@@ -1,6 +1,6 @@
 """How a run fits into a stated amount of memory: what it must keep of every row, and how many past steps are left.
 
-Of every row a run of method "memory" keeps 8 bytes for each of: the label, the joint prediction, the residual,
+Of every row a run of solver "memory" keeps 8 bytes for each of: the label, the joint prediction, the residual,
 the metric, one answer of each party, and each past step. Beside that stand the interpreter with its libraries, the
 buffers of the rows, and matrices with a number for every two columns of a party.
 """
@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from tacit.errors import InputError
-from tacit.solvers import ALGORITHMS
+from tacit.solvers import SOLVERS
 from tacit.text import plural, size
 
 APART = 500_000_000  # bytes: interpreter, libraries, buffers of the rows; 370 MB were measured
@@ -63,20 +63,20 @@ def _too_little(memory: int, rows: int, columns: Sequence[int], least: int) -> I
     )
 
 
-def check_low_memory(method: str, *, private: bool, secure: bool) -> None:
+def check_low_memory(solver: str, *, private: bool, secure: bool) -> None:
     """Refuse what keeps more numbers per row than such a run may, or looks at single rows."""
     if private:
         raise InputError("memory does not go with [privacy]: leave memory out, or train without privacy")
     if secure:
         raise InputError("memory does not go with secure_aggregation: leave one of them out")
-    if method != "memory":
+    if solver != "memory":
         raise InputError(
-            f'memory does not go with method "{method}", only with "memory": choose a smooth convex loss and penalty '
+            f'memory does not go with method "{solver}", only with "memory": choose a smooth convex loss and penalty '
             "l2 or none, or leave memory out"
         )
 
 
-def check_on_cluster(method: str, *, private: bool) -> None:
+def check_on_cluster(solver: str, *, private: bool) -> None:
     """Refuse what looks at single rows, where rows are on a cluster.
 
     Raises
@@ -85,6 +85,6 @@ def check_on_cluster(method: str, *, private: bool) -> None:
     """
     if private:
         raise InputError("--dask does not go with [privacy]: leave --dask out, or train without privacy")
-    if not ALGORITHMS[method].on_cluster:
-        able = ", ".join(name for name, one in ALGORITHMS.items() if one.on_cluster)
-        raise InputError(f'--dask does not go with method "{method}": choose one of {able}')
+    if not SOLVERS[solver].on_cluster:
+        able = ", ".join(name for name, one in SOLVERS.items() if one.on_cluster)
+        raise InputError(f'--dask does not go with method "{solver}": choose one of {able}')

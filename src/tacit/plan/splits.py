@@ -25,8 +25,8 @@ from tacit.privacy.certificate import Certificate, in_scope, not_private, secure
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.losses.modified import modified_rows
-from tacit.solvers import ALGORITHMS, Algorithm
-from tacit.solvers.base import PrivateAlgorithm, Problem
+from tacit.solvers import SOLVERS, Solver
+from tacit.solvers.base import PrivateSolver, Problem
 from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
 from tacit.solvers.consensus.admm import ADMM
 from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit
@@ -44,7 +44,7 @@ class PlannedRun:
     """What will be run, and what will be claimed about it."""
 
     problem: Problem
-    method: str
+    recorded_method: str  # what records call the method, see `SplitPlanner.recorded_method`; what runs is `solver`
     layout: Layout
     max_rounds: int
     private: PrivatePlan | None = None
@@ -67,7 +67,7 @@ class PlannedRun:
     @property
     def asked_parties(self) -> tuple[str, ...]:
         """The parties to which messages go: all but one that is itself the coordinator's side."""
-        reads_each = self.private is not None and getattr(self.private.algorithm, "reads_each_answer", False)
+        reads_each = self.private is not None and getattr(self.private.solver, "reads_each_answer", False)
         holder = self.private.holder if self.private is not None and reads_each else None
         return tuple(name for name in self.party_names if name != holder)
 
@@ -95,21 +95,21 @@ class PlannedRun:
     # --- how it is run -------------------------------------------------------------------------------
 
     @property
-    def algorithm(self) -> Algorithm | PrivateAlgorithm:
+    def solver(self) -> Solver | PrivateSolver:
         """The two sides of a run of a feature split."""
-        if self.private is None or self.private.algorithm is None:
-            return ALGORITHMS[self.method]
-        return cast("PrivateAlgorithm", self.private.algorithm)
+        if self.private is None or self.private.solver is None:
+            return SOLVERS[self.recorded_method]
+        return cast("PrivateSolver", self.private.solver)
 
     @property
     def consensus(self) -> Consensus | PrivateConsensus:
         """What makes each node's side of a sample split."""
-        return ADMM if self.private is None else cast("PrivateConsensus", self.private.algorithm)
+        return ADMM if self.private is None else cast("PrivateConsensus", self.private.solver)
 
     @property
     def fixed_rounds(self) -> bool:
         """Whether the number of rounds is fixed beforehand, so that there is no stopping rule."""
-        return self.private is not None and self.private.algorithm is not None
+        return self.private is not None and self.private.solver is not None
 
     @property
     def most_rounds(self) -> int:
@@ -157,8 +157,12 @@ class SplitPlanner(ABC):
         """What is minimised, with the public numbers of the solvers."""
 
     @abstractmethod
-    def method(self, request: TrainingRequest, problem: Problem, layout: Any) -> str:
-        """The method of the run: refused where it is unknown or does not fit."""
+    def recorded_method(self, request: TrainingRequest, problem: Problem, layout: Any) -> str:
+        """What records call the method: refused where it is unknown or does not fit.
+
+        In a feature split the ordinary solver that fits the problem, also where a mechanism runs its own instead.
+        In a sample split the mechanism, or "none".
+        """
 
     @abstractmethod
     def mechanism(self, request: TrainingRequest, layout: Any) -> Mechanism[Any]:
@@ -235,10 +239,10 @@ class FeaturePlanner(SplitPlanner):
             low_memory=memory is not None,
         )
 
-    def method(self, request: TrainingRequest, problem: Problem, layout: FeatureSplit) -> str:
+    def recorded_method(self, request: TrainingRequest, problem: Problem, layout: FeatureSplit) -> str:
         """The solver that was named, or the one that needs the fewest rounds."""
         chosen = (
-            _fastest_method(problem, layout.columns) if request.method == "auto" else _named_method(request, problem)
+            _fastest_solver(problem, layout.columns) if request.method == "auto" else _named_solver(request, problem)
         )
         if request.memory is not None:
             check_low_memory(chosen, private=request.privacy is not None, secure=bool(request.secure_aggregation))
@@ -286,7 +290,7 @@ class FeaturePlanner(SplitPlanner):
         """Refuse masks that would hide nothing, or that a mechanism has no sum for."""
         if not request.secure_aggregation:
             return
-        if private is not None and getattr(private.algorithm, "reads_each_answer", False):
+        if private is not None and getattr(private.solver, "reads_each_answer", False):
             raise InputError(
                 f"secure_aggregation=True does not fit mechanism={private.mechanism.name!r}, which reads every party's "
                 "answer by itself and needs no sum: leave secure_aggregation out, or choose another mechanism"
@@ -313,7 +317,7 @@ class FeaturePlanner(SplitPlanner):
         """A plan as plain values."""
         private = plan.private
         return {
-            "method": plan.method,
+            "method": plan.recorded_method,
             **_objective(plan),
             "rows": plan.problem.rows,
             "parties": list(plan.party_names),
@@ -375,22 +379,22 @@ def _window(request: TrainingRequest, layout: FeatureSplit) -> int:
     return max(1, min(32, int(room // (16 * max(layout.rows, 1)))))
 
 
-def _named_method(request: TrainingRequest, problem: Problem) -> str:
-    method = request.method
-    if method not in ALGORITHMS:
-        raise InputError(f"method={method!r} is unknown: choose one of auto, {', '.join(sorted(ALGORITHMS))}")
-    reason = ALGORITHMS[method].refusal(problem.loss, problem.regularizer)
+def _named_solver(request: TrainingRequest, problem: Problem) -> str:
+    name = request.method
+    if name not in SOLVERS:
+        raise InputError(f"method={name!r} is unknown: choose one of auto, {', '.join(sorted(SOLVERS))}")
+    reason = SOLVERS[name].refusal(problem.loss, problem.regularizer)
     if reason:
-        raise InputError(f'method={method!r} does not fit: {reason}; use method="auto"')
-    return method
+        raise InputError(f'method={name!r} does not fit: {reason}; use method="auto"')
+    return name
 
 
-def _fastest_method(problem: Problem, columns: tuple[int, ...]) -> str:
-    """The method that needs the fewest rounds, as measured, where its work per round is bearable."""
-    if not ALGORITHMS["memory"].refusal(problem.loss, problem.regularizer):
+def _fastest_solver(problem: Problem, columns: tuple[int, ...]) -> str:
+    """The solver that needs the fewest rounds, as measured, where its work per round is bearable."""
+    if not SOLVERS["memory"].refusal(problem.loss, problem.regularizer):
         return "memory"
     wide = max(columns or (0,)) > min(problem.rows, WIDE_BLOCK)
-    if ALGORITHMS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:
+    if SOLVERS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:
         return "averaged"
     return "multipliers" if not problem.loss.smooth or problem.parties >= MANY_PARTIES else "averaged"
 
@@ -439,7 +443,7 @@ class SamplePlanner(SplitPlanner):
                 raise InputError(f"{name} has no rows, 0 sample(s): give it at least 1, or leave it out of the graph")
         return replace(layout, label_epsilons=check_given(layout, problem)) if layout.label_epsilons else layout
 
-    def method(self, request: TrainingRequest, problem: Problem, layout: SampleSplit) -> str:
+    def recorded_method(self, request: TrainingRequest, problem: Problem, layout: SampleSplit) -> str:
         """The mechanism whose sides run; without privacy consensus ADMM does, whatever it is called."""
         method, given = request.method, bool(layout.label_epsilons)
         if method not in GRAPH_SOLVERS and method not in names_for(self.name):
@@ -516,7 +520,7 @@ class SamplePlanner(SplitPlanner):
         layout, private = plan.samples, plan.private
         return {
             "split": self.name,
-            "method": plan.method,
+            "method": plan.recorded_method,
             **_objective(plan),
             "rows": list(layout.rows),
             "columns": layout.columns,

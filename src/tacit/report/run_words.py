@@ -152,7 +152,7 @@ def _method(run: SavedRun) -> str:
     mechanism, method = run.mechanism, str(run.plan["method"])
     if mechanism is None:
         named = "consensus ADMM, without noise" if method == "none" else method
-    elif mechanism.own_algorithm:
+    elif mechanism.has_own_solver:
         named = f"{mechanism.name}, with noise"
     else:
         named = f"{method}, on labels that were randomized once"
@@ -161,7 +161,7 @@ def _method(run: SavedRun) -> str:
 
 def _fixed_rounds(run: SavedRun) -> bool:
     """Whether the number of rounds was fixed beforehand."""
-    return run.mechanism is not None and run.mechanism.own_algorithm
+    return run.mechanism is not None and run.mechanism.has_own_solver
 
 
 def _stopped(run: SavedRun) -> str:

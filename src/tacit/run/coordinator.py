@@ -22,11 +22,11 @@ SEEN = "releases.labels"
 
 
 class Coordinator:
-    """One run's coordinator: broadcasts, sums, and the algorithm's own side."""
+    """One run's coordinator: broadcasts, sums, and the solver's own side."""
 
     def __init__(self, plan: Plan, labels: Vector, own: Block | None = None) -> None:
         private, self.plan, self.own = plan.private, plan, own
-        self.reads_each_answer = plan.algorithm.reads_each_answer
+        self.reads_each_answer = plan.solver.reads_each_answer
         self.party_names = plan.asked_parties
         self.releaser: Releaser | None = None
         if private is not None:
@@ -35,9 +35,9 @@ class Coordinator:
         self.side = self._make_side()
 
     def _make_side(self) -> Any:
-        algorithm, private = self.plan.algorithm, self.plan.private
+        solver, private = self.plan.solver, self.plan.private
         settings = None if private is None else private.settings
-        return algorithm.make_coordinator(self.plan.problem, self.labels, settings, self.own, self.releaser)
+        return solver.make_coordinator(self.plan.problem, self.labels, settings, self.own, self.releaser)
 
     def _randomized(self, labels: Vector) -> Vector:
         """The labels as all later steps see them: randomized once where that was asked."""

@@ -156,7 +156,7 @@ def _record(session: Session[Any], progress: Progress, spent: float) -> TraceRow
     state, planned = session.state, session.plan.private
     state.rounds += 1
     state.converged, state.note = progress.done, progress.note
-    private = planned is not None and planned.algorithm is not None  # not where labels alone were randomized beforehand
+    private = planned is not None and planned.solver is not None  # not where labels alone were randomized beforehand
     if not private and session.knows_objective and not math.isfinite(progress.objective):
         raise RunError(
             f"round {state.rounds}: the objective is not finite: scale the columns to moderate size "

@@ -459,7 +459,7 @@ class RunFolder:
                 session.restore(*saved)
         except ClusterGoneError:  # which says nothing about the file
             raise
-        except Exception as error:  # zip, numpy and the sides of the algorithm raise all sorts on a damaged file
+        except Exception as error:  # zip, numpy and the sides of the solver raise all sorts on a damaged file
             raise damaged(self.checkpoint, f"it is damaged ({one_line(error)})") from error
         return saved is not None
 

@@ -113,7 +113,7 @@ TO_ALL, TO_ONE = "to_all:", "to_one:"  # how what is on its way is named in a st
 
 
 class Node:
-    """One node of a run: its rows, its side of the algorithm, and its releases."""
+    """One node of a run: its rows, its side of the solver, and its releases."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from tacit.types import Arrays, Message, Shard, Vector, Words
 
 
 class Party:
-    """One party of a run: its shard, its side of the algorithm, and its releases.
+    """One party of a run: its shard, its side of the solver, and its releases.
 
     `run` names the run where several parties must mean the same one: masks of two runs never cancel. `signer` vouches
     for the keys of masks between organisations, and `rows` is a fingerprint of the ids of its rows, bound into masks.
@@ -32,23 +32,23 @@ class Party:
         self.name = shard.name
         self.columns = shard.columns
         self.block = make_block(shard.features)
-        if plan.problem.fit_intercept and not plan.algorithm.noisy:  # means of the data are data
+        if plan.problem.fit_intercept and not plan.solver.noisy:  # means of the data are data
             self.block.set_centre(plan.problem.row_weights)
         self.releaser: Releaser | None = None
         self.side = self._make_side(plan, shared)
         self._start: Vector | None = None
         self._names = plan.asked_parties
-        self._private, self._run = plan.algorithm.noisy, run
+        self._private, self._run = plan.solver.noisy, run
         self._signer, self._rows = signer, rows
         self._masks = self._new_masks() if plan.secure else None
         self._heard = b""  # fingerprint of all that was broadcast, which masks are bound to
 
     def _make_side(self, plan: Plan, shared: Any) -> PartySide:
-        algorithm, private = plan.algorithm, plan.private
-        if private is not None and algorithm.noisy:
+        solver, private = plan.solver, plan.private
+        if private is not None and solver.noisy:
             self.releaser = Releaser(private.releases.get(self.name, ()), self.name, private.privacy.noise_seed)
         settings = None if private is None else private.settings
-        return algorithm.make_party(plan.problem, self.block, shared, settings, self.releaser)
+        return solver.make_party(plan.problem, self.block, shared, settings, self.releaser)
 
     def _new_masks(self) -> Masks:
         """Fresh keys; what is beyond the range of the masks is an error, or in a private run held to it."""

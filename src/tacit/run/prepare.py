@@ -298,7 +298,7 @@ def _on_cluster(job: Job, loss: Loss, cluster: Cluster, note: Note) -> PreparedR
     values = check_labels(files[place].table.column(holder.label or ""), party=holder.name)[matched.rows[place]]
     labels = encode_labels(values, loss, holder.name, holder.positive)
     plan = plan_job(job, len(labels.values), tuple(len(file.features) for file in files), 0)
-    check_on_cluster(plan.method, private=plan.private is not None)
+    check_on_cluster(plan.recorded_method, private=plan.private is not None)
     plan.problem.loss.check_labels(labels.values)
     wanted = sum(file.rows * len(file.features) * file.dtype.itemsize for file in files)
     note(f"the workers at {cluster.address.scheduler} read up to {size(wanted)} of rows")

@@ -269,7 +269,7 @@ class _Fold:
         self.left_out, self.test_weights = left_out, whole[left_out]
         self.size = float(self.test_weights.sum())
         self.run: Run | None = None
-        self.supports_path = plan.algorithm.supports_path
+        self.supports_path = plan.solver.supports_path
         # other methods are asked for the scores of the rows left out
         self.more_rounds = 0 if self.supports_path else 1
         self.more_bytes = 0 if self.supports_path else 8 * len(shards) * len(left_out)

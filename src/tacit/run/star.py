@@ -116,7 +116,7 @@ class Run(Star):
 
     def __init__(self, plan: Plan, shards: Sequence[Shard], labels: Vector) -> None:
         self.shards = shards
-        self.shared = plan.algorithm.make_shared(plan.problem)
+        self.shared = plan.solver.make_shared(plan.problem)
         asked = [shard for shard in shards if shard.name in plan.asked_parties]
         self.holder = next((shard for shard in shards if shard.name not in plan.asked_parties), None)
         with fitting_threads(shards), np.errstate(**QUIET):

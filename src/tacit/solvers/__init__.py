@@ -1,11 +1,11 @@
-"""Solvers of the feature split by name. A new one is one file or package, and one entry in `ALGORITHMS`."""
+"""Solvers of the feature split by name. A new one is one file or package, and one entry in `SOLVERS`."""
 
-from tacit.solvers.base import Algorithm
+from tacit.solvers.base import Solver
 from tacit.solvers.memory import MEMORY
 from tacit.solvers.multipliers import MULTIPLIERS
 from tacit.solvers.sgd import SGD
 from tacit.solvers.sharing import AVERAGED, PUBLISHED
 
-ALGORITHMS: dict[str, Algorithm] = {method.name: method for method in (MEMORY, AVERAGED, MULTIPLIERS, PUBLISHED, SGD)}
+SOLVERS: dict[str, Solver] = {solver.name: solver for solver in (MEMORY, AVERAGED, MULTIPLIERS, PUBLISHED, SGD)}
 
-__all__ = ["ALGORITHMS", "Algorithm"]
+__all__ = ["SOLVERS", "Solver"]

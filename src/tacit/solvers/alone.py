@@ -21,7 +21,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from tacit.blocks.dense import Block
 from tacit.errors import RunError
-from tacit.solvers.base import Algorithm, Problem
+from tacit.solvers.base import Problem, Solver
 from tacit.types import Arrays, Vector
 
 # --- Scores of each row by a fit that did not see it, from the fit that saw all: a few corrections, no rows copied
@@ -136,20 +136,20 @@ class OwnFit:
         return block.predict(self.coef) + self.intercept
 
 
-Methods = tuple[Algorithm, ...]
+Solvers = tuple[Solver, ...]
 
 
 def fit_alone(
-    problem: Problem, block: Block, labels: Vector, methods: Methods, weights: Vector | None = None
+    problem: Problem, block: Block, labels: Vector, solvers: Solvers, weights: Vector | None = None
 ) -> OwnFit:
-    """The model of one party alone, by the first of `methods` that fits the problem."""
+    """The model of one party alone, by the first of `solvers` that fits the problem."""
     own = replace(problem, parties=1, rows=block.n, tol=TOL, rho=None, row_weights=weights)
-    method = next(method for method in methods if not method.refusal(own.loss, own.regularizer))
+    solver = next(solver for solver in solvers if not solver.refusal(own.loss, own.regularizer))
     centred = block.without_centre()
     if own.fit_intercept:
         centred.set_centre(weights)
-    shared = method.shared(own) if method.shared else None
-    party, coordinator = method.party(own, centred, shared), method.coordinator(own, labels)
+    shared = solver.shared(own) if solver.shared else None
+    party, coordinator = solver.party(own, centred, shared), solver.coordinator(own, labels)
     for exchange in range(1, MOST_ROUNDS + 1):
         progress = coordinator.combine(_own_sums(party.step, exchange, coordinator.broadcast()))
         if progress is not None and (progress.done or progress.note):
@@ -170,7 +170,7 @@ def out_of_fold(
     problem: Problem,
     block: Block,
     labels: Vector,
-    methods: Methods,
+    solvers: Solvers,
     folds: int,
     weights: Vector | None = None,
     *,
@@ -187,17 +187,17 @@ def out_of_fold(
             return scores
     if block.n < 2 * folds:
         return whole.predict(block)
-    return _fold_by_fold(problem, block, labels, methods, folds, weights)
+    return _fold_by_fold(problem, block, labels, solvers, folds, weights)
 
 
 def _fold_by_fold(
-    problem: Problem, block: Block, labels: Vector, methods: Methods, folds: int, weights: Vector | None
+    problem: Problem, block: Block, labels: Vector, solvers: Solvers, folds: int, weights: Vector | None
 ) -> Vector:
     """The same by a fit for each fold, which copies the rows of the others."""
     scores, fold = np.empty(block.n), np.arange(block.n) % folds
     for one in range(folds):
         seen, rest = np.flatnonzero(fold != one), np.flatnonzero(fold == one)
         part = None if weights is None else weights[seen]
-        fit = fit_alone(problem, block.take(seen), labels[seen], methods, part)
+        fit = fit_alone(problem, block.take(seen), labels[seen], solvers, part)
         scores[rest] = fit.predict(block.take(rest))
     return scores

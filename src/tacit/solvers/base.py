@@ -1,4 +1,4 @@
-"""What every algorithm of the feature split looks like: a coordinator's side and a party's side."""
+"""What every solver of the feature split looks like: a coordinator's side and a party's side."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tacit.types import Arrays, Vector
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised, and the public numbers that every side of an algorithm may use.
+    """What is minimised, and the public numbers that every side of a solver may use.
 
     Attributes
     ----------
@@ -30,13 +30,13 @@ class Problem:
     tol : float
         Relative objective gap at which a run may stop.
     rho : float or None
-        Penalty times total row weight where the method has one; None lets the method choose and adapt it.
+        Penalty times total row weight where the solver has one; None lets the solver choose and adapt it.
     max_window : int
         Most past steps that memory allows to keep.
     row_weights : array or None
         s, known to every side; None where all are 1.
     seed : int
-        For methods that draw samples of rows.
+        For solvers that draw samples of rows.
     sums_only : bool
         True where parties may send nothing but what the coordinator adds up: no least or largest values.
     low_memory : bool
@@ -76,7 +76,7 @@ class Progress:
     primal, dual : float
         Residuals: how far z is from the sum of the shares; how far the optimality condition is from holding.
     rho : float
-        Penalty in force, in the unit of the parameter `rho` (0 for a method that has none).
+        Penalty in force, in the unit of the parameter `rho` (0 for a solver that has none).
     stationarity : float
         The Lyapunov function V of the sharing paper, eq. (13), at the round's start (NaN where it does not apply).
     done : bool
@@ -96,7 +96,7 @@ class Progress:
 
 
 def private_progress(*, rho: float = 0.0, done: bool = False, note: str = "") -> Progress:
-    """What the trace may hold of a round of a private method: nothing that is computed from rows or labels as such."""
+    """What the trace may hold of a round of a private solver: nothing that is computed from rows or labels as such."""
     return Progress(objective=math.nan, primal=math.nan, dual=math.nan, rho=rho, done=done, note=note)
 
 
@@ -150,14 +150,14 @@ class CoordinatorSide(Protocol):
 
 
 @dataclass(frozen=True)
-class Algorithm:
-    """A method by name: what it refuses, and how its two sides are made.
+class Solver:
+    """A solver by name: what it refuses, and how its two sides are made.
 
     Attributes
     ----------
     name : str
     refusal : callable
-        (loss, regularizer) -> why this pair cannot be solved by the method; empty where it can.
+        (loss, regularizer) -> why this pair cannot be solved by it; empty where it can.
     party, coordinator : callable
         Make the sides of a problem.
     shared : callable or None
@@ -199,7 +199,7 @@ class Algorithm:
 
 
 class Release(Protocol):
-    """How a private value becomes a released one; an algorithm knows the names of its releases, not their noise."""
+    """How a private value becomes a released one; a solver knows the names of its releases, not their noise."""
 
     owner: str
 
@@ -217,8 +217,8 @@ class Release(Protocol):
 
 
 @dataclass(frozen=True)
-class PrivateAlgorithm:
-    """An algorithm whose sides release noisy values only.
+class PrivateSolver:
+    """A solver whose sides release noisy values only.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ import numpy as np
 from tacit.blocks.dense import Block
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer
-from tacit.solvers.base import Algorithm, Problem, Progress, best_constant
+from tacit.solvers.base import Problem, Progress, Solver, best_constant
 from tacit.types import Arrays, Vector
 
 BATCH = 64
@@ -160,7 +160,7 @@ def _refusal(loss: Loss, regularizer: Regularizer) -> str:
     return ""
 
 
-SGD = Algorithm(
+SGD = Solver(
     "sgd",
     refusal=_refusal,
     party=lambda problem, block, _: SgdParty(problem, block),

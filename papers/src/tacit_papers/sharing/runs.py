@@ -83,7 +83,7 @@ def _plan(task: Task, method: Method, alpha: float, rounds: int, privacy: Privac
 def _recorded(task: Task, plan: Plan, alpha: float, step: float = 1.0) -> dict[str, Any]:
     objectives: list[float] = []
     losses: list[float] = []
-    if plan.private is None and plan.method == "published":
+    if plan.private is None and plan.recorded_method == "published":
         # Ours begins with z and is half an epoch ahead of the paper's, whose first x-update stays at zero.
         zeros = [np.zeros(count) for count in task.columns]
         objectives.append(task.objective(zeros, alpha))
@@ -93,7 +93,7 @@ def _recorded(task: Task, plan: Plan, alpha: float, step: float = 1.0) -> dict[s
         coefs: list[Vector] = [np.asarray(party.side.coef) for party in run.parties]
         objectives.append(task.objective(coefs, alpha))
         losses.append(task.test_loss(coefs))
-        if plan.method == "sgd" and len(losses) == 1:
+        if plan.recorded_method == "sgd" and len(losses) == 1:
             run.coordinator.side.step *= step  # it is set in the first exchange, from the data's norms
 
     run = Run(plan, task.shards(), task.y)

@@ -144,22 +144,22 @@ class NodeScene:
         """The plan with this noise, the node's releases passed through `wrap`."""
         private = self.plan.private
         assert private is not None
-        algorithm = cast("PrivateConsensus", self.plan.consensus)
+        solver = cast("PrivateConsensus", self.plan.consensus)
         if wrap is not None:
-            algorithm = replace(algorithm, node=self._tapped(algorithm, seed, wrap, held))
+            solver = replace(solver, node=self._tapped(solver, seed, wrap, held))
         changed = replace(
             private,
-            algorithm=algorithm,
+            solver=solver,
             releases={**private.releases, self.node: self.used},
             privacy=replace(private.privacy, noise_seed=seed),
         )
         return replace(self.plan, private=changed)
 
-    def _tapped(self, algorithm: PrivateConsensus, seed: int | None, wrap: Wrap, held: PartyData) -> Any:
+    def _tapped(self, solver: PrivateConsensus, seed: int | None, wrap: Wrap, held: PartyData) -> Any:
         def make(problem: Problem, place: Place, data: NodeData, settings: Any, release: Release) -> NodeSide:
             whole = release if self.honest == 1 else JointReleases(release, self.used, self._others(), seed)
             wrapped = wrap(whole)
-            side = algorithm.node(problem, place, data, settings, wrapped)
+            side = solver.node(problem, place, data, settings, wrapped)
             if not isinstance(wrapped, NodeReplay):
                 return side
             wrapped.watch(side, held)

@@ -97,7 +97,7 @@ def _plan(mechanism: Gaussian, request: MechanismRequest, layout: SampleSplit) -
     return PrivatePlan(
         privacy=privacy,
         mechanism=mechanism,
-        algorithm=GRADIENT_FORM if settings.form == "gradient" else EXACT,
+        solver=GRADIENT_FORM if settings.form == "gradient" else EXACT,
         settings=settings,
         releases=releases,
         certificate=certificate(privacy, settings, layout, events, honest),

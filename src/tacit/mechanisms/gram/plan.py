@@ -148,7 +148,7 @@ def _plan(mechanism: Gram, privacy: Privacy, problem: Problem, layout: FeatureSp
     return PrivatePlan(
         privacy=privacy,
         mechanism=mechanism,
-        algorithm=GRAM_SHARING,
+        solver=GRAM_SHARING,
         settings=settings,
         releases=_releases(settings),
         certificate=certificate(privacy, settings, layout, events, holder_events),

@@ -46,7 +46,7 @@ from tacit.mechanisms.gram.settings import (
 )
 from tacit.problem.losses.base import Loss
 from tacit.solvers.alone import OwnFit, fit_alone, out_of_fold
-from tacit.solvers.base import Algorithm, PrivateAlgorithm, Problem, Progress, Release, private_progress
+from tacit.solvers.base import PrivateSolver, Problem, Progress, Release, Solver, private_progress
 from tacit.solvers.memory import MEMORY
 from tacit.solvers.multipliers import MULTIPLIERS
 from tacit.solvers.sharing import AVERAGED
@@ -290,10 +290,10 @@ class GramHolder:
         settings: GramSettings,
         block: Block,
         release: Release,
-        methods: tuple[Algorithm, ...],
+        solvers: tuple[Solver, ...],
     ) -> None:
         self.problem, self.settings, self.block, self.release = problem, settings, block, release
-        self.labels, self.methods, self.seen_loss = labels, methods, settings.seen_loss
+        self.labels, self.solvers, self.seen_loss = labels, solvers, settings.seen_loss
         self.own: OwnFit | PrivateFit | None = None
         self.sent: Arrays = {}
         self.fits: dict[str, PrivateFit] = {}
@@ -315,8 +315,8 @@ class GramHolder:
         """Scores by fits that did not see the row, so that the others see honest residuals."""
         seen = self._seen_labels()
         problem, weights = self._own_problem(seen)
-        whole = self.own = fit_alone(problem, self.block, seen, self.methods, weights)
-        offset = out_of_fold(problem, self.block, seen, self.methods, FOLDS, weights, whole=whole)
+        whole = self.own = fit_alone(problem, self.block, seen, self.solvers, weights)
+        offset = out_of_fold(problem, self.block, seen, self.solvers, FOLDS, weights, whole=whole)
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
         return {"offset": offset / self.scale, "labels": seen / self.scale}
@@ -329,7 +329,7 @@ class GramHolder:
         flip, size = flip_of(self.settings.label_epsilon), self.block.mean_square() / (self.problem.rows)
         excess = 1 / (1 - 2 * flip) ** 2
         first = replace(problem, alpha=max(problem.alpha, FIRST_EXCESS * excess * size))
-        weights = label_weight(fit_alone(first, self.block, seen, self.methods).predict(self.block), flip)
+        weights = label_weight(fit_alone(first, self.block, seen, self.solvers).predict(self.block), flip)
         return replace(problem, alpha=max(problem.alpha, excess * size / float(weights.mean()))), weights
 
     def _seen_labels(self) -> Vector:
@@ -435,7 +435,7 @@ class GramHolder:
         assert self.settings.refit is not None
         loss = loss_beside(self.block, self.seen_loss, self.fits, bits, self.settings)
         seen, (problem, weights) = self.sent["labels"], self._own_problem(self.sent["labels"])
-        self.own = fit_alone(replace(problem, loss=loss), self.block, seen, self.methods, weights)
+        self.own = fit_alone(replace(problem, loss=loss), self.block, seen, self.solvers, weights)
         self.refitted = True
 
     # --- the model -------------------------------------------------------------------------------------
@@ -494,10 +494,10 @@ class GramHolder:
 
     def _exact_fit(self) -> dict[str, Any]:
         if not isinstance(self.own, PrivateFit):
-            exact = fit_alone(self.problem, self.block, self.labels, self.methods)
+            exact = fit_alone(self.problem, self.block, self.labels, self.solvers)
             return {"coef": exact.coef, "offset": -exact.intercept}
         clip = _sparse_clip(self.own.clip) if self.block.is_compact else self.own.clip
-        exact = fit_alone(self.problem, make_block(clip.apply(self.block).matrix()), self.labels, self.methods)
+        exact = fit_alone(self.problem, make_block(clip.apply(self.block).matrix()), self.labels, self.solvers)
         centred = 0.0 if clip.centre is None else float(clip.centre @ exact.coef)
         return {"coef": exact.coef, "offset": centred - exact.intercept, "clip": clip}
 
@@ -557,4 +557,4 @@ def _holder(problem: Problem, labels: Vector, settings: Any, own: Block | None, 
     return GramHolder(problem, labels, settings, own, release, (MEMORY, MULTIPLIERS, AVERAGED))
 
 
-GRAM_SHARING = PrivateAlgorithm(name="gram", party=GramParty, coordinator=_holder, reads_each_answer=True)
+GRAM_SHARING = PrivateSolver(name="gram", party=GramParty, coordinator=_holder, reads_each_answer=True)

@@ -165,7 +165,7 @@ def _plan(mechanism: Dual, request: MechanismRequest, layout: SampleSplit) -> Pr
     return PrivatePlan(
         privacy=privacy,
         mechanism=mechanism,
-        algorithm=DUAL,
+        solver=DUAL,
         settings=PaperSettings(papers.row_norm("dual", privacy, layout), rounds, numbers, request.published),
         releases={name: tuple(one.planned) for name, one in found.items()},
         certificate=_certificate(request, layout, rounds, events, alphas),

@@ -228,7 +228,7 @@ def _plan(mechanism: Pdml, request: MechanismRequest, layout: SampleSplit) -> Pr
     return PrivatePlan(
         privacy=privacy,
         mechanism=mechanism,
-        algorithm=PDML,
+        solver=PDML,
         settings=settings,
         releases={name: tuple(one.planned) for name, one in found.items()},
         certificate=_certificate(request, layout, rounds, events, epsilons, objective, options.randomized),

@@ -162,7 +162,7 @@ def _plan(mechanism: Primal, request: MechanismRequest, layout: SampleSplit) -> 
     return PrivatePlan(
         privacy=privacy,
         mechanism=mechanism,
-        algorithm=PRIMAL,
+        solver=PRIMAL,
         settings=PrimalSettings(norm, rounds, numbers, request.published, by_norm, last_dual),
         releases={name: tuple(one.planned) for name, one in found.items()},
         certificate=_certificate(request, layout, rounds, events, alphas, last_dual),

@@ -31,7 +31,7 @@ Where the text leaves something open:
 
 from tacit.blocks.dense import Block
 from tacit.mechanisms.published.sides import NOISY, PublishedCoordinator, PublishedParty, PublishedSettings
-from tacit.solvers.base import PrivateAlgorithm, Problem, Release
+from tacit.solvers.base import PrivateSolver, Problem, Release
 from tacit.types import Vector
 
 
@@ -41,7 +41,7 @@ def _coordinator(
     return PublishedCoordinator(problem, labels, settings)
 
 
-ON_COEFFICIENTS = PrivateAlgorithm("published", party=PublishedParty, coordinator=_coordinator)
-INVERSE = PrivateAlgorithm("published-inverse", party=PublishedParty, coordinator=_coordinator)
+ON_COEFFICIENTS = PrivateSolver("published", party=PublishedParty, coordinator=_coordinator)
+INVERSE = PrivateSolver("published-inverse", party=PublishedParty, coordinator=_coordinator)
 
 __all__ = ["INVERSE", "NOISY", "ON_COEFFICIENTS", "PublishedCoordinator", "PublishedParty", "PublishedSettings"]

@@ -105,8 +105,8 @@ class Published(Mechanism[FeatureSplit]):
     name = "published"
     split = FeatureSplit.split
     words = "the sharing paper's noise, as published: its certificate proves nothing"
-    algorithm = ON_COEFFICIENTS
-    methods = ("published",)
+    solver = ON_COEFFICIENTS
+    allowed_solvers = ("published",)
     covers_model = False
     model_stays_home = True
     noise_in_column_space = True
@@ -122,13 +122,13 @@ class PublishedInverse(Published):
 
     name = "published-inverse"
     words = "the noise of the sharing paper's longer version: its certificate proves nothing"
-    algorithm = INVERSE
+    solver = INVERSE
 
 
 def _plan(mechanism: Published, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
     privacy, problem = request.privacy, request.problem
     row_norm = _check(privacy, problem, layout)
-    inverse = mechanism.algorithm is INVERSE
+    inverse = mechanism.solver is INVERSE
     blocks = problem.parties + problem.fit_intercept
     rho = problem.rho or max(blocks, LEAST_BLOCKS) * problem.loss.curvature
     rounds = min(request.max_rounds, MOST_ROUNDS)
@@ -144,7 +144,7 @@ def _plan(mechanism: Published, request: MechanismRequest, layout: FeatureSplit)
     return PrivatePlan(
         privacy=privacy,
         mechanism=mechanism,
-        algorithm=mechanism.algorithm,
+        solver=mechanism.solver,
         settings=settings,
         releases={name: (Allowed(NOISY, sigma, rounds),) for name, sigma in sigmas.items()},
         certificate=_certificate(privacy, layout, rounds, _said(privacy, settings, rounds, one, bounds, sigmas)),

@@ -19,9 +19,9 @@ ball: nothing of that leaves the party, so nothing of it needs noise.
 
 from tacit.mechanisms.shares.settings import SharesSettings
 from tacit.mechanisms.shares.sides import SharesCoordinator, SharesParty
-from tacit.solvers.base import PrivateAlgorithm
+from tacit.solvers.base import PrivateSolver
 
-SHARES = PrivateAlgorithm(
+SHARES = PrivateSolver(
     "shares",
     party=lambda problem, block, settings, release: SharesParty(problem, block, settings, release),
     coordinator=lambda problem, labels, settings, own, release: SharesCoordinator(problem, labels, settings),

@@ -62,7 +62,7 @@ def _plan(mechanism: Shares, request: MechanismRequest, layout: FeatureSplit) ->
     return PrivatePlan(
         privacy=privacy,
         mechanism=mechanism,
-        algorithm=SHARES,
+        solver=SHARES,
         settings=settings,
         releases=releases,
         certificate=certificate(privacy, layout, rounds, events, _label(privacy, layout), _alone(privacy, events, sd)),

@@ -1,4 +1,4 @@
-"""What every algorithm of the sample split looks like: one side per node, and messages to neighbours.
+"""What every solver of the sample split looks like: one side per node, and messages to neighbours.
 
 Maxima and sums over all nodes are known to everybody in the same round, without a server.
 
@@ -40,7 +40,7 @@ from tacit.solvers.base import Problem, Release
 from tacit.topologies import Graph
 from tacit.types import Arrays, Vector
 
-# --- What every algorithm of the sample split looks like: one side per node, and messages to neighbours
+# --- What every solver of the sample split looks like: one side per node, and messages to neighbours
 
 
 TOGETHER = ""  # the sender of what can be read as a sum over all neighbours only; no node has this name
@@ -135,14 +135,14 @@ class Place:
 class NodeProgress:
     """What a node tells of the run after a round, from its own state and its neighbours' messages.
 
-    That of a private method holds public numbers alone: see `private_progress`.
+    That of a private solver holds public numbers alone: see `private_progress`.
 
     Attributes
     ----------
     primal, dual : float
         Residuals at this node: how far it is from its neighbours; how far it moved, in units of the objective.
     rho : float
-        Penalty in force (0 for a method that has none).
+        Penalty in force (0 for a solver that has none).
     done : bool
         True where the stopping rule holds; then it holds at every node in the same round.
     note : str
@@ -157,7 +157,7 @@ class NodeProgress:
 
 
 def private_progress(rho: float) -> NodeProgress:
-    """All that a node of a private method tells of a round: a number of the plan, and nothing of its solves."""
+    """All that a node of a private solver tells of a round: a number of the plan, and nothing of its solves."""
     return NodeProgress(primal=math.nan, dual=math.nan, rho=rho)
 
 
@@ -202,13 +202,13 @@ class NodeSide(Protocol):
 
 @dataclass(frozen=True)
 class Consensus:
-    """An ordinary method by name: what it refuses, and how a node's side is made.
+    """An ordinary solver by name: what it refuses, and how a node's side is made.
 
     Attributes
     ----------
     name : str
     refusal : callable
-        (loss, regularizer) -> why this pair cannot be solved by the method; empty where it can.
+        (loss, regularizer) -> why this pair cannot be solved by it; empty where it can.
     node : callable
         (problem, place, data) -> the node's side.
     """
@@ -226,7 +226,7 @@ class Consensus:
 
 @dataclass(frozen=True)
 class PrivateConsensus:
-    """A method whose nodes release noisy values only.
+    """A solver whose nodes release noisy values only.
 
     Attributes
     ----------

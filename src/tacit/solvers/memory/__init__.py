@@ -21,11 +21,11 @@ With an intercept every weighted product is taken after projecting out the const
 coordinator keeps b at its exact minimiser: the parties never see it.
 """
 
-from tacit.solvers.base import Algorithm
+from tacit.solvers.base import Solver
 from tacit.solvers.memory.coordinator import MemoryCoordinator, newton_refusal
 from tacit.solvers.memory.party import MemoryParty, shared_window
 
-MEMORY = Algorithm(
+MEMORY = Solver(
     "memory",
     refusal=newton_refusal,
     party=MemoryParty,

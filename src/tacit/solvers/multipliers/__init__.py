@@ -37,7 +37,7 @@ problem, which bounds the optimum from below only at its exact minimiser.
 
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer
-from tacit.solvers.base import Algorithm
+from tacit.solvers.base import Solver
 from tacit.solvers.multipliers.coordinator import MultipliersCoordinator
 from tacit.solvers.multipliers.party import MultipliersParty, SentOutlook
 
@@ -50,7 +50,7 @@ def _refusal(loss: Loss, regularizer: Regularizer) -> str:
     return ""
 
 
-MULTIPLIERS = Algorithm(
+MULTIPLIERS = Solver(
     "multipliers",
     refusal=_refusal,
     party=MultipliersParty,

@@ -19,7 +19,7 @@ mixture whose residuals cancel best (Anderson acceleration). Parties mix their o
 
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer
-from tacit.solvers.base import Algorithm
+from tacit.solvers.base import Solver
 from tacit.solvers.sharing.coordinator import SharingCoordinator, averaged_form, published_form
 from tacit.solvers.sharing.party import SharingParty
 
@@ -28,14 +28,14 @@ def _nothing_refused(loss: Loss, regularizer: Regularizer) -> str:
     return ""
 
 
-AVERAGED = Algorithm(
+AVERAGED = Solver(
     "averaged",
     refusal=_nothing_refused,
     party=lambda problem, block, _: SharingParty(problem, block, averaged_form(problem)),
     coordinator=lambda problem, labels: SharingCoordinator(problem, labels, averaged_form(problem)),
     vectors=(1.2, 1.0),
 )
-PUBLISHED = Algorithm(
+PUBLISHED = Solver(
     "published",
     refusal=_nothing_refused,
     party=lambda problem, block, _: SharingParty(problem, block, published_form(problem)),
