@@ -14,6 +14,7 @@ Vector = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 Matrix = Any  # a 2-D numpy array (float32 or float64) or a scipy CSR array: both know @, .T, .shape
 
+SCORE_CLIP = 4.0  # where a model adds a part of its score once more, it is clipped here (`bend` of a model's part)
 Arrays = dict[str, Vector]
 
 

@@ -12,9 +12,9 @@ from tacit.mechanisms.gram.fit import _sums, side_columns
 UNIT = 2.0**-53
 
 
-@pytest.mark.parametrize("bent", [False, True])
-def test_sums_of_many_rows_keep_their_digits(bent):
+@pytest.mark.parametrize("score_column", [False, True])
+def test_sums_of_many_rows_keep_their_digits(score_column):
     slopes = np.full(1_000_000, 0.1)
-    side = side_columns(np.linspace(0.5, 4.0, slopes.size), bent=bent)
+    side = side_columns(np.linspace(0.5, 4.0, slopes.size), score_column=score_column)
     exact = [math.fsum(column * slopes) for column in side.T]
     np.testing.assert_allclose(_sums(side, slopes), exact, rtol=64 * UNIT)

@@ -39,7 +39,6 @@ LARGEST_NORM = 1e50  # of rows and coefficients, or 1 over it: squares and produ
 
 UNMEASURED = "not measured: "  # how a sentence begins that a measurement, where there is one, takes the place of
 ESTIMATED = "estimated from noisy sums"  # the same of a sentence with an estimate
-BEND_AT = 4.0  # a score that a model bends enters as clip(score, -4, 4) / 4
 MEASURES = "rows that are kept out of training (holdout = 0.2 under [job]) measure it"
 
 
@@ -133,7 +132,7 @@ class PrivatePlan:
     @property
     def predictions_for(self) -> str | None:
         """The only party that may see predictions; None where anyone may."""
-        return self.holder if getattr(self.settings, "own_exact", False) else None
+        return self.holder if getattr(self.settings, "holder_is_exact", False) else None
 
 
 AnyLayout = TypeVar("AnyLayout", bound=Layout)

@@ -12,10 +12,9 @@ from scipy import sparse
 
 from tacit.blocks import make_block
 from tacit.columns.words import Cell
-from tacit.mechanisms.base import BEND_AT
 from tacit.run.predict import SavedModel
 from tacit.run.result import PartyModel
-from tacit.types import Matrix, Shard, Vector
+from tacit.types import SCORE_CLIP, Matrix, Shard, Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +89,6 @@ def _share(part: PartyModel, features: Matrix, columns: tuple[str, ...]) -> Shar
         adds, rest = rows.factor[0] * (shrunk - centre) * part.coef, part.constant
     straight = float(adds.sum() + rest)
     if part.bend:  # the same factor for all columns
-        bent = 1 + part.bend if abs(straight) <= BEND_AT else 1 + part.bend * BEND_AT / abs(straight)
+        bent = 1 + part.bend if abs(straight) <= SCORE_CLIP else 1 + part.bend * SCORE_CLIP / abs(straight)
         adds, rest = adds * bent, rest * bent
     return Share(part.name, score, columns, values, adds, rest)

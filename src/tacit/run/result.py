@@ -13,10 +13,9 @@ import numpy as np
 
 from tacit.blocks import make_block
 from tacit.blocks.dense import RowClip
-from tacit.mechanisms.base import BEND_AT
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
-from tacit.types import Matrix, Shard, Trace, TraceRow, Vector
+from tacit.types import SCORE_CLIP, Matrix, Shard, Trace, TraceRow, Vector
 from tacit.version import __version__
 
 # --- One party's part of a model, and how it scores a row: linear, or clipped as in training
@@ -46,7 +45,7 @@ class PartyModel:
             score = np.asarray(features @ self.coef, dtype=np.float64) - self.offset
         else:
             score = self.clip.apply(make_block(features)).predict(self.coef) + self.constant
-        return score + self.bend * np.clip(score, -BEND_AT, BEND_AT) if self.bend else score
+        return score + self.bend * np.clip(score, -SCORE_CLIP, SCORE_CLIP) if self.bend else score
 
     @property
     def constant(self) -> float:

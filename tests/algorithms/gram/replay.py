@@ -17,7 +17,7 @@ from scipy import sparse
 
 from tacit import Privacy
 from tacit.blocks.dense import Block
-from tacit.mechanisms.gram.fit import CHECK, GRADIENT, GRAM, MEAN, TRACE
+from tacit.mechanisms.gram.fit import GRADIENT, GRAM, LOSS_CHANGE, MEAN, TRACE
 from tacit.mechanisms.gram.sides import GramHolder, GramParty
 from tacit.plan import Plan
 from tacit.privacy.events import BucketedResponse, GaussianRelease
@@ -25,7 +25,7 @@ from tacit.privacy.releases import Allowed
 from tacit.solvers.memory import MEMORY
 from tests.plans import feature_plan
 
-GROUPS = {"centre": (MEAN, TRACE), "fit": (GRAM, GRADIENT), "check": (CHECK,)}
+GROUPS = {"centre": (MEAN, TRACE), "fit": (GRAM, GRADIENT), "check": (LOSS_CHANGE,)}
 Script = Mapping[str, Callable[[np.ndarray, int], np.ndarray]]
 
 
@@ -149,7 +149,7 @@ class Case:
         party.step(1, self.inbox)
         if settings.refit is not None:
             party.step(2, {})
-        elif settings.checks:
+        elif settings.releases_loss_change:
             party.step(2, {"side": np.array([0.3, -0.2])})
 
     def holder(self, rows: np.ndarray, labels: np.ndarray, release) -> None:

@@ -133,9 +133,9 @@ def test_label_weights_are_at_most_one(epsilon):
 
 
 def test_side_columns_have_squared_norm_of_at_most_two():
-    squares = np.square(side_columns(OFFSETS, bent=True)).sum(axis=1)
+    squares = np.square(side_columns(OFFSETS, score_column=True)).sum(axis=1)
     assert squares.max() == 2.0
-    assert np.all(side_columns(OFFSETS, bent=False) == CONSTANT)
+    assert np.all(side_columns(OFFSETS, score_column=False) == CONSTANT)
 
 
 def test_the_derivative_of_half_is_that_of_its_loss():

@@ -93,7 +93,7 @@ def directed(target: str, neighbours: str = "replace-one", **more) -> dict[str, 
     """The largest ratio of each group over pairs for which the bounds were made."""
     rng, best = generator("directed", target), {}
     loss_side = case(target, rng).plan.private.settings.fits["guest"]
-    width = COLUMNS + (2 if loss_side.bent else 1)
+    width = COLUMNS + (2 if loss_side.score_column else 1)
     pushes = [None]
     for size in (1e9, -1e9):
         for place in (0, COLUMNS):

@@ -39,7 +39,7 @@ from tacit.types import Vector
 # --- Public numbers of private sharing in Gram space, all of them from sizes and from what was asked; proofs: gram.md
 
 
-CHECK_SHARE = 0.05  # of mu^2 for the change of the loss
+LOSS_CHANGE_SHARE = 0.05  # of mu^2 for the change of the loss
 PRIOR = 1.0  # variance of a coefficient, for rows of norm about 1
 CONSTANT = 0.3  # the constant column beside rows whose derivative may have both signs
 RADIUS = 1.25  # centred rows are clipped at this many times their root mean square norm
@@ -59,31 +59,32 @@ class FitSettings:
         K and J.
     slope, weight : float
         L1 and L2.
-    bent : bool
-        True where the side columns are (1, clip(score)/4), free of charge; False for one small constant column.
+    score_column : bool
+        Whether the side columns are (1, clip(score)/4), with the label holder's score, free of charge; False for one
+        small constant column.
     row_norm : float
         Public bound on the norm of a row.
     mean_sd, trace_sd, gram_sd, gradient_sd : float
         Noise of the four releases, for rows of norm 1.
     label_noise : float
         Variance that randomized labels add to each derivative.
-    check_clip, check_sd : float
-        Clip of a row's change of loss, and the noise of its sum; 0 where it is not released.
+    loss_change_clip, loss_change_sd : float
+        Clip of a row's change of loss, and the noise of their sum; 0 where it is not released.
     """
 
     steps: int
     decay: float
     slope: float
     weight: float
-    bent: bool
+    score_column: bool
     row_norm: float
     mean_sd: float
     trace_sd: float
     gram_sd: float
     gradient_sd: float
     label_noise: float = 0.0
-    check_clip: float = 0.0
-    check_sd: float = 0.0
+    loss_change_clip: float = 0.0
+    loss_change_sd: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,9 @@ class GramSettings:
     damping : float
         Weight of each protected party's score: fits beside each other explain some of the same.
     label_epsilon : float or None
-    own_exact : bool
+    holder_is_exact : bool
         The label holder's part of the model is its own exact fit: predictions must stay with it.
-    own : FitSettings or None
+    holder_fit : FitSettings or None
         The label holder's private fit, where its rows are protected too.
     response : Response or None
         What then leaves it for each row.
@@ -137,15 +138,15 @@ class GramSettings:
     alpha: float
     seen_loss: Loss
     label_epsilon: float | None = None
-    own_exact: bool = False
-    own: FitSettings | None = None
+    holder_is_exact: bool = False
+    holder_fit: FitSettings | None = None
     response: Response | None = None
     refit: Response | None = None
 
     @property
-    def checks(self) -> bool:
+    def releases_loss_change(self) -> bool:
         """Whether the parties say how their fit changes the loss."""
-        return any(fit.check_sd > 0 for fit in self.fits.values())
+        return any(fit.loss_change_sd > 0 for fit in self.fits.values())
 
 
 def steps_for(rows: int) -> tuple[int, float]:
@@ -399,7 +400,7 @@ def payload(settings: GramSettings, layout: FeatureSplit) -> dict[str, tuple[int
 
 
 def _of_party(settings: GramSettings, layout: FeatureSplit, name: str) -> tuple[int, int]:
-    side = 2 if settings.fits[name].bent else 1
+    side = 2 if settings.fits[name].score_column else 1
     response = settings.response
     if response is None:
         down = 2 * layout.rows  # a score and a label for each row
@@ -409,7 +410,7 @@ def _of_party(settings: GramSettings, layout: FeatureSplit, name: str) -> tuple[
     up = 2 * layout.columns_of(name) + side + FIT_NUMBERS
     if settings.refit is not None:
         up += layout.rows
-    elif settings.checks:
+    elif settings.releases_loss_change:
         down, up = down + side, up + 1
     return NUMBER * down, NUMBER * up
 

@@ -12,12 +12,12 @@ import numpy as np
 from tacit.blocks import make_block
 from tacit.blocks.dense import Block, RowClip
 from tacit.errors import RunError, TacitError
-from tacit.mechanisms.base import BEND_AT, LABELS, LARGEST, Inbox
+from tacit.mechanisms.base import LABELS, LARGEST, Inbox
 from tacit.mechanisms.gram.fit import (
-    CHECK,
     LEAST_WEIGHT,
-    Checked,
+    LOSS_CHANGE,
     Gain,
+    PartyChange,
     PrivateFit,
     estimate,
     is_short,
@@ -50,7 +50,7 @@ from tacit.solvers.base import PrivateSolver, Problem, Progress, Release, Solver
 from tacit.solvers.memory import MEMORY
 from tacit.solvers.multipliers import MULTIPLIERS
 from tacit.solvers.sharing import AVERAGED
-from tacit.types import Arrays, Vector
+from tacit.types import SCORE_CLIP, Arrays, Vector
 
 # --- A protected party: it answers what the label holder sent with the outcome of its private fit
 
@@ -65,7 +65,7 @@ class GramParty:
 
     def __init__(self, problem: Problem, block: Block, settings: GramSettings, release: Release) -> None:
         self.problem, self.block, self.settings, self.release = problem, block, settings, release
-        self.own: FitSettings = settings.fits[release.owner]
+        self.fit_settings: FitSettings = settings.fits[release.owner]
         self.fit: PrivateFit | None = None
         self.inbox: Arrays = {}
 
@@ -86,7 +86,7 @@ class GramParty:
         self.inbox = {name: inbox[name] for name in ASKED if name in inbox}  # as they were checked, and nothing else
         excess = self._excess(target)
         ridge = self.problem.rows * self.settings.alpha
-        self.fit = private_fit(self.block, target, self.own, self.release, ridge=ridge, excess=excess)
+        self.fit = private_fit(self.block, target, self.fit_settings, self.release, ridge=ridge, excess=excess)
         return fit_to_arrays(self.fit)
 
     def _target(self, inbox: Arrays) -> FitTarget:
@@ -99,7 +99,7 @@ class GramParty:
             return Symbols(sent.choices("symbols", rows, range(response.symbols)), response, levels)
         offset = sent.numbers("offset", rows)
         if self.settings.target == "residual":
-            return Residual(offset, sent.numbers("labels", rows), self.own.slope)
+            return Residual(offset, sent.numbers("labels", rows), self.fit_settings.slope)
         labels = sent.choices("labels", rows, (-1.0, 1.0))
         if self.settings.target == "half":
             return HalfTarget(offset, labels)
@@ -120,11 +120,13 @@ class GramParty:
             return {BITS: self._bits(fit, self.settings.refit)}
         kept = Inbox(self.inbox, self.release.owner)
         offset, labels = (kept.numbers(name, self.block.n) for name in ASKED)
-        side = side_columns(offset, bent=self.own.bent)
+        side = side_columns(offset, score_column=self.fit_settings.score_column)
         base = offset + side @ Inbox(inbox, self.release.owner).numbers("side", side.shape[1])
         scores = self.settings.damping * fit.clip.apply(self.block).predict(fit.coef)
-        changes = row_changes(base, scores, labels, self.own.check_clip, flip_of(self.settings.label_epsilon))
-        return {CHECK: self.release.add(CHECK, [float(changes.sum())])}
+        changes = row_changes(
+            base, scores, labels, self.fit_settings.loss_change_clip, flip_of(self.settings.label_epsilon)
+        )
+        return {LOSS_CHANGE: self.release.add(LOSS_CHANGE, [float(changes.sum())])}
 
     def _bits(self, fit: PrivateFit, refit: Response) -> Vector:
         """The sign of each row's score, rounded at random so that it is unbiased, then randomized."""
@@ -155,7 +157,7 @@ class GramParty:
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
-        self.fit = fit_from_arrays(state, self.own.row_norm) if "coef" in state else None
+        self.fit = fit_from_arrays(state, self.fit_settings.row_norm) if "coef" in state else None
         self.inbox = {name: state[f"inbox.{name}"] for name in ASKED if f"inbox.{name}" in state}
 
 
@@ -294,7 +296,7 @@ class GramHolder:
     ) -> None:
         self.problem, self.settings, self.block, self.release = problem, settings, block, release
         self.labels, self.solvers, self.seen_loss = labels, solvers, settings.seen_loss
-        self.own: OwnFit | PrivateFit | None = None
+        self.own_fit: OwnFit | PrivateFit | None = None
         self.sent: Arrays = {}
         self.fits: dict[str, PrivateFit] = {}
         self.scale = 1.0
@@ -308,14 +310,14 @@ class GramHolder:
         if self.fits:
             return {} if self.settings.refit is not None else {"side": self._side()}
         if not self.sent:
-            self.sent = self._symbols() if self.settings.own is not None else self._offset()
+            self.sent = self._symbols() if self.settings.holder_fit is not None else self._offset()
         return self.sent
 
     def _offset(self) -> Arrays:
         """Scores by fits that did not see the row, so that the others see honest residuals."""
         seen = self._seen_labels()
         problem, weights = self._own_problem(seen)
-        whole = self.own = fit_alone(problem, self.block, seen, self.solvers, weights)
+        whole = self.own_fit = fit_alone(problem, self.block, seen, self.solvers, weights)
         offset = out_of_fold(problem, self.block, seen, self.solvers, FOLDS, weights, whole=whole)
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
@@ -341,12 +343,14 @@ class GramHolder:
 
     def _symbols(self) -> Arrays:
         """A private fit, and one randomized symbol for each row that is computed with it."""
-        own, response = self.settings.own, self.settings.response
-        assert own is not None
+        fit_settings, response = self.settings.holder_fit, self.settings.response
+        assert fit_settings is not None
         assert response is not None
         start = np.zeros(self.block.n)
         ridge = self.problem.rows * self.settings.alpha
-        fit = self.own = private_fit(self.block, HalfTarget(start, self.labels), own, self.release, ridge=ridge)
+        fit = self.own_fit = private_fit(
+            self.block, HalfTarget(start, self.labels), fit_settings, self.release, ridge=ridge
+        )
         mean, spread = CONSTANT * float(fit.side[0]), math.sqrt(max(fit.spread, 1e-4))
         scores = fit.clip.apply(self.block).predict(fit.coef) + mean
         levels = levels_of(mean, spread, response.levels)
@@ -371,28 +375,30 @@ class GramHolder:
         if not self.fits:
             for name, arrays in answers.items():
                 self.fits[name] = self._taken(name, arrays)
-            return private_progress(done=self.settings.refit is None and not self.settings.checks)
+            return private_progress(done=self.settings.refit is None and not self.settings.releases_loss_change)
         if self.settings.refit is not None:
             self._refit({name: arrays[BITS] for name, arrays in answers.items()})
         else:
-            self.gain = self._gain({name: float(arrays[CHECK][0]) for name, arrays in answers.items()})
+            self.gain = self._gain({name: float(arrays[LOSS_CHANGE][0]) for name, arrays in answers.items()})
         return private_progress(done=True)
 
     def _side(self) -> Vector:
         return np.asarray(sum(fit.side for fit in self.fits.values()))
 
-    def _gain(self, checks: Mapping[str, float]) -> Gain:
-        """What the checks say about the joint model; computed from the labels that everything else saw."""
+    def _gain(self, changes: Mapping[str, float]) -> Gain:
+        """The gain of the joint model, from released changes of the loss and the labels that everything else saw."""
         offset, labels, rows = self.sent["offset"], self.sent["labels"], self.problem.rows
         p = 0.5 * (1 + np.tanh(offset / 2))
         curvature, weight = float(np.mean(p * (1 - p))), self.settings.damping**2
         parties = [
-            Checked(checks[name] / rows, fit.check_sd / rows, self.fits[name].freedom, weight * curvature * spread)
+            PartyChange(
+                changes[name] / rows, fit.loss_change_sd / rows, self.fits[name].freedom, weight * curvature * spread
+            )
             for name, fit in self.settings.fits.items()
             for spread in (self.fits[name].spread,)
         ]
         noise = max(fit.label_noise for fit in self.settings.fits.values())  # unweighted: an upper estimate
-        moved = offset + side_columns(offset, bent=True) @ self._side()
+        moved = offset + side_columns(offset, score_column=True) @ self._side()
         return estimate(
             self.seen_loss.value(offset, labels),
             self.seen_loss.value(moved, labels),
@@ -412,8 +418,8 @@ class GramHolder:
     def remarks(self) -> tuple[str, ...]:
         """On a row_norm that is far above the rows, as the released radius tells."""
         fits = [(name, fit, self.settings.fits[name]) for name, fit in self.fits.items()]
-        if isinstance(self.own, PrivateFit) and self.settings.own is not None:
-            fits.insert(0, (self.settings.holder, self.own, self.settings.own))
+        if isinstance(self.own_fit, PrivateFit) and self.settings.holder_fit is not None:
+            fits.insert(0, (self.settings.holder, self.own_fit, self.settings.holder_fit))
         return tuple(
             large_norm(name, settings.row_norm)
             for name, fit, settings in fits
@@ -425,7 +431,7 @@ class GramHolder:
             fit = fit_from_arrays(arrays, self.settings.fits[name].row_norm)
         except (KeyError, ValueError) as error:
             raise RunError(f"party {name!r}: its answer is damaged or incomplete ({error})") from error
-        wanted = 2 if self.settings.fits[name].bent else 1
+        wanted = 2 if self.settings.fits[name].score_column else 1
         if fit.side.shape != (wanted,):
             raise RunError(f"party {name!r}: its answer has {fit.side.size} side coefficients, {wanted} were planned")
         return fit
@@ -435,7 +441,7 @@ class GramHolder:
         assert self.settings.refit is not None
         loss = loss_beside(self.block, self.seen_loss, self.fits, bits, self.settings)
         seen, (problem, weights) = self.sent["labels"], self._own_problem(self.sent["labels"])
-        self.own = fit_alone(replace(problem, loss=loss), self.block, seen, self.solvers, weights)
+        self.own_fit = fit_alone(replace(problem, loss=loss), self.block, seen, self.solvers, weights)
         self.refitted = True
 
     # --- the model -------------------------------------------------------------------------------------
@@ -448,15 +454,15 @@ class GramHolder:
         side = sum(float(fit.side[0]) for fit in self.fits.values())
         if self.settings.response is not None:
             return self._own_constant() + self.settings.damping * CONSTANT * side
-        return self.scale * side * (1.0 if self._bent else CONSTANT)
+        return self.scale * side * (1.0 if self._score_is_side_column else CONSTANT)
 
     @property
-    def _bent(self) -> bool:
-        return all(fit.bent for fit in self.settings.fits.values())
+    def _score_is_side_column(self) -> bool:
+        return all(fit.score_column for fit in self.settings.fits.values())
 
     def _own_constant(self) -> float:
-        if isinstance(self.own, PrivateFit) and not self.settings.own_exact:
-            return CONSTANT * float(self.own.side[0])
+        if isinstance(self.own_fit, PrivateFit) and not self.settings.holder_is_exact:
+            return CONSTANT * float(self.own_fit.side[0])
         return 0.0
 
     @property
@@ -469,12 +475,12 @@ class GramHolder:
         scale = self.settings.damping * self.scale
         parts = {name: part_of(fit, scale) for name, fit in self.fits.items()}
         own: dict[str, Any]
-        if self.settings.own_exact:  # it stays with the label holder, and so do predictions
+        if self.settings.holder_is_exact:  # it stays with the label holder, and so do predictions
             own = self._exact_part()
         else:
             own = self._own_part()
-        if self._bent and not self.refitted and self.settings.response is None:
-            own["bend"] = sum(float(fit.side[1]) for fit in self.fits.values()) / BEND_AT
+        if self._score_is_side_column and not self.refitted and self.settings.response is None:
+            own["bend"] = sum(float(fit.side[1]) for fit in self.fits.values()) / SCORE_CLIP
         return {**parts, self.settings.holder: own}
 
     def _exact_part(self) -> dict[str, Any]:
@@ -488,25 +494,25 @@ class GramHolder:
             with np.errstate(all="ignore"):
                 return self._exact_fit()
         except (TacitError, ArithmeticError, ValueError):
-            part, own = self._own_part(), self.own
+            part, own = self._own_part(), self.own_fit
             constant = CONSTANT * float(own.side[0]) if isinstance(own, PrivateFit) else 0.0
             return {**part, "offset": part["offset"] - constant}
 
     def _exact_fit(self) -> dict[str, Any]:
-        if not isinstance(self.own, PrivateFit):
+        if not isinstance(self.own_fit, PrivateFit):
             exact = fit_alone(self.problem, self.block, self.labels, self.solvers)
             return {"coef": exact.coef, "offset": -exact.intercept}
-        clip = _sparse_clip(self.own.clip) if self.block.is_compact else self.own.clip
+        clip = _sparse_clip(self.own_fit.clip) if self.block.is_compact else self.own_fit.clip
         exact = fit_alone(self.problem, make_block(clip.apply(self.block).matrix()), self.labels, self.solvers)
         centred = 0.0 if clip.centre is None else float(clip.centre @ exact.coef)
         return {"coef": exact.coef, "offset": centred - exact.intercept, "clip": clip}
 
     def _own_part(self) -> dict[str, Any]:
         """The own part of the model that others' answers were made with."""
-        assert self.own is not None
-        if isinstance(self.own, PrivateFit):
-            return part_of(self.own, 1.0)
-        return {"coef": self.own.coef, "offset": -self.own.intercept}
+        assert self.own_fit is not None
+        if isinstance(self.own_fit, PrivateFit):
+            return part_of(self.own_fit, 1.0)
+        return {"coef": self.own_fit.coef, "offset": -self.own_fit.intercept}
 
     def closing(self) -> Arrays:
         """Nothing more is sent."""
@@ -517,10 +523,10 @@ class GramHolder:
         state = {f"sent.{name}": array for name, array in self.sent.items()}
         for name, fit in self.fits.items():
             state |= {f"fit.{list(self.settings.fits).index(name)}.{key}": v for key, v in fit_to_arrays(fit).items()}
-        if isinstance(self.own, PrivateFit):
-            state |= {f"private.{key}": value for key, value in fit_to_state(self.own).items()}
-        elif self.own is not None:
-            state["own"] = np.append(self.own.coef, self.own.intercept)
+        if isinstance(self.own_fit, PrivateFit):
+            state |= {f"private.{key}": value for key, value in fit_to_state(self.own_fit).items()}
+        elif self.own_fit is not None:
+            state["own"] = np.append(self.own_fit.coef, self.own_fit.intercept)
         gain = (math.nan,) * 3 if self.gain is None else (self.gain.alone, self.gain.change, self.gain.sd)
         state["numbers"] = np.array([self.scale, float(self.refitted), *gain])
         return state
@@ -534,9 +540,9 @@ class GramHolder:
             if arrays:
                 self.fits[name] = fit_from_arrays(arrays, fit.row_norm)
         if "own" in state:
-            self.own = OwnFit(state["own"][:-1], float(state["own"][-1]))
-        elif self.settings.own is not None and "private.coef" in state:
-            self.own = fit_from_arrays(_under("private.", state), self.settings.own.row_norm)
+            self.own_fit = OwnFit(state["own"][:-1], float(state["own"][-1]))
+        elif self.settings.holder_fit is not None and "private.coef" in state:
+            self.own_fit = fit_from_arrays(_under("private.", state), self.settings.holder_fit.row_norm)
         self.scale, self.refitted = float(state["numbers"][0]), bool(state["numbers"][1])
         alone, change, sd = (float(value) for value in state["numbers"][2:])
         self.gain = None if math.isnan(alone) else Gain(alone, change, sd)
