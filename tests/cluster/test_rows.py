@@ -149,6 +149,13 @@ def test_a_file_that_changed_is_not_read(cluster: Cluster, tmp_path: Path) -> No
         cluster.result(cluster.submit(cluster_rows.Piece.read, pieces[0], None))
 
 
+def test_a_look_at_the_cluster_disturbs_no_transfer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is looked at while an outcome is on its way, as on a machine that is busy."""
+    for count in range(60):
+        monkeypatch.setattr(cluster_rows, "LOOK_SECONDS", 0.0003 + 0.0005 * (count % 23))
+        assert cluster.result(cluster.submit(len, [0] * count)) == count
+
+
 def test_single_rows_are_refused(cluster: Cluster, tmp_path: Path) -> None:
     block = make_block(ClusterRows(cluster, file_of(write(tmp_path / "a.parquet", matrix()))))
     with pytest.raises(InputError, match="without --dask"):
