@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.federation.consent import questions
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members
+from tacit.federation.questions import questions
 from tests.docs.blocks import FOLLOWED, blocks_of, commands_of
 from tests.federation.live import environment, free_port
 

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from tacit.cli.main import main
-from tacit.federation.consent import questions
 from tacit.federation.kit import ENVIRONMENT, Kit
+from tacit.federation.questions import questions
 from tests.federation import test_sites_aligned, test_sites_graph, test_sites_star
 from tests.federation.live import Live, Process, environment, live_federation
 from tests.federation.test_sites_star import coef
