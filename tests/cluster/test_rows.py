@@ -25,7 +25,7 @@ ROWS, WIDTH = 700, 5
 
 @pytest.fixture
 def cluster(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setattr(cluster_rows, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(cluster_rows, "BLOCK_ROWS", 128)  # six blocks, or ten: more than one sum adds
     with connect(ClusterAddress(address)) as found:
         yield found
 
