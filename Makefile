@@ -6,8 +6,8 @@ READY  := $(VENV)/.ready
 
 .PHONY: demo test quick check bench docs clean help
 
-# One process for each core, and one for the tests that start others and wait for them.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+# One process for each core, and two for the tests that start others and wait for them.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Processes fill the cores: threads within them would wait for each other. What was compiled is kept for the next process.
 # argparse looks for translations of its words on the disk, for every word anew, unless it is told that there are none.
@@ -38,10 +38,17 @@ check: $(READY)
 	$(BIN)/ruff format --check src tests bench papers docs/*.py docs/images/*.py
 	$(BIN)/mypy
 
-test: check
+# Types are checked on one core. Meanwhile another compiles what every process of the tests would compile for itself:
+# the test files, for pytest, and the functions that these two files call, for numba.
+AHEAD = $(BIN)/python -m pytest -q -p no:xdist -k 'test_golden or test_losses' > /dev/null 2>&1
+CHECK_AND_COMPILE = @$(AHEAD) & ahead=$$!; $(MAKE) --no-print-directory check || { kill $$ahead; exit 1; }
+
+test: $(READY)
+	$(CHECK_AND_COMPILE)
 	$(PYTEST) $(FLAGS)
 
-quick: check
+quick: $(READY)
+	$(CHECK_AND_COMPILE)
 	$(PYTEST) -m 'not slow' $(FLAGS)
 
 bench: $(READY)

@@ -289,7 +289,7 @@ def test_killed_run_goes_on_to_the_same_result(files: Any, tacit: Any, method: s
         finally:
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
         killed += process.returncode == -signal.SIGKILL
         assert not (broken / "result.json").exists() or process.returncode == 0
     assert killed >= 1
@@ -312,11 +312,11 @@ def test_interrupt_says_how_to_go_on(files: Any, tacit: Any) -> None:
     try:
         wait_for_checkpoints(process, run / "checkpoint.npz", 2)
         os.kill(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
     assert process.returncode == 130
     assert err == f"tacit: stopped; go on with: tacit train {job} --out {run} --resume\n"
 
@@ -345,7 +345,7 @@ def test_two_processes_do_not_train_into_one_directory(files: Any, refused: Any)
         assert "another process is training" in refused("train", job, "--out", run, "--resume")
     finally:
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 # --- after the end, and after a failure ----------------------------------------------------------------

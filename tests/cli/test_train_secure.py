@@ -71,7 +71,7 @@ def test_a_killed_run_under_masks_goes_on_to_the_same_model(files: Any, tacit: A
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
     answer = tacit("train", job, "--out", broken, "--resume")
     assert answer.code == 0

@@ -153,7 +153,7 @@ def test_killed_run_goes_on_to_the_same_result(pair: Pair, tacit: Any) -> None:
     finally:
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
     assert list(scratch.iterdir()) == []
     assert "memory is" in tacit("train", job, "--out", broken, "--resume").err

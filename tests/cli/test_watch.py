@@ -36,7 +36,7 @@ def start(job: Path, out: Path, *options: str) -> subprocess.Popen[str]:
 def stop(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
         os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
 
 
 def wait_for(condition: Any, process: subprocess.Popen[str], limit: float = 60.0) -> None:

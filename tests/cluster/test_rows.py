@@ -25,7 +25,7 @@ ROWS, WIDTH = 700, 5
 
 @pytest.fixture
 def cluster(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.setattr(cluster_rows, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(cluster_rows, "BLOCK_ROWS", 128)  # six blocks, or ten: more than one sum adds
     with connect(ClusterAddress(address)) as found:
         yield found
 
@@ -147,6 +147,13 @@ def test_a_file_that_changed_is_not_read(cluster: Cluster, tmp_path: Path) -> No
     (tmp_path / "a.parquet").unlink()
     with pytest.raises(ClusterDataError, match="a worker of the Dask cluster has no file"):
         cluster.result(cluster.submit(cluster_rows.Piece.read, pieces[0], None))
+
+
+def test_a_look_at_the_cluster_disturbs_no_transfer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is looked at while an outcome is on its way, as on a machine that is busy."""
+    for count in range(60):
+        monkeypatch.setattr(cluster_rows, "LOOK_SECONDS", 0.0003 + 0.0005 * (count % 23))
+        assert cluster.result(cluster.submit(len, [0] * count)) == count
 
 
 def test_single_rows_are_refused(cluster: Cluster, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_cluster_that_is_gone_is_one_line_and_the_run_goes_on(
     assert len(said) == 2, said
     assert said[1].startswith(f"tacit: error: the Dask cluster at {own.scheduler_address} cannot go on")
     assert said[1].endswith("go on with --resume")
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 180  # not for ever, on a busy machine
     assert train(job, broken, "--dask", address, "--resume") == 0
     assert "going on after round" in capfd.readouterr().out
     np.testing.assert_allclose(model_of(broken), model_of(whole), rtol=0, atol=1e-9)

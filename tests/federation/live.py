@@ -23,7 +23,7 @@ from tacit.federation.members import introduce
 from tacit.federation.project import Federation, init
 
 SOURCE = str(Path(tacit.__file__).parent.parent)
-READY_WITHIN = 60.0
+READY_WITHIN = 120.0
 ROLL_CALL = "tacit.federation.flare_roll_call."
 COLLAB = "nvflare.collab.runtime."
 
@@ -77,7 +77,7 @@ class Process:
     def stop(self) -> int:
         if self.popen.poll() is None:
             self.popen.send_signal(signal.SIGTERM)
-        return self.popen.wait(30)
+        return self.popen.wait(120)
 
 
 @dataclass
@@ -172,7 +172,7 @@ def knock(kit: Kit, certificate: tuple[Path, Path] | None, authority: Path | Non
     if certificate is not None:
         context.load_cert_chain(*certificate)
     with (
-        socket.create_connection(("127.0.0.1", kit.port), timeout=10) as plain,
+        socket.create_connection(("127.0.0.1", kit.port), timeout=60) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as secure,
     ):
         secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))

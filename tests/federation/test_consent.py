@@ -14,7 +14,8 @@ from tacit.cli.main import main
 from tacit.errors import InputError, RunError
 from tacit.federation import consent
 from tacit.federation.budget import BudgetBook, Limit, Standing, events_of
-from tacit.federation.consent import Consent, answer_pending, describe, digest_of, questions, read_policy
+from tacit.federation.consent import Consent, describe, digest_of
+from tacit.federation.questions import answer_pending, questions, read_policy
 from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.privacy import accountant

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tacit.federation.consent import questions
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members
+from tacit.federation.questions import questions
 from tests.docs.blocks import FOLLOWED, blocks_of, commands_of
 from tests.federation.live import environment, free_port
 
-WAIT = 120.0
+WAIT = 240.0
 pytestmark = pytest.mark.slow
 
 
@@ -100,7 +100,7 @@ class Reader:
         for process, _ in reversed(self.running.values()):
             process.terminate()
         for process, _ in self.running.values():
-            process.wait(30)
+            process.wait(120)
 
     @staticmethod
     def words(words: list[str]) -> list[str]:

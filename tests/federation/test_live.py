@@ -32,7 +32,7 @@ REFUSED = "FINISHED:FAILED_TO_RUN"
 
 
 def test_starts_soon_and_on_loopback_alone(live: Live) -> None:
-    assert live.seconds < 60  # on a busy machine
+    assert live.seconds < 120  # on a busy machine
     for kit in live.kits.values():
         connections = psutil.Process(site_pid(kit)).net_connections()
         listening = {connection.laddr for connection in connections if connection.status == psutil.CONN_LISTEN}
@@ -119,7 +119,7 @@ def turned_server(place: Path) -> Iterator[tuple[Kit, Process]]:
     finally:
         shop.stop()
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def test_the_coordinator_steers_jobs_and_not_the_server(live: Live) -> None:
@@ -149,7 +149,7 @@ def refused(kit: Kit, keys: tuple[Path, Path] | None) -> bool:
         return True
 
 
-def soon(condition, seconds: float = 10.0) -> bool:
+def soon(condition, seconds: float = 60.0) -> bool:
     until = time.monotonic() + seconds
     while not condition() and time.monotonic() < until:
         time.sleep(0.05)
@@ -201,8 +201,8 @@ def test_a_party_is_no_other_party_and_another_federation_cannot_join(live: Live
     processes = [Process.start(kit, "--data", data) for kit in (Kit.open(imposter.path), foreign)]
     try:
         claimed = "authenticated as 'shop' but claimed endpoint 'phone'"
-        assert soon(lambda: claimed in live.processes["server"].log(), 30)
-        assert soon(lambda: "CERTIFICATE_VERIFY_FAILED" in processes[1].log(), 30)
+        assert soon(lambda: claimed in live.processes["server"].log(), 120)
+        assert soon(lambda: "CERTIFICATE_VERIFY_FAILED" in processes[1].log(), 120)
         time.sleep(2)
         assert not any("ready:" in process.text() for process in processes)
         assert "phone" not in live.admin(["sites"])[0]
@@ -219,14 +219,14 @@ def site_pid(kit: Kit) -> int:
 
 def test_a_kit_runs_once(live: Live) -> None:
     second = Process.start(live.kits["shop"])
-    assert second.popen.wait(30) == 2
+    assert second.popen.wait(120) == 2
     assert "runs already" in second.text().strip().splitlines()[-1]
 
 
 def test_a_second_server_does_not_take_the_port_and_says_so(live: Live, tmp_path: Path) -> None:
     port = live.kits["server"].port
     other = Process.start(init(Federation("debit", "bank", "localhost", ("shop",), port), tmp_path / "debit")[0])
-    assert other.popen.wait(30) == 2
+    assert other.popen.wait(120) == 2
     assert f"cannot listen on port {port}: Address already in use" in other.text()
     assert "ready:" not in other.text()
 
@@ -234,7 +234,7 @@ def test_a_second_server_does_not_take_the_port_and_says_so(live: Live, tmp_path
 def test_a_site_that_died_comes_back(live: Live) -> None:
     process, before = live.processes["shop"], site_pid(live.kits["shop"])
     os.kill(before, signal.SIGKILL)
-    assert soon(lambda: process.text().count("ready:") == 2, 60), process.text()
+    assert soon(lambda: process.text().count("ready:") == 2, 120), process.text()
     assert "shop died (exit code -9): starting it again in 1 s" in process.text()
     assert site_pid(live.kits["shop"]) != before
     assert set(live.admin(["sites"])[0]) >= {"bank", "shop"}
@@ -243,8 +243,8 @@ def test_a_site_that_died_comes_back(live: Live) -> None:
 def test_a_killed_supervisor_leaves_nothing_and_neither_does_a_stop(live: Live) -> None:
     process, before = live.processes["shop"], site_pid(live.kits["shop"])
     process.popen.kill()
-    process.popen.wait(10)
-    assert soon(lambda: not psutil.pid_exists(before), 5)  # nothing goes on unseen
+    process.popen.wait(60)
+    assert soon(lambda: not psutil.pid_exists(before), 30)  # nothing goes on unseen
     assert "not running: tacit join" in status_of(live.kits["shop"]).lines()[0]
     again = live.processes["shop"] = Process.start(live.kits["shop"])  # the data of the last time
     assert again.wait_for("ready:"), again.text()

@@ -125,7 +125,7 @@ def test_leftovers_of_a_killed_supervisor(site, tmp_path: Path) -> None:
     with site("live", again=kit) as (_, said):
         until(lambda: said)
         assert not alive(orphan.pid)
-    orphan.wait(10)
+    orphan.wait(60)
     (kit.logs / "pid.json").write_text("damaged")
     with site("live", again=kit) as (_, said):
         until(lambda: said)
@@ -177,7 +177,7 @@ def test_what_a_killed_supervisor_started_ends_with_it_and_status_says_so(kit, t
         if stopped:
             os.kill(site, signal.SIGSTOP)
         supervisor.kill()
-        supervisor.wait(10)
+        supervisor.wait(60)
         until(lambda: not alive(site), 5)
         orphan = children(shop)  # of the pretended site, which does not look after it as FLARE does
         assert left_over(shop) == orphan
@@ -238,7 +238,7 @@ def test_ready_is_said_only_by_who_listens(kit) -> None:
             assert not supervisor._listens()  # somebody does, and it is not the site's process
     finally:
         supervisor._process.kill()
-        supervisor._process.wait(10)
+        supervisor._process.wait(60)
 
 
 def test_folders_of_ended_jobs_are_deleted_but_for_the_last_ones_and_those_that_run(kit) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tacit.cli.main import main
-from tacit.federation.consent import PENDING
 from tacit.federation.kit import Kit
 from tacit.federation.progress import write_outcome, write_progress
 from tacit.federation.protocol import Answer, Done, Numbers, Open, Packet, Reason, Refused, Step
+from tacit.federation.questions import PENDING
 from tacit.federation.releases import log_step
 from tacit.federation.status import status_of
 from tacit.files import write_json

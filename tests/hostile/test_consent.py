@@ -15,7 +15,7 @@ import tacit
 from tacit.alignment import Aligner
 from tacit.errors import InputError, RunError
 from tacit.federation import consent
-from tacit.federation.consent import KitAuthorizer, answer_pending, read_matching
+from tacit.federation.consent import KitAuthorizer, read_matching
 from tacit.federation.kit import Kit
 from tacit.federation.protocol import (
     REQUESTS,
@@ -33,6 +33,7 @@ from tacit.federation.protocol import (
     Step,
     encode,
 )
+from tacit.federation.questions import answer_pending, questions
 from tacit.federation.site import AllowAll, MatchingLimits
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_aligned import job_text, write_files
@@ -307,7 +308,7 @@ def test_what_is_shown_holds_no_control_characters(tmp_path: Path) -> None:
     (tmp_path / "jobs" / "x" / "pending.json").write_text(
         '{"digest": "d", "lines": ["job \\u001b]0;owned\\u0007 \\u202e"]}'
     )
-    (question,) = consent.questions(tmp_path)
+    (question,) = questions(tmp_path)
     assert question.lines == ("job ?]0;owned? ?",)
 
 

@@ -18,10 +18,10 @@ pytest.importorskip("nvflare", reason="needs tacit[flare]")
 from tacit.cli import join
 from tacit.cli.main import main
 from tacit.errors import InputError
-from tacit.federation.consent import PENDING
 from tacit.federation.kit import Kit
 from tacit.federation.own_site import own_cluster
 from tacit.federation.progress import write_outcome
+from tacit.federation.questions import PENDING
 from tacit.files import write_json
 from tests.federation.live import environment
 from tests.hostile.parties import made

@@ -348,21 +348,25 @@ def endless(head: bytes, part: bytes, pause: float) -> tuple[str, threading.Thre
     return f"http://127.0.0.1:{listening.getsockname()[1]}", thread, listening
 
 
-PACKED = gzip.compress(b" " * 2**28)
+def packed() -> tuple[bytes, bytes, float]:
+    content = gzip.compress(b" " * 2**28)
+    return b"Content-Encoding: gzip\r\nContent-Length: %d\r\n" % len(content), content, 0.0
+
+
 ANSWERS = {
-    "without end": (b"", b" " * 2**16, 0.0),
-    "slowly": (b"", b" ", 0.05),
-    "packed": (b"Content-Encoding: gzip\r\nContent-Length: %d\r\n" % len(PACKED), PACKED, 0.0),
+    "without end": lambda: (b"", b" " * 2**16, 0.0),
+    "slowly": lambda: (b"", b" ", 0.05),
+    "packed": packed,
 }
 
 
 @pytest.mark.parametrize("kind", list(ANSWERS))
 def test_an_answer_without_end_is_not_waited_for(kind: str) -> None:
-    url, thread, listening = endless(*ANSWERS[kind])
+    url, thread, listening = endless(*ANSWERS[kind]())
     line, start = PartyClient("shop", url, seconds=1.0), time.monotonic()
     with pytest.raises(RunError, match="is it this service"):
         line.get("/v1/model", ModelCard)
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 15  # not for ever, on a busy machine
     line.close()
     thread.join(5)
     assert not thread.is_alive()

@@ -25,15 +25,15 @@ from tacit.federation import ledger_file
 from tacit.federation.budget import BudgetBook, Limit
 from tacit.federation.site import read_text
 from tacit.job import read_job
-from tacit.job.values import DEEPEST, MOST_BYTES, read_toml
 from tacit.privacy import accountant
 from tacit.privacy.events import UNITS, Event, GaussianRelease
 from tacit.text import PlainStream, is_control, one_line, plain, show
+from tacit.toml import DEEPEST, MOST_BYTES, read_toml
 from tests.federation import test_sites_graph as graph
 from tests.federation import test_sites_star as star
 from tests.federation.loopback import Loopback
 
-SOON = 0.5  # seconds
+SOON = 0.5  # seconds of work, whatever else the machine does
 MANY = MOST_BYTES // 2 - 5
 TITLE, BIDI, C1 = "\x1b]0;owned\x07", "\u202e", "\x9b2J"
 NASTY = f"x{TITLE}{BIDI}{C1}"
@@ -58,10 +58,10 @@ LONG = {
 
 @pytest.mark.parametrize("kind", list(LONG))
 def test_texts_that_a_parser_takes_long_for_are_refused_at_once(kind: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InputError) as refused:
         read_toml(LONG[kind], "the job")
-    assert time.perf_counter() - start < SOON
+    assert time.process_time() - start < SOON
     assert str(refused.value).startswith("the job ")
     assert len(str(refused.value)) < 200
 
@@ -69,19 +69,19 @@ def test_texts_that_a_parser_takes_long_for_are_refused_at_once(kind: str) -> No
 def test_the_job_of_another_site_and_a_job_file_are_read_that_way(tmp_path: Path) -> None:
     text = "a." * MANY + "a = 1"
     (tmp_path / "job.toml").write_text(text)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InputError, match="dotted key of more than 16 parts"):
         read_text(text)
     with pytest.raises(InputError, match=r"job\.toml: .* dotted key of more than 16 parts"):
         read_job(tmp_path / "job.toml")
-    assert time.perf_counter() - start < 2 * SOON
+    assert time.process_time() - start < 2 * SOON
 
 
 def test_a_file_without_end_is_not_read_to_its_end() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InputError, match="longer than 1,000,000 bytes"):
         read_job("/dev/zero")
-    assert time.perf_counter() - start < SOON
+    assert time.process_time() - start < SOON
 
 
 def test_jobs_as_they_are_written_pass() -> None:
@@ -109,10 +109,10 @@ def test_time_grows_with_the_length_alone() -> None:
     """For every text of a few letters that is repeated: twice the text takes no more than about twice the time."""
 
     def seconds(text: str) -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         with contextlib.suppress(InputError):
             read_toml(text, "the job")
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     pieces = [
         "a.",
@@ -141,11 +141,11 @@ def test_time_grows_with_the_length_alone() -> None:
 
 
 def test_a_job_of_very_many_parties_is_refused() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     parties = "".join(f'[[party]]\nname = "p{number}"\nlabel = "y"\n' for number in range(20_000))
     with pytest.raises(InputError, match="there are 20000 parties, more than 500"):
         read_text(f'[job]\nengine = "flare"\nsplit = "samples"\n[graph]\nkind = "complete"\n{parties}')
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("number", ["1e309", "9" * 400, "inf", "nan", "-inf", "9" * 5000, "0x" + "f" * 5000])

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -441,6 +441,28 @@ def eigen(matrix: Vector, *, relatively_robust: bool = False) -> tuple[Vector, V
     return np.asarray(values), np.asarray(vectors)
 
 
+@cache
+def _eigen_space(size: int) -> tuple[int, int]:
+    """How much space LAPACK asks for."""
+    floats, integers, _ = lapack.dsyevr_lwork(size)
+    return int(floats), int(integers)
+
+
+def _small_eigen(matrix: Vector) -> tuple[Vector, Vector]:
+    """What `linalg.eigh` returns, to the last bit; the checks around it take longer than a small matrix does.
+
+    Raises
+    ------
+    LinAlgError
+        Where LAPACK finds no eigenvalues.
+    """
+    floats, integers = _eigen_space(len(matrix))
+    values, vectors, found, _, failed = lapack.dsyevr(matrix, lower=1, lwork=floats, liwork=integers, overwrite_a=1)
+    if failed:
+        raise linalg.LinAlgError(f"no eigenvalues of a matrix of {len(matrix)} rows were found")
+    return np.asarray(values[:found]), np.asarray(vectors[:, :found])
+
+
 CLEAR = 3.0  # deviations of its noise from which an entry of a matrix counts
 
 
@@ -458,7 +480,7 @@ def without_noise(gram: Vector, sd: float, least: float = 0.0) -> Vector:
 def solve_scaled(matrix: Vector, b: Vector, scale: Vector, cutoff: float) -> Vector:
     """Pseudo-inverse solve of a small symmetric system after scaling its diagonal; tiny eigenvalues dropped."""
     unit = 1.0 / np.sqrt(np.where(scale > 0, scale, 1.0))
-    values, vectors = linalg.eigh(unit[:, None] * matrix * unit, check_finite=False)
+    values, vectors = _small_eigen(unit[:, None] * matrix * unit)
     keep = values > cutoff
     part = vectors[:, keep]
     return np.asarray(unit * (part @ ((part.T @ (unit * b)) / values[keep])))

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the question and answer it."""
-    from tacit.federation.consent import questions
+    from tacit.federation.questions import questions
     from tacit.text import listing, show
 
     waiting = questions(home_of(options.kit))

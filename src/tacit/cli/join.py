@@ -119,9 +119,9 @@ def supervise(kit: Kit) -> int:
 
 def active(kit: Kit) -> list[str]:
     """Every setting that holds, with where it comes from; and the own fingerprint."""
-    from tacit.federation.consent import read_policy
     from tacit.federation.identity import OwnKeys
-    from tacit.job.values import literal
+    from tacit.federation.questions import read_policy
+    from tacit.toml import literal
 
     if kit.role != "party":
         return [f"own files: {kit.home}"]
@@ -143,8 +143,8 @@ def _tuples(value: Any) -> Any:
 
 def answer_questions(kit: Kit, say: Callable[[str], None]) -> None:
     """Show each key to compare, and each job that waits for a yes: ask at a terminal, else say once how to answer."""
-    from tacit.federation.consent import questions
-    from tacit.federation.status import confirmation_lines
+    from tacit.federation.members import confirmation_lines
+    from tacit.federation.questions import questions
 
     told: set[str] = set()
     while True:

@@ -7,11 +7,6 @@
 | constants.py | the constants of columns: from the job, or from rows that nobody protects; refusals of any others |
 | encoder.py | `Encoder`: all columns of a party with their constants, and as plain values |
 | words.py | what is said about an encoding |
+
+The modules are imported one by one: who reads a table does not pay for what encodes it.
 """
-
-from __future__ import annotations
-
-from tacit.columns.encoder import Encoder
-from tacit.columns.spec import ColumnSpec, EncodeRules
-
-__all__ = ["ColumnSpec", "EncodeRules", "Encoder"]

@@ -10,13 +10,14 @@ each block the entries that belong to its rows.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import ipaddress
 import logging
 import os
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -137,7 +138,8 @@ class Cluster:
         """Let go of the cluster, and of everything that it keeps for this process."""
         if _OPEN.get(self.address) is self:
             del _OPEN[self.address]
-        self._client.close(timeout=2)
+        with suppress(TimeoutError):  # on a busy machine; the scheduler notices by itself that nobody is there
+            self._client.close(timeout=2)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Have a function called on some worker; what was submitted before may be among its arguments."""
@@ -152,15 +154,28 @@ class Cluster:
         InputError, RunError
             As the function raised them; `ClusterGoneError` where the cluster is gone.
         """
-        alone = 0.0
-        while True:
+        alone, gathering = 0.0, self._gathering(future)
+        while not wait([gathering], LOOK_SECONDS).done:
             with self._watched():
-                try:
-                    return future.result(timeout=LOOK_SECONDS)
-                except TimeoutError:
-                    alone = 0.0 if self._client.nthreads() else alone + LOOK_SECONDS
+                alone = 0.0 if self._client.nthreads() else alone + LOOK_SECONDS
             if alone >= ALONE_SECONDS:
+                gathering.cancel()
                 raise self._gone(f"no worker for {ALONE_SECONDS:g} s")
+        with self._watched():
+            return gathering.result()
+
+    def _gathering(self, future: Any) -> Future[Any]:
+        """The outcome on its way here, asked for once.
+
+        The time limit of Dask's own `Future.result` would cancel a transfer that began just then, and Dask hands a
+        cancelled transfer to whoever asks next.
+        """
+
+        async def gather() -> Any:
+            return await self._client.gather(future, asynchronous=True)
+
+        with self._watched():
+            return asyncio.run_coroutine_threadsafe(gather(), self._client.loop.asyncio_loop)
 
     def total(self, terms: Sequence[Any]) -> tuple[Vector, ...]:
         """Sum of tuples of arrays that were submitted, on the cluster; the order is that of the terms."""
@@ -177,7 +192,7 @@ class Cluster:
             yield
         except TacitError:
             raise
-        except (Exception, CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:
             raise self._gone(f"{type(error).__name__}: {one_line(error)}") from error
 
     def _gone(self, reason: str) -> ClusterGoneError:

@@ -20,9 +20,9 @@ from tacit.columns.table import ArrowTable
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
 from tacit.estimators.encoding import as_table, dense, refuse_twins
+from tacit.matrices import check_matrix
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
-from tacit.records import check_matrix
 from tacit.text import show
 from tacit.types import Matrix, Shard, Vector
 

@@ -29,10 +29,10 @@ from tacit.columns.spec import CATEGORY, DATE, LINEAR, NUMBER, TERMS, ColumnSpec
 from tacit.columns.table import DAY, ArrowTable, kind_of_type, text_cells
 from tacit.data.read import frame_table
 from tacit.errors import InputError
+from tacit.matrices import check_matrix
 from tacit.plan.terms import curve_columns, curve_noise, with_row_norms
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.records import check_matrix
 from tacit.text import listing, nearest, show
 from tacit.topologies import FeatureSplit, SampleSplit
 from tacit.types import Matrix, Shard, Vector

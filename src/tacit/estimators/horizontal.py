@@ -51,13 +51,13 @@ from tacit.estimators.encoding import (
     encode_rows,
     row_norms,
 )
+from tacit.matrices import check_finite, check_matrix
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.regularizers import Regularizer
-from tacit.records import check_finite, check_matrix
 from tacit.run.graph import GraphRun
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress

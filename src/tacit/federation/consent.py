@@ -2,10 +2,7 @@
 
 A job asks in stages: before ids are matched and sizes are told, before training, and before each prediction. Each
 answer is bound to all that the stage depends on (`digest_of`), so that nothing can be changed after a yes.
-
-The process of a job has no terminal: it leaves a question, jobs/NAME/pending.json, and waits for accepted.json or
-refused.json with the same digest, which somebody at the party writes with `tacit join` or `tacit accept`. An answer is
-remembered: a job that goes on does not ask again.
+`questions.py` says how a question is left and answered.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,18 +20,17 @@ from tacit.federation.budget import BudgetBook, Standing, events_of, read_limits
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members
 from tacit.federation.protocol import Reason, RefusalError
+from tacit.federation.questions import PENDING, POLICIES, REFUSED, answer_to, one_line_of, read_policy
 from tacit.federation.site import QUESTIONS, MatchingLimits, lead_of, mask_cautions, plan_print
-from tacit.files import read_json, show_path, text_digest, write_json
+from tacit.files import text_digest, write_json
 from tacit.job import Job
 from tacit.plan import Plan
 from tacit.plan.describe import claim_words, headline, many, one
 from tacit.privacy.certificate import up
 from tacit.privacy.filters import PROMISE
 from tacit.records import as_choice, as_list, as_record, as_text, as_whole
-from tacit.text import plural, show, size
+from tacit.text import plural, size
 
-POLICIES = ("ask", "within-budget", "always", "never")
-PENDING, ACCEPTED, REFUSED = "pending.json", "accepted.json", "refused.json"
 SECONDS = 24 * 3600.0  # that a job waits for an answer
 POLL = 0.5  # seconds between looks at the folder
 
@@ -128,20 +124,10 @@ def _size_words(traffic: Mapping[str, Any], party: str) -> str:
 # --- the answer --------------------------------------------------------------------------------------
 
 
-def one_line_of(text: str) -> str:
-    """A text from elsewhere as it may be shown at a terminal: printable, on one line."""
-    return "".join(character if character.isprintable() else "?" for character in text)
-
-
 def digest_of(job_text: str, sizes: Mapping[str, Any]) -> str:
     """What an answer holds for: the text of the job, the stage, and everything else that the stage depends on."""
     whole = json.dumps([job_text, sizes], sort_keys=True, allow_nan=False)
     return text_digest(whole)
-
-
-def read_policy(settings: Mapping[str, Any]) -> str:
-    """The key `accept` of site.toml: "ask" where it says nothing."""
-    return as_choice(settings.get("accept", POLICIES[0]), "accept", POLICIES)
 
 
 @dataclass(frozen=True)
@@ -180,7 +166,7 @@ class Consent:
         if self.policy == "always":  # what exceeds a budget is refused all the same
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        if self._answer(digest) is not True:
+        if answer_to(self.folder, digest) is not True:
             self._ask(digest, lines)
 
     def _within(self, standings: Sequence[Standing]) -> None:
@@ -204,7 +190,7 @@ class Consent:
         write_json(self.folder / PENDING, record, secret=True)
         until = time.monotonic() + self.seconds
         try:
-            while (answer := self._answer(digest)) is None:
+            while (answer := answer_to(self.folder, digest)) is None:
                 if time.monotonic() > until:
                     raise RefusalError(
                         Reason.UNANSWERED,
@@ -218,82 +204,6 @@ class Consent:
             raise RefusalError(
                 Reason.REFUSED, f"{self.party} refused: it was asked, and does not take part in this job"
             )
-
-    def _answer(self, digest: str) -> bool | None:
-        """True, False, or None where there is none for this digest."""
-        for name, meaning in ((REFUSED, False), (ACCEPTED, True)):
-            if digest in answered(self.folder / name):
-                return meaning
-        return None
-
-
-def answered(path: Path) -> list[str]:
-    """The digests that a file of answers holds, one for each stage that was answered so."""
-    if not path.exists():
-        return []
-    return [as_text(digest, "digests") for digest in as_list(read_json(path).get("digests"), "digests")]
-
-
-@dataclass(frozen=True)
-class PendingQuestion:
-    """A job that waits for an answer."""
-
-    folder: Path
-    digest: str
-    lines: tuple[str, ...]
-
-    def answer(self, accepted: bool) -> None:
-        """Answer what was shown; a job that was changed meanwhile asks again."""
-        for name, holds in ((ACCEPTED, accepted), (REFUSED, not accepted)):
-            others = [digest for digest in answered(self.folder / name) if digest != self.digest]
-            write_json(self.folder / name, {"digests": [*others, self.digest] if holds else others}, secret=True)
-
-
-def waits(folder: Path) -> bool:
-    """Whether a run waits for an answer that nobody has given."""
-    try:
-        digest = as_text(read_json(folder / PENDING).get("digest"), "digest") if (folder / PENDING).exists() else ""
-    except InputError:
-        return (folder / PENDING).exists()
-    return bool(digest) and Consent(folder, "")._answer(digest) is None
-
-
-def questions(kit_path: Path) -> list[PendingQuestion]:
-    """The jobs of a kit that wait for an answer and have none yet."""
-    found = []
-    for path in sorted(Path(kit_path, "jobs").glob(f"*/{PENDING}")):
-        try:
-            record = read_json(path)
-            digest = as_text(record.get("digest"), "digest")
-            lines = tuple(one_line_of(as_text(line, "lines")) for line in as_list(record.get("lines"), "lines"))
-        except InputError as error:
-            if not path.exists():
-                continue  # the job has ended meanwhile
-            raise InputError(f"cannot read the question {show_path(path)}: {show(str(error))}") from error
-        consent = Consent(path.parent, "")
-        if consent._answer(digest) is None:
-            found.append(PendingQuestion(path.parent, digest, lines))
-    return found
-
-
-def answer_pending(kit_path: Path, ask: Callable[[str, Sequence[str]], bool]) -> int:
-    """Ask about every job of a kit that waits, and write the answers.
-
-    Parameters
-    ----------
-    kit_path : Path
-    ask : callable
-        Takes the job's name and the lines to show, and returns whether the party takes part.
-
-    Returns
-    -------
-    int
-        How many were answered.
-    """
-    waiting = questions(kit_path)
-    for question in waiting:
-        question.answer(ask(question.folder.name, question.lines))
-    return len(waiting)
 
 
 # --- A site's say in a job: its consent in stages, its budget over all jobs, and the list of its releases

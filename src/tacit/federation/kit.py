@@ -22,8 +22,8 @@ from jinja2 import Environment
 
 from tacit.errors import InputError
 from tacit.files import write_text
-from tacit.job.values import literal
 from tacit.text import listing, one_line, show
+from tacit.toml import literal
 
 # --- A kit: the directory with which one organisation takes part in a federation, and the home of what is its own
 

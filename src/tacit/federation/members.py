@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from tacit.errors import InputError
-from tacit.federation.identity import Card, OwnKeys, as_fingerprint, locked, read_chain
+from tacit.federation.identity import OWN, Card, OwnKeys, as_fingerprint, locked, read_chain
 from tacit.federation.kit import PARTY, Kit, check_private
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.files import read_json, write_json
@@ -338,3 +338,17 @@ class MaskSigner:
 def _split(content: bytes) -> list[bytes]:
     ends = np.cumsum(_SIZES)
     return [content[cast("int", end) - size : end] for size, end in zip(_SIZES, ends, strict=True)]
+
+
+def confirmation_lines(kit: Kit) -> list[str]:
+    """Whose key waits to be compared and confirmed: theirs here, and the own one there."""
+    if not (kit.identity / OWN).exists():
+        return []
+    members = Members(kit)
+    lines = [
+        f"{card.name} is not confirmed: its fingerprint here is {card.fingerprint}; compare it with them by telephone, "
+        f"then tacit federation members {kit.path} --confirm {card.name}"
+        for card in members.unconfirmed()
+    ]
+    own = OwnKeys.of(kit).card.fingerprint
+    return lines + [f"{name} has not confirmed you: read them your fingerprint, {own}" for name in members.waited_for()]

@@ -9,14 +9,13 @@ from typing import Any
 
 from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, read_limits
-from tacit.federation.consent import waits
-from tacit.federation.identity import OWN, OwnKeys
 from tacit.federation.journal import Journal
 from tacit.federation.kit import PARTY, Kit
 from tacit.federation.leads import PREDICTIONS
-from tacit.federation.members import Members
+from tacit.federation.members import confirmation_lines
 from tacit.federation.processes import left_over, running
 from tacit.federation.progress import read_outcome, read_progress
+from tacit.federation.questions import waits
 from tacit.federation.score_handler import SENT
 from tacit.federation.site import PROBLEM, is_worked_on
 from tacit.privacy.certificate import up
@@ -115,20 +114,6 @@ def status_of(kit: Kit) -> Status:
     spent, releases = _spent(kit) if kit.role == PARTY else ((), 0)
     left = tuple(left_over(kit))
     return Status(kit, running(kit), kit.certificate.days, tuple(_runs(kit)), spent, releases, left)
-
-
-def confirmation_lines(kit: Kit) -> list[str]:
-    """Whose key waits to be compared and confirmed: theirs here, and the own one there."""
-    if not (kit.identity / OWN).exists():
-        return []
-    members = Members(kit)
-    lines = [
-        f"{card.name} is not confirmed: its fingerprint here is {card.fingerprint}; compare it with them by telephone, "
-        f"then tacit federation members {kit.path} --confirm {card.name}"
-        for card in members.unconfirmed()
-    ]
-    own = OwnKeys.of(kit).card.fingerprint
-    return lines + [f"{name} has not confirmed you: read them your fingerprint, {own}" for name in members.waited_for()]
 
 
 def count_again(kit: Kit) -> list[str]:

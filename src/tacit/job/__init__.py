@@ -4,7 +4,7 @@
 |---|---|
 | file.py | `Job`, and what its file may hold by how the data are split; read and written |
 | sections.py | the sections [privacy], [privacy.options], [graph], [encode], [search] and [[party]] |
-| values.py | the kinds of value, and how they are written |
+| values.py | the kinds of value |
 """
 
 from __future__ import annotations

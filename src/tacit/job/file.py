@@ -58,7 +58,6 @@ from tacit.job.sections import (
 from tacit.job.sections import SECTION as OPTIONS
 from tacit.job.values import (
     AMOUNT,
-    MOST_BYTES,
     NAMES,
     NUMBER,
     PART,
@@ -66,14 +65,13 @@ from tacit.job.values import (
     TEXT,
     TRUTH,
     Kind,
-    assignment,
     one_of,
     parse_keys,
-    read_toml,
     whole_number,
 )
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.text import listing, nearest, one_line, show
+from tacit.toml import MOST_BYTES, assignment, read_toml
 from tacit.topologies import Graph
 
 # --- The job file: its sections and keys, read and written

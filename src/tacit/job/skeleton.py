@@ -25,8 +25,8 @@ from tacit.columns.table import ArrowTable, kind_of_type, number_cells, refuse_g
 from tacit.data.read import header_table, read_table
 from tacit.errors import InputError
 from tacit.job.file import parse_job
-from tacit.job.values import assignment, literal
 from tacit.text import is_control, listing, nearest, plain, plural, show
+from tacit.toml import assignment, literal
 
 MOST_SPELLINGS = 20  # of two labels, with blanks around them
 CODES = 12  # whole numbers with fewer different values may be codes

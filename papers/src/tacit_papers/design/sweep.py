@@ -18,13 +18,14 @@ from sklearn.utils import check_random_state
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.base import Groups, column_names, deal_out
+from tacit.matrices import check_matrix
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.randomness import grid_sensitivity, sd_for
 from tacit.privacy.releases import Allowed, Releaser
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.records import check_matrix, positive
+from tacit.records import positive
 from tacit.run.graph import GraphRun
 from tacit.topologies import make_graph
 from tacit.types import Shard, Vector
