@@ -203,9 +203,9 @@ class LowMemoryPredictions(JointPredictions):
 
 
 SUBSPACE_CUTOFF = 1e-12
-INNER_STEPS = 2
+INNER_STEPS = 5  # with 2 the next round works on what this one could have done without a message
 NEEDLESS = 1e-12  # of z
-SLOPE_LEFT = 1e-3  # the search ends when the slope has fallen to this part of the first
+SLOPE_LEFT = 1e-5  # the search ends when the slope has fallen to this part of the first
 
 
 class StepSubspace:
