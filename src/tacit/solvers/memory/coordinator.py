@@ -12,6 +12,7 @@ from tacit.blocks.dense import solve_scaled
 from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem, Progress, best_constant, negligible_objective
+from tacit.solvers.memory.certificate import Place, best_dual_point, evaluated_gap
 from tacit.solvers.memory.party import Combination, Window, bordered, frozen_weights, row_slices, window_size
 from tacit.types import Arrays, Vector
 
@@ -202,9 +203,9 @@ class LowMemoryPredictions(JointPredictions):
 
 
 SUBSPACE_CUTOFF = 1e-12
-INNER_STEPS = 2
+INNER_STEPS = 5  # with 2 the next round works on what this one could have done without a message
 NEEDLESS = 1e-12  # of z
-SLOPE_LEFT = 1e-3  # the search ends when the slope has fallen to this part of the first
+SLOPE_LEFT = 1e-5  # the search ends when the slope has fallen to this part of the first
 
 
 class StepSubspace:
@@ -300,6 +301,7 @@ REFRESH_ROUNDS = frozenset({1, 2, 5, 12, 30, 75, 190, 475})
 SOON = 2  # the refresh that only a start from nothing needs: after another alpha it costs a Gram matrix for no round
 UNCERTIFIED = 5.0  # without a penalty the gap is only estimated: this many times half the block Newton decrement,
 ROUNDING = 1e-14  # of the objective: beyond it steps are rounding, and following them leads away again
+CANCELLED = 1e-15  # of the objective: what its difference from a lower bound may miss by rounding
 STILL, STILL_ROUNDS = 0.1, 5  # and the objective must not have fallen by this part of the bar in so many rounds
 
 
@@ -317,6 +319,7 @@ class MemoryCoordinator:
         self.kept: Vector | None = None  # slots that the parties are still to be told to keep
         self.tuned = 0  # the last round before this alpha; 0 for the first alpha
         self.past: Vector = np.full(STILL_ROUNDS, np.inf)  # the last objectives
+        self.bound = -math.inf  # the best lower bound on the optimum so far
 
     @property
     def intercept(self) -> float:
@@ -335,7 +338,7 @@ class MemoryCoordinator:
         self.problem, self.alpha = problem, problem.alpha * problem.regularizer.l2
         self.coefficients = np.zeros(0)  # the parties have taken this step
         self.kept = self.window.thin()
-        self.past = np.full(STILL_ROUNDS, np.inf)
+        self.past, self.bound = np.full(STILL_ROUNDS, np.inf), -math.inf
         self.tuned = self.round
 
     @property
@@ -388,7 +391,9 @@ class MemoryCoordinator:
         gradient2, decrement = (float(value) for value in total["gradient_dots"])
         self.plain = float(total["direction_dots"][2]) > -0.5 * decrement  # the coupling led astray: leave it out once
         self.window.correct(total["move_dot_newest"])
+        self.window.take_cross(total["cross_dots"])
         predictions = self.predictions
+        gap = self._gap_at_broadcast(total, gradient2)
         start, intercept = predictions.mark(), predictions.intercept
         subspace = StepSubspace(predictions, self.window, self.alpha, total)
         subspace.minimise()
@@ -399,7 +404,25 @@ class MemoryCoordinator:
             predictions.settle_intercept()
             objective += predictions.loss - before
         self._remember(subspace, start, intercept)
-        return self._progress(objective, gradient2 / predictions.total**2, decrement / predictions.total)
+        return self._progress(objective, gap, gradient2 / predictions.total**2, decrement / predictions.total)
+
+    def _gap_at_broadcast(self, total: Arrays, gradient2: float) -> float:
+        """A bound on the gap at the point that was broadcast; a better dual point is tried where it may end the run."""
+        if self.alpha <= 0:
+            return math.inf
+        predictions, size = self.predictions, self.predictions.total
+        ridge, pull = self.alpha * size, total["cross_dot_gradient"]
+        objective = predictions.loss + 0.5 * self.alpha * float(total["coef_norm2"][0])
+        gap, bar = gradient2 / (2 * ridge), self._bar(objective) * size
+        if gap > bar and pull.size and best_dual_point(self.window, ridge, gradient2, pull).model <= bar:
+            place = Place(self.problem, predictions.labels, predictions.z, predictions.residual)
+            gap = evaluated_gap(self.window, place, ridge, gradient2, pull)
+        self.bound = max(self.bound, objective - gap / size)
+        return gap / size
+
+    def _bar(self, objective: float) -> float:
+        """The gap at which the run may end."""
+        return max(self.problem.tol, ROUNDING) * max(objective, self.predictions.scale)
 
     def _remember(self, subspace: StepSubspace, start: Any, intercept: float) -> None:
         row = subspace.penalty_gram @ subspace.cf
@@ -409,10 +432,10 @@ class MemoryCoordinator:
         step = self.predictions.moved_since(start, subspace.step(settled))
         self.window.add(step, moved, row[:-1], float(subspace.cf @ row))
 
-    def _progress(self, objective: float, gradient2: float, decrement: float) -> Progress:
-        """The duality gap ||grad||^2 / (2 alpha) at the broadcast point bounds the gap now: the objective fell."""
-        gap = gradient2 / (2 * self.alpha) if self.alpha > 0 else math.inf
-        bar = max(self.problem.tol, ROUNDING) * max(objective, self.predictions.scale)
+    def _progress(self, objective: float, gap: float, gradient2: float, decrement: float) -> Progress:
+        """The gap at the broadcast point bounds the gap now, as the objective fell; so does the best bound of a round."""
+        bar = self._bar(objective)
+        gap = min(gap, objective - self.bound + CANCELLED * max(abs(objective), self.predictions.scale))
         done = gap <= bar
         if self.alpha <= 0:
             done = UNCERTIFIED * decrement / 2 <= bar and self.past[0] - objective <= STILL * bar
@@ -421,7 +444,7 @@ class MemoryCoordinator:
 
     def state(self) -> Arrays:
         """Everything needed to go on after a restart."""
-        numbers = [self.round, self.plain, self.predictions.intercept, self.predictions.scale]
+        numbers = [self.round, self.plain, self.predictions.intercept, self.predictions.scale, self.bound]
         return self.window.state() | {
             "z": self.predictions.z,
             "coefficients": self.coefficients,
@@ -431,7 +454,7 @@ class MemoryCoordinator:
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
-        round_, plain, intercept, scale = (float(value) for value in state["numbers"])
+        round_, plain, intercept, scale, self.bound = (float(value) for value in state["numbers"])
         self.round, self.plain = int(round_), bool(plain)
         self.coefficients, self.past = state["coefficients"], state["past"]
         self.window.restore(state)

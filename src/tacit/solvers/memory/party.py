@@ -22,7 +22,7 @@ DEPENDENT = 1e-6  # and so would that of a step of which the others leave less t
 
 
 class Window:
-    """S with its Gram matrices: T = S' W_f S, G = sum_m X_m' X_m, and S' w_f.
+    """S with its Gram matrices: T = S' W_f S, G = sum_m X_m' X_m, sum_m E_m' E_m (`cross_gram`), and S' w_f.
 
     A step sits in a slot; when all are used the oldest is overwritten. With `project` the products are taken
     after removing the weighted mean, because an intercept has been minimised out.
@@ -32,7 +32,7 @@ class Window:
         self.project = project
         self.steps = np.zeros((rows, slots), order="F")
         self.intercepts = np.zeros(slots)
-        self.gram, self.curvature_gram = np.zeros((0, 0)), np.zeros((0, 0))
+        self.gram, self.curvature_gram, self.cross_gram = (np.zeros((0, 0)) for _ in range(3))
         self.sums: Vector = np.zeros(0)
         self.metric: Vector = np.zeros(0)
         self.slot, self.next_slot = -1, 0
@@ -91,7 +91,8 @@ class Window:
         kept = sorted(large[_independent(scaled)], key=lambda j: (j - self.next_slot) % slots)
         self.steps[:, : len(kept)] = self.columns[:, kept]
         self.intercepts[: len(kept)] = self.intercepts[kept]
-        self.gram, self.curvature_gram = (a[np.ix_(kept, kept)] for a in (self.gram, self.curvature_gram))
+        grams = (self.gram, self.curvature_gram, self.cross_gram)
+        self.gram, self.curvature_gram, self.cross_gram = (a[np.ix_(kept, kept)] for a in grams)
         self.sums = self.sums[kept]
         self.slot, self.next_slot = -1, len(kept) % slots
         return np.array(kept, dtype=np.float64)
@@ -100,6 +101,13 @@ class Window:
         """Replace the newest row of G by what the parties measured, so that no rounding builds up."""
         if self.slot >= 0:
             self.gram[self.slot, :] = self.gram[:, self.slot] = products
+
+    def take_cross(self, products: Vector) -> None:
+        """Take in E' E from the parties: all of it after a refresh, otherwise its newest row, if there is one."""
+        if products.ndim == 2:
+            self.cross_gram = products
+        elif products.size:
+            self.cross_gram = with_row(self.cross_gram, products, float(products[self.slot]), self.slot)
 
     def projected(self, gram: Vector, sums: Vector) -> Vector:
         """A Gram matrix in the metric that is left once b is minimised out."""
@@ -120,7 +128,7 @@ class Window:
         self.slot, self.next_slot = (int(value) for value in state["slots"])
 
 
-_ARRAYS = ("steps", "intercepts", "gram", "curvature_gram", "sums", "metric")
+_ARRAYS = ("steps", "intercepts", "gram", "curvature_gram", "cross_gram", "sums", "metric")
 
 
 def bordered(gram: Vector, row: Vector, corner: float) -> Vector:
@@ -363,7 +371,7 @@ class MemoryParty:
         used = int(inbox["gram"].shape[0])
         if used and not plain:
             self.direction -= self.solved[:, :used] @ self._coupling(gradient, inbox, used)
-        return self._release(gradient, newton, used, slot)
+        return self._release(gradient, newton, used, slot) | self._cross_products(gradient, used, slot, refresh)
 
     def finish(self, inbox: Arrays) -> None:
         """Take the last agreed step."""
@@ -443,6 +451,12 @@ class MemoryParty:
             "direction_dots": np.array([p @ p, p @ self.coef, p @ gradient]),
             "gradient_dots": np.array([gradient @ gradient, gradient @ newton]),
         }
+
+    def _cross_products(self, gradient: Vector, used: int, slot: int, refresh: int) -> Arrays:
+        """What the certificate needs of E: E' g, and of E' E what the coordinator does not know yet."""
+        cross = self.cross[:, :used]
+        newest = cross.T @ self.cross[:, slot] if slot >= 0 else np.zeros(0)
+        return {"cross_dot_gradient": cross.T @ gradient, "cross_dots": cross.T @ cross if refresh else newest}
 
     def state(self) -> Arrays:
         """Everything needed to go on after a restart, except what the data give again."""
