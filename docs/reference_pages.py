@@ -27,9 +27,9 @@ from tacit.cli.main import VERBS, make_parser
 from tacit.columns.spec import ColumnSpec, EncodeRules
 from tacit.data.load import PartySpec
 from tacit.estimators.vertical import ENGINES
-from tacit.job.file import _KEYS as SECTIONS
-from tacit.job.file import SPLITS, Job, ModelSection
-from tacit.job.sections import COLUMN_KEYS, GraphSpec, SearchSpec
+from tacit.job.file import SPLITS, Job
+from tacit.job.sections import COLUMN_KEYS, GraphSpec, ModelSection, SearchSpec
+from tacit.job.sections import SECTION_KEYS as SECTIONS
 from tacit.mechanisms import names_for
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.problem.registry import LOSSES, REGULARIZERS

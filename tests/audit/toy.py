@@ -96,7 +96,7 @@ TOY = PrivateSolver("toy", party=Party, coordinator=Coordinator)
 class Toy(Mechanism[FeatureSplit]):
     name = "toy"
     split = FeatureSplit.split
-    words = "sums with noise"
+    summary = "sums with noise"
 
     def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:
         raise NotImplementedError

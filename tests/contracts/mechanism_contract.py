@@ -51,7 +51,7 @@ def plan_of(name: str) -> Plan:
 
 def _plans(name: str) -> Iterator[Plan]:
     for asked in REQUESTS:
-        privacy = Privacy(**asked, mechanism=name if MECHANISMS[name].named else "auto")
+        privacy = Privacy(**asked, mechanism=name if MECHANISMS[name].can_be_named else "auto")
         request = TrainingRequest("logistic", "l2", 0.05, fit_intercept=True, tol=1e-4, max_rounds=4, privacy=privacy)
         try:
             plan = make_plan(request, LAYOUTS[MECHANISMS[name].split])
@@ -93,9 +93,9 @@ def check_description(name: str, folder: Path) -> None:
     plan = plan_of(name)
     found = plan.describe()
     assert found["mechanism"] == name
-    assert found["in_words"].startswith(MECHANISMS[name].in_words())
+    assert found["in_words"].startswith(MECHANISMS[name].describe())
     assert json.loads(json.dumps(found)) == found
-    assert " ".join(MECHANISMS[name].words.split()[:3]) in str(plan)
+    assert " ".join(MECHANISMS[name].summary.split()[:3]) in str(plan)
 
 
 def check_budget(name: str, folder: Path) -> None:
@@ -143,7 +143,7 @@ def _job(name: str, *, apart: bool) -> str:
     assert private is not None
     asked = {"epsilon": private.privacy.epsilon or '"none"', "label_epsilon": private.privacy.label_epsilon}
     section = "".join(f"{key} = {value}\n" for key, value in asked.items() if value is not None)
-    named = f'mechanism = "{name}"\n' if MECHANISMS[name].named else ""
+    named = f'mechanism = "{name}"\n' if MECHANISMS[name].can_be_named else ""
     engine, split = ("flare" if apart else "in-process"), MECHANISMS[name].split
     lines = [f'[job]\nname = "toy"\nengine = "{engine}"\nsplit = "{split}"\nrounds = 4\n[encode]\nscale = "none"\n']
     lines.append(f"{GRAPHS[split]}[model]\nalpha = 0.05\n[privacy]\n{section}{named}")

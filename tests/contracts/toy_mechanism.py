@@ -85,7 +85,7 @@ class ToyMechanism(Mechanism[FeatureSplit]):
 
     name = "toy"
     split = FeatureSplit.split
-    words = "one sum of each party's rows, with noise"
+    summary = "one sum of each party's rows, with noise"
     hides_labels = False
     vectors = (1.0, 0.0)
 

@@ -13,8 +13,8 @@ import tacit
 from tacit.cli.main import VERBS
 from tacit.errors import InputError
 from tacit.job import read_job
-from tacit.job.file import _KEYS as SECTIONS
 from tacit.job.sections import COLUMN_KEYS
+from tacit.job.sections import SECTION_KEYS as SECTIONS
 from tests.docs.blocks import DOCS, GENERATED, load_script
 
 PARTY = '[[party]]\nname = "bank"\ndata = "bank.csv"\nlabel = "default"\n'

@@ -49,7 +49,8 @@ def test_jobs_are_taken_until_the_budget_is_spent(tmp_path: Path) -> None:
 def test_epsilons_are_composed_and_not_added(tmp_path: Path) -> None:
     one = accountant.epsilon(gaussian(0.3)["record"], 1e-6)
     book(tmp_path).reserve("a", gaussian(0.3))
-    after = book(tmp_path).would_spend(gaussian(0.3))["record"]
+    (standing,) = book(tmp_path).standings(gaussian(0.3))
+    after = standing.after
     assert after == pytest.approx(accountant.gaussian_epsilon(MU * 0.6**0.5, 1e-6), rel=1e-9)
     assert after < 1.7 * one
 
@@ -66,7 +67,10 @@ def test_the_budget_of_another_unit_is_its_own(tmp_path: Path) -> None:
     both.reserve("a", job)
     with pytest.raises(RunError, match="for each label"):
         both.reserve("b", job)
-    assert both.would_spend(job, "a") == {"label": 0.6, "record": pytest.approx(1.244, abs=0.01)}
+    assert {one.unit: one.after for one in both.standings(job, "a")} == {
+        "label": 0.6,
+        "record": pytest.approx(1.244, abs=0.01),
+    }
 
 
 def test_the_scale_is_kept_from_the_first_job(tmp_path: Path) -> None:

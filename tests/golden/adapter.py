@@ -20,7 +20,6 @@ import numpy as np
 from tacit.audit.harness.tape import fixed_coins, steady_pace
 from tacit.cli.main import main
 from tacit.federation.loopback import Loopback
-from tacit.federation.score_handler import PredictionRequest
 from tacit.privacy.releases import Releaser
 from tacit.run.graph import GraphRun, Neighbours
 from tacit.run.result import versions
@@ -169,10 +168,6 @@ class Sites:
     def train(self, text: str, run: str) -> int:
         """Lead the job of a text to its end; the number of rounds."""
         return self._loop.run(text, run)
-
-    def predict(self, training: str, parties: Sequence[str], run: str) -> int:
-        """Lead a joint prediction."""
-        return self._loop.run(PredictionRequest(training, tuple(parties)).to_toml(), run)
 
     def train_until(self, text: str, run: str, step: int) -> None:
         """Lead a job until its request of this number, and start all sites anew."""

@@ -37,11 +37,6 @@ def fitted(model: Any, X: Any, y: Any, new: Any, **more: Any) -> Record:
     }
 
 
-def refitted(model: Any, X: Any, y: Any, new: Any, **changes: Any) -> Record:
-    """Fit once more with other options."""
-    return fitted(model.set_params(**changes), X, y, new)
-
-
 def transcript(seen: adapter.Watched) -> list[Any]:
     """Every message: the line of its head, and its arrays in short, or to whom the same was sent just before.
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tacit.errors import InputError
 from tacit.privacy.accountant import epsilon, second_opinion
-from tacit.privacy.calibration import budget_mu, label_events, noise_for, noise_schedule, split_mu
+from tacit.privacy.calibration import budget_mu, label_events, noise_for, split_mu
 from tacit.privacy.events import GaussianRelease, PureRelease, RandomizedResponse
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -28,22 +28,12 @@ def test_noise_is_tight_and_never_too_small(asked: float, rounds: int) -> None:
     assert second_opinion(GaussianRelease(2.0, noise, rounds), DELTA) == pytest.approx(spent, rel=0.01)
 
 
-@pytest.mark.parametrize("asked", EPSILONS)
-@pytest.mark.parametrize("weights", [(1.0,), (1, 2, 4), tuple(0.9**t for t in range(30))])
-def test_a_schedule_is_tight_and_follows_its_weights(asked: float, weights: tuple[float, ...]) -> None:
-    noises = noise_schedule(asked, DELTA, 0.5, weights)
-    assert 0.99 * asked <= epsilon([GaussianRelease(0.5, noise) for noise in noises], DELTA) <= asked
-    assert [noises[0] ** 2 / noise**2 for noise in noises] == pytest.approx([w / weights[0] for w in weights])
-
-
 @pytest.mark.parametrize(("asked", "labels"), [(1.0, 0.5), (2.0, 1.0), (4.0, 3.9), (8.0, 0.1)])
 def test_labels_are_composed_in_for_a_person(asked: float, labels: float) -> None:
     beside = label_events(labels, "person", "bank")
     noise = noise_for(asked, DELTA, 2.0, 10, beside)
     assert 0.99 * asked <= epsilon([GaussianRelease(2.0, noise, 10), RandomizedResponse(labels)], DELTA) <= asked
     assert noise > noise_for(asked, DELTA, 2.0, 10)
-    schedule = noise_schedule(asked, DELTA, 2.0, [1, 1, 3], beside)
-    assert 0.99 * asked <= epsilon([*(GaussianRelease(2.0, s) for s in schedule), *beside], DELTA) <= asked
 
 
 def test_labels_are_no_part_of_rows_held_elsewhere() -> None:
@@ -91,6 +81,6 @@ def test_what_cannot_be_calibrated_is_refused(arguments, message: str) -> None:
 
 def test_weights_must_be_positive() -> None:
     with pytest.raises(InputError, match="weight of 1=0 is not allowed"):
-        noise_schedule(1.0, 1e-5, 1.0, [1, 0])
+        split_mu(1.0, {0: 1, 1: 0})
     with pytest.raises(InputError, match="no weights were given"):
         split_mu(1.0, {})

@@ -36,7 +36,6 @@ def test_numbers_of_a_ring():
     wave = 2 - 2 * np.cos(2 * np.pi * np.arange(8) / 8)
     np.testing.assert_allclose(ring.spectrum, np.sort(wave), atol=1e-12)
     np.testing.assert_allclose(ring.signless_spectrum, np.sort(4 - wave), atol=1e-12)
-    assert ring.connectivity == pytest.approx(2 - np.sqrt(2))
 
 
 def test_a_tree_of_shortest_ways():

@@ -51,22 +51,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the job and say what to do next."""
     from tacit.files import write_text
-    from tacit.job.skeleton import Asked, make_skeleton
+    from tacit.job.skeleton import SkeletonOptions, make_skeleton
 
     out = _out(options.out, overwrite=options.overwrite)
     epsilon = None if options.epsilon is None else _number(options.epsilon)
-    asked = Asked(options.label, tuple(options.protect), epsilon, options.split)
-    made = make_skeleton([Path(file) for file in options.files], out, asked)
+    wanted = SkeletonOptions(options.label, tuple(options.protect), epsilon, options.split)
+    made = make_skeleton([Path(file) for file in options.files], out, wanted)
     write_text(out, made.text)
     _print(made, out)
     return 0
 
 
-def _out(asked: str, *, overwrite: bool) -> Path:
+def _out(name: str, *, overwrite: bool) -> Path:
     """Where to write; refused where something is there already."""
     from tacit.files import show_path
 
-    out = Path(asked)
+    out = Path(name)
     if out.suffix.lower() != ".toml":
         raise InputError(f"--out {show_path(out)} is not allowed: end its name in .toml")
     if not out.parent.is_dir():

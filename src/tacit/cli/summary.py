@@ -180,7 +180,7 @@ _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
 def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[str]:
     """How the run went, where it is, and what to do next; `page` is its report, where one was written."""
-    from tacit.report.verdict import told, verdict
+    from tacit.report.verdict import still_true, verdict
     from tacit.run.folder import saved_result
 
     prepared, result, searched = trained.prepared, trained.result, trained.search
@@ -199,7 +199,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
         *_objective(record),
         *_wrapped("tried on", tried_on(trained.evaluation)),
         ("traffic", words.traffic(record["traffic"])),
-        *_privacy(result, told(trained.evaluation, result.outlook)),
+        *_privacy(result, still_true(trained.evaluation, result.outlook)),
         ("written", f"{folder}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
         ("report", command("tacit", "report", folder) if page is None else str(page)),
     ]

@@ -270,8 +270,8 @@ def protected_parties(privacy: Privacy | None, parties: Sequence[str], *, rows_a
     """The parties whose rows are protected; the first one has the labels."""
     if privacy is None or privacy.epsilon is None:
         return frozenset()
-    spared = not rows_are_split and privacy.spares_holder
-    return frozenset(parties[1:] if spared else parties)
+    without_holder = not rows_are_split and privacy.spares_holder
+    return frozenset(parties[1:] if without_holder else parties)
 
 
 def row_norms(privacy: Privacy | None, parties: Sequence[str], *, rows_are_split: bool) -> dict[str, float]:

@@ -134,10 +134,6 @@ class BudgetBook:
             content = self._file.read()
         return [self._standing(content, unit, events, job_id) for unit in self.budgets]
 
-    def would_spend(self, events: Spending, job_id: str | None = None) -> dict[str, float]:
-        """Epsilon after a job, by unit, at the delta of its budget."""
-        return {standing.unit: standing.after for standing in self.standings(events, job_id)}
-
     def jobs(self) -> tuple[str, ...]:
         """The jobs that have something reserved, in the order of acceptance."""
         with self._file.locked():

@@ -3,7 +3,7 @@
 | file | holds |
 |---|---|
 | file.py | `Job`, and what its file may hold by how the data are split; read and written |
-| sections.py | the sections [privacy], [privacy.options], [graph], [encode], [search] and [[party]] |
+| sections.py | every other section, such as [model], [privacy] and [[party]], and the keys of all of them |
 | values.py | the kinds of value |
 """
 
@@ -13,14 +13,13 @@ from tacit.data.load import JobData, PartySpec, PredictionData, load_prediction_
 from tacit.data.nodes import NodesData
 from tacit.job.file import (
     Job,
-    ModelSection,
     encode_job_data,
     load_job_data,
     load_job_nodes,
     match_job_files,
     read_job,
 )
-from tacit.job.sections import GraphSpec, SearchSpec
+from tacit.job.sections import GraphSpec, ModelSection, SearchSpec
 
 __all__ = [
     "GraphSpec",

@@ -22,8 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tacit.columns.spec import AUTO, LINEAR, SPLINE, TERMS, EncodeRules
-from tacit.columns.table import MOST_COLUMNS
+from tacit.columns.spec import AUTO, LINEAR, SPLINE, EncodeRules
 from tacit.data.align import Counts
 from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
@@ -31,14 +30,14 @@ from tacit.data.nodes import NodesData, load_nodes
 from tacit.errors import InputError
 from tacit.job.codebook import read_codebook, stated_codebook, with_codebook
 from tacit.job.sections import (
-    COLUMNS,
     ENCODE_KEYS,
     GRAPH_KEYS,
-    OPTION_KEYS,
-    POSITIVE_LABEL,
-    PRIVACY_KEYS,
+    PRIVACY_OPTIONS,
     SEARCH_KEYS,
+    SECTION_KEYS,
+    SECTIONS,
     GraphSpec,
+    ModelSection,
     SearchSpec,
     check_columns,
     check_count,
@@ -55,20 +54,7 @@ from tacit.job.sections import (
     values_of_options,
     values_of_privacy,
 )
-from tacit.job.sections import SECTION as OPTIONS
-from tacit.job.values import (
-    AMOUNT,
-    NAMES,
-    NUMBER,
-    PART,
-    POSITIVE_OR_AUTO,
-    TEXT,
-    TRUTH,
-    Kind,
-    one_of,
-    parse_keys,
-    whole_number,
-)
+from tacit.job.values import parse_keys
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.text import listing, nearest, one_line, show
 from tacit.toml import MOST_BYTES, assignment, read_toml
@@ -118,7 +104,7 @@ class SplitRules:
 SPLITS = {
     "features": SplitRules(
         check_parties,
-        unused=dict.fromkeys(("graph", OPTIONS), 'remove it, or write split = "samples"'),
+        unused=dict.fromkeys(("graph", PRIVACY_OPTIONS), 'remove it, or write split = "samples"'),
     ),
     "samples": SplitRules(
         check_nodes,
@@ -134,28 +120,6 @@ def _has_section(document: Mapping[str, Any], section: str) -> bool:
     """Whether a parsed file has a section, which may be inside another."""
     outer, _, inner = section.partition(".")
     return outer in document and (not inner or (isinstance(document[outer], dict) and inner in document[outer]))
-
-
-@dataclass(frozen=True)
-class ModelSection:
-    """The section [model]: the arguments of the estimators, under the same names.
-
-    Attributes
-    ----------
-    terms : {"linear", "spline", "auto"}
-        What a number adds to the score: a line, or a smooth curve; "auto" takes curves where a search finds them
-        better by more than chance, or, with privacy, where every protected number has a range. A column may say another
-        `term`.
-    """
-
-    loss: str = "logistic"
-    penalty: str = "l2"
-    alpha: float = 1e-4
-    fit_intercept: bool = True
-    method: str = "auto"
-    rho: float | str = "auto"
-    published: bool = False
-    terms: str = LINEAR
 
 
 @dataclass(frozen=True)
@@ -294,9 +258,9 @@ class Job:
             A text that `read_job` reads back as the same job.
         """
         lines: list[str | None] = ["[job]"]
-        lines += [assignment(key, getattr(self, key)) for key in _KEYS["job"]]
+        lines += [assignment(key, getattr(self, key)) for key in SECTION_KEYS["job"]]
         lines += ["", "[model]"]
-        given = [key for key in _KEYS["model"] if key != "alpha" or self.search is None]
+        given = [key for key in SECTION_KEYS["model"] if key != "alpha" or self.search is None]
         lines += [assignment(key, getattr(self.model, key)) for key in given]
         if self.search is not None:
             lines += ["", "[search]", *(assignment(key, getattr(self.search, key)) for key in SEARCH_KEYS)]
@@ -309,11 +273,11 @@ class Job:
             lines += ["", "[privacy]"]
             lines += [assignment(key, value) for key, value in values_of_privacy(self.privacy).items()]
         if self.options is not None:
-            lines += ["", f"[{OPTIONS}]"]
+            lines += ["", f"[{PRIVACY_OPTIONS}]"]
             lines += [assignment(key, value) for key, value in values_of_options(self.options).items()]
         for party in self.parties:
             own = [spec for spec in party.columns if not spec.optional]
-            values = {key: getattr(party, key) for key in _KEYS["party"]} | {"columns": columns_record(own)}
+            values = {key: getattr(party, key) for key in SECTION_KEYS["party"]} | {"columns": columns_record(own)}
             if not party.data:
                 del values["data"]
             elif folder is not None:
@@ -365,7 +329,7 @@ def parse_job(text: str, name: str) -> Job:
 
 def section_of(key: str) -> str | None:
     """The section of a job file that a key stands in; None for an unknown one."""
-    return next((section for section, keys in _KEYS.items() if key in keys), None)
+    return next((section for section, keys in SECTION_KEYS.items() if key in keys), None)
 
 
 def match_job_files(job: Job, matched: Callable[[Counts], None] | None = None) -> MatchedFiles:
@@ -407,49 +371,6 @@ def load_job_nodes(job: Job) -> NodesData:
     return load_nodes(job.parties, job.folder, job.encode, protected=bool(job.protected), holdout=holdout)
 
 
-# --- values -------------------------------------------------------------------------------------
-
-_KEYS: dict[str, dict[str, Kind]] = {
-    "job": {
-        "name": TEXT,
-        "split": TEXT,
-        "engine": TEXT,
-        "rounds": whole_number(1, 10**9, "a whole number from 1 to a billion"),
-        "tol": NUMBER,
-        "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
-        "secure_aggregation": TRUTH,
-        "memory": AMOUNT,
-        "holdout": PART,
-    },
-    "model": {
-        "loss": TEXT,
-        "penalty": TEXT,
-        "alpha": NUMBER,
-        "fit_intercept": TRUTH,
-        "method": TEXT,
-        "rho": POSITIVE_OR_AUTO,
-        "published": TRUTH,
-        "terms": one_of((*TERMS, AUTO)),
-    },
-    "search": SEARCH_KEYS,
-    "graph": GRAPH_KEYS,
-    "encode": ENCODE_KEYS,
-    "privacy": PRIVACY_KEYS,
-    OPTIONS: OPTION_KEYS,
-    "party": {
-        "name": TEXT,
-        "data": TEXT,
-        "id": TEXT,
-        "label": TEXT,
-        "positive": POSITIVE_LABEL,
-        "features": NAMES,
-        "columns": COLUMNS,
-        "width": whole_number(1, MOST_COLUMNS),
-    },
-}
-_SECTIONS = tuple(name for name in _KEYS if name != OPTIONS)  # a section of its own inside another
-
-
 # --- reading ------------------------------------------------------------------------------------
 
 
@@ -472,9 +393,9 @@ def _document(path: Path) -> dict[str, Any]:
 def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job:
     """Build the job from the parsed file; `alone` where it must not name another one."""
     for name in document:
-        if name not in _SECTIONS:
-            allowed = listing(_SECTIONS)
-            raise InputError(f"unknown section {show(name)}{nearest(name, _SECTIONS)}: allowed are {allowed}")
+        if name not in SECTIONS:
+            allowed = listing(SECTIONS)
+            raise InputError(f"unknown section {show(name)}{nearest(name, SECTIONS)}: allowed are {allowed}")
     top = _section(document.get("job", {}), "job")
     split = top.get("split", Job.split)
     if split not in SPLITS:
@@ -556,7 +477,7 @@ def _privacy(document: Mapping[str, Any], names: Sequence[str]) -> tuple[Privacy
     if not isinstance(given, dict) or "options" not in given:
         return make_privacy(_section(given, "privacy"), names), None
     asked = {key: value for key, value in given.items() if key != "options"}
-    options = make_options(_section(given["options"], OPTIONS), names)
+    options = make_options(_section(given["options"], PRIVACY_OPTIONS), names)
     return make_privacy(_section(asked, "privacy"), names), options
 
 
@@ -565,7 +486,7 @@ def _section(values: Any, section: str, number: int | None = None) -> dict[str, 
     place = section if number is None else f"{section} {number}"
     if not isinstance(values, dict):
         raise InputError(f"{place} = {show(values)} is not allowed: it must be a section, [{section}]")
-    return parse_keys(values, _KEYS[section], place)
+    return parse_keys(values, SECTION_KEYS[section], place)
 
 
 def _parties(values: Any, check: Callable[[Sequence[PartySpec]], None], apart: bool) -> tuple[PartySpec, ...]:

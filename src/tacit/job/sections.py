@@ -1,4 +1,4 @@
-"""The sections of a job beside [job] and [model]: parties, [encode], [graph], [privacy], [search]."""
+"""The sections of a job, their keys and what they become: parties, [encode], [graph], [privacy], [search], [model]."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.columns.encoder import MOST_BUCKETS
 from tacit.columns.spec import AUTO, DATE, KINDS, LINEAR, SCALES, TERMS, ColumnSpec
+from tacit.columns.table import MOST_COLUMNS
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tacit.job.values import (
+    AMOUNT,
     EDGES,
     LISTS_BY_NAME,
+    NAMES,
     NUMBER,
+    PART,
     POSITIVE,
     POSITIVE_BY_NAME,
+    POSITIVE_OR_AUTO,
     POSITIVE_OR_NONE,
     POSITIVES_BY_NAME,
     TEXT,
@@ -314,7 +319,7 @@ def make_spec(values: Mapping[str, Any], names: Sequence[str], seed: int) -> Gra
 # --- The section [privacy.options]: every field of `PaperOptions`, under the same name
 
 
-SECTION = "privacy.options"
+PRIVACY_OPTIONS = "privacy.options"
 OPTION_KEYS: dict[str, Kind] = {
     "alphas": POSITIVES_BY_NAME,
     "rounds": whole_number(1, 10**9, "a whole number from 1 to a billion"),
@@ -342,13 +347,13 @@ def make_options(values: Mapping[str, Any], parties: Sequence[str]) -> PaperOpti
         for name in given if isinstance(given, Mapping) else ():
             if name not in parties:
                 raise InputError(
-                    f"{SECTION}.{key} names {show(name)}{nearest(name, parties)}, "
+                    f"{PRIVACY_OPTIONS}.{key} names {show(name)}{nearest(name, parties)}, "
                     f"which is no party: the parties are {listing(parties)}"
                 )
     try:
         return PaperOptions(**values)
     except InputError as error:
-        raise InputError(f"[{SECTION}]: {error}") from error
+        raise InputError(f"[{PRIVACY_OPTIONS}]: {error}") from error
 
 
 def values_of_options(options: PaperOptions) -> dict[str, Any]:
@@ -504,3 +509,69 @@ def read_search(values: Mapping[str, Any] | None, model: Mapping[str, Any], *, p
         raise InputError("[search] chooses alpha, and model.alpha gives one: remove one of them")
     usual = {} if terms == LINEAR else {"alphas": CURVE_ALPHAS, "folds": None}
     return SearchSpec(**{**usual, **values})
+
+
+# --- The section [model], and the keys of every section
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """The section [model]: the arguments of the estimators, under the same names.
+
+    Attributes
+    ----------
+    terms : {"linear", "spline", "auto"}
+        What a number adds to the score: a line, or a smooth curve; "auto" takes curves where a search finds them
+        better by more than chance, or, with privacy, where every protected number has a range. A column may say another
+        `term`.
+    """
+
+    loss: str = "logistic"
+    penalty: str = "l2"
+    alpha: float = 1e-4
+    fit_intercept: bool = True
+    method: str = "auto"
+    rho: float | str = "auto"
+    published: bool = False
+    terms: str = LINEAR
+
+
+SECTION_KEYS: dict[str, dict[str, Kind]] = {
+    "job": {
+        "name": TEXT,
+        "split": TEXT,
+        "engine": TEXT,
+        "rounds": whole_number(1, 10**9, "a whole number from 1 to a billion"),
+        "tol": NUMBER,
+        "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
+        "secure_aggregation": TRUTH,
+        "memory": AMOUNT,
+        "holdout": PART,
+    },
+    "model": {
+        "loss": TEXT,
+        "penalty": TEXT,
+        "alpha": NUMBER,
+        "fit_intercept": TRUTH,
+        "method": TEXT,
+        "rho": POSITIVE_OR_AUTO,
+        "published": TRUTH,
+        "terms": one_of((*TERMS, AUTO)),
+    },
+    "search": SEARCH_KEYS,
+    "graph": GRAPH_KEYS,
+    "encode": ENCODE_KEYS,
+    "privacy": PRIVACY_KEYS,
+    PRIVACY_OPTIONS: OPTION_KEYS,
+    "party": {
+        "name": TEXT,
+        "data": TEXT,
+        "id": TEXT,
+        "label": TEXT,
+        "positive": POSITIVE_LABEL,
+        "features": NAMES,
+        "columns": COLUMNS,
+        "width": whole_number(1, MOST_COLUMNS),
+    },
+}
+SECTIONS = tuple(name for name in SECTION_KEYS if name != PRIVACY_OPTIONS)  # a section of its own inside another

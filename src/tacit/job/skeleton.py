@@ -37,7 +37,7 @@ RULES = EncodeRules()
 
 
 @dataclass(frozen=True)
-class Asked:
+class SkeletonOptions:
     """What whoever starts a job says.
 
     Attributes
@@ -119,7 +119,7 @@ class Skeleton:
     id: str | None
 
 
-def make_skeleton(paths: Sequence[Path], out: Path, asked: Asked) -> Skeleton:
+def make_skeleton(paths: Sequence[Path], out: Path, options: SkeletonOptions) -> Skeleton:
     """The job that files and a few words tell.
 
     Parameters
@@ -128,7 +128,7 @@ def make_skeleton(paths: Sequence[Path], out: Path, asked: Asked) -> Skeleton:
         One CSV or Parquet file for each party.
     out : Path
         Where the job will be, as paths of data start from there.
-    asked : Asked
+    options : SkeletonOptions
 
     Raises
     ------
@@ -136,18 +136,18 @@ def make_skeleton(paths: Sequence[Path], out: Path, asked: Asked) -> Skeleton:
         For files that cannot be read, and where nothing says which column is the label.
     """
     files = [DataFile(name, path) for name, path in zip(party_names(paths), paths, strict=True)]
-    for name in asked.protect:
+    for name in options.protect:
         known = [file.party for file in files]
         if name not in known:
             raise InputError(f"--protect {show(name)} is no party{nearest(name, known)}: they are {listing(known)}")
-    guess = _Guess(files, asked)
-    writer = _Writer(files, asked, guess, out)
+    guess = _Guess(files, options)
+    writer = _Writer(files, options, guess, out)
     text = "\n".join([*writer.head(), *(line for file in files for line in writer.party_lines(file))]) + "\n"
     parse_job(text, "the job")  # what it would refuse is said now
     protected = tuple(file.party for file in files if file.party in guess.protected)
     holders = tuple(file.party for file in guess.holders)
     parties = tuple(file.party for file in files)
-    return Skeleton(text, parties, protected, holders, guess.label, asked.label is None, guess.id)
+    return Skeleton(text, parties, protected, holders, guess.label, options.label is None, guess.id)
 
 
 def party_names(paths: Sequence[Path]) -> list[str]:
@@ -174,19 +174,19 @@ class _Guess:
     """The label, its holders, the protected parties and the id; rows of protected parties are not looked at."""
 
     files: Sequence[DataFile]
-    asked: Asked
+    options: SkeletonOptions
 
     @cached_property
     def candidates(self) -> dict[str, list[str]]:
         """By party, columns with two values, where a label is to be proposed."""
-        looked = [file for file in self.files if file.party not in self.asked.protect]
-        if not looked or (self.asked.private and (self.asked.by_rows or len(looked) > 1)):
+        looked = [file for file in self.files if file.party not in self.options.protect]
+        if not looked or (self.options.private and (self.options.by_rows or len(looked) > 1)):
             raise InputError(
                 "nothing says which column is the label, and to look for it would read rows that are to be protected: "
                 "give --label COLUMN"
             )
-        names = _common(self.files) if self.asked.by_rows else None
-        looked = looked[:1] if self.asked.by_rows else looked
+        names = _common(self.files) if self.options.by_rows else None
+        looked = looked[:1] if self.options.by_rows else looked
         found = {
             file.party: [name for name in names or file.names if _two_values([file.rows], name)] for file in looked
         }
@@ -197,21 +197,21 @@ class _Guess:
     @cached_property
     def label(self) -> str:
         """The column of the labels: the one that was given, or the last one with two values of the first party."""
-        return next(iter(self.candidates.values()))[-1] if self.asked.label is None else self.asked.label
+        return next(iter(self.candidates.values()))[-1] if self.options.label is None else self.options.label
 
     @cached_property
     def holders(self) -> list[DataFile]:
         """The one party that has the labels, or all where the rows are split."""
-        if self.asked.label is None and not self.asked.by_rows:
+        if self.options.label is None and not self.options.by_rows:
             return [file for file in self.files if file.party == next(iter(self.candidates))]
         found = [file for file in self.files if self.label in file.names]
         if not found:
             every = sorted({name for file in self.files for name in file.names})
             raise InputError(f"no file has a column {show(self.label)}{nearest(self.label, every)}: check --label")
-        if self.asked.by_rows and len(found) < len(self.files):
+        if self.options.by_rows and len(found) < len(self.files):
             lacks = next(file for file in self.files if file not in found)
             raise InputError(f"{show(str(lacks.path))} has no column {show(self.label)}: each party needs its labels")
-        if not self.asked.by_rows and len(found) > 1:
+        if not self.options.by_rows and len(found) > 1:
             names = listing(str(file.path) for file in found)
             raise InputError(f"{names} all have a column {show(self.label)}: remove it from all but one")
         return found
@@ -219,12 +219,12 @@ class _Guess:
     @cached_property
     def everyone(self) -> bool:
         """Whether the rows of whoever has the labels are protected, too."""
-        return self.asked.by_rows or any(file.party in self.asked.protect for file in self.holders)
+        return self.options.by_rows or any(file.party in self.options.protect for file in self.holders)
 
     @cached_property
     def protected(self) -> frozenset[str]:
         """Parties whose rows are not read: with [privacy] all but the one with the labels, or all."""
-        if not self.asked.private:
+        if not self.options.private:
             return frozenset()
         spared = () if self.everyone else [file.party for file in self.holders]
         return frozenset(file.party for file in self.files if file.party not in spared)
@@ -240,9 +240,9 @@ class _Guess:
         names = [name for name in _common(self.files) if name != self.label and _is_nameable(name)]
         likely = [name for name in names if _is_likely_id(name)]
         if not self.open_files:
-            sole = names if len(names) == 1 and len(self.files) > 1 and not self.asked.by_rows else []
+            sole = names if len(names) == 1 and len(self.files) > 1 and not self.options.by_rows else []
             return next(iter(likely or sole), None)
-        others = [] if self.asked.by_rows or len(self.files) == 1 else names
+        others = [] if self.options.by_rows or len(self.files) == 1 else names
         return next((n for n in (*likely, *others) if all(_all_differ(file, n) for file in self.open_files)), None)
 
 
@@ -295,7 +295,7 @@ class _Writer:
     """The lines of the job."""
 
     files: Sequence[DataFile]
-    asked: Asked
+    options: SkeletonOptions
     guess: _Guess
     out: Path
 
@@ -305,7 +305,7 @@ class _Writer:
         if self.guess.open_files:
             yield "# What it says of rows is about parties that nobody protects: remove it before others get this file."
         yield from ("", "[job]", _set("name", _plain_name(self.out.stem)))
-        if self.asked.by_rows:
+        if self.options.by_rows:
             yield _set("split", "samples")
         yield from (
             "# holdout = 0.2            # part of the rows to evaluate the model on",
@@ -315,13 +315,13 @@ class _Writer:
         )
         yield self._terms()
         yield "# alpha = 1e-4             # strength of the penalty; [search] chooses it where nothing is protected"
-        if self.asked.by_rows:
+        if self.options.by_rows:
             yield from ("", "[graph]", 'kind = "complete"          # who talks to whom: ring, star, grid, random')
         yield from ("", *self._privacy())
 
     def _terms(self) -> str:
         """Lines or curves: what a search chooses, where there can be one."""
-        if self.asked.by_rows or self.guess.protected:
+        if self.options.by_rows or self.guess.protected:
             return 'terms = "spline"           # a curve for each number; "linear" for lines'
         return 'terms = "auto"             # lines or curves, by a search; "linear" or "spline" to say which'
 
@@ -341,11 +341,11 @@ class _Writer:
 
     def _privacy(self) -> Iterator[str]:
         """What is protected."""
-        epsilon = EPSILON if self.asked.epsilon is None else self.asked.epsilon
+        epsilon = EPSILON if self.options.epsilon is None else self.options.epsilon
         lines = ["[privacy]", f"epsilon = {epsilon!r}              # of the whole run: smaller is more private"]
-        if not self.asked.by_rows and self.guess.everyone:
+        if not self.options.by_rows and self.guess.everyone:
             lines.append('protect = "everyone"       # also the rows and labels of whoever has the labels')
-        if self.asked.private:
+        if self.options.private:
             yield from lines
         else:
             yield "# Nothing is protected. For privacy run tacit init again, with --epsilon 1: what is said of columns"
@@ -357,7 +357,7 @@ class _Writer:
         yield from ("", "[[party]]", _set("name", file.party), _set("data", self._data(file)))
         if self.guess.id is not None:
             yield _set("id", self.guess.id)
-        elif not self.asked.by_rows and len(self.files) > 1:
+        elif not self.options.by_rows and len(self.files) > 1:
             yield '# id = "?"                 # a column that all have; without, rows are matched by their position'
         if file in self.guess.holders:
             yield from self._label(file)
@@ -365,7 +365,7 @@ class _Writer:
         if len(features) < len(self._columns(file)):
             yield "# Without columns that a job cannot use or name, or that not all have:"
             yield _set("features", tuple(features))
-        if not self.asked.by_rows or file is self.files[0]:
+        if not self.options.by_rows or file is self.files[0]:
             yield from self._statements(file, features)
 
     def _data(self, file: DataFile) -> str:
@@ -375,7 +375,7 @@ class _Writer:
         return Path(os.path.relpath(file.path, self.out.parent)).as_posix()
 
     def _label(self, file: DataFile) -> Iterator[str]:
-        if self.asked.label is None:
+        if self.options.label is None:
             others = {party: [name for name in names if name != self.guess.label or party != file.party]
                       for party, names in self.guess.candidates.items()}  # fmt: skip
             found = [f"{show(name)} of {party}" for party, names in others.items() for name in names]
@@ -397,7 +397,7 @@ class _Writer:
 
     def _features(self, file: DataFile) -> list[str]:
         """Columns that the job can use."""
-        common = _common(self.files) if self.asked.by_rows else file.names
+        common = _common(self.files) if self.options.by_rows else file.names
         table = file.header if file.party in self.guess.protected else file.rows
         own = [name for name in self._columns(file) if name in common and _is_nameable(name)]
         usable = [name for name in own if kind_of_type(table.arrow(name).type)]
@@ -411,12 +411,12 @@ class _Writer:
     def _statements(self, file: DataFile, features: Sequence[str]) -> Iterator[str]:
         """The section [party.columns]."""
         yield from ("", "[party.columns]")
-        if self.asked.by_rows:
+        if self.options.by_rows:
             yield "# What is said here holds for the columns of all parties."
         if file.party in self.guess.protected:
-            yield from asked_lines(file.header, features)
+            yield from question_lines(file.header, features)
             return
-        tables = [other.rows for other in self.files] if self.asked.by_rows else [file.rows]
+        tables = [other.rows for other in self.files] if self.options.by_rows else [file.rows]
         for name in features:
             yield seen_line(tables, name)
 
@@ -435,7 +435,7 @@ def column_key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else plain(literal(name))
 
 
-def asked_lines(header: ArrowTable, names: Sequence[str]) -> Iterator[str]:
+def question_lines(header: ArrowTable, names: Sequence[str]) -> Iterator[str]:
     """What is to be filled in about the columns of a protected party; its rows are not known here."""
     yield "# Its rows are protected, so only the names of its columns were read. Fill in each ? without looking at"
     yield "# the rows: from a code book, a law, a published table. Then remove the # in front. Numbers and dates need"

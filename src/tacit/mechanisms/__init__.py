@@ -35,7 +35,7 @@ MECHANISMS: dict[str, Mechanism[Any]] = {
 
 def names_for(split: str) -> tuple[str, ...]:
     """Names of mechanisms that users of a split may give."""
-    return tuple(name for name, one in MECHANISMS.items() if one.split == split and one.named)
+    return tuple(name for name, one in MECHANISMS.items() if one.split == split and one.can_be_named)
 
 
 def mechanism_of(privacy: Privacy, split: str, *, given_labels: bool = False) -> Mechanism[Any]:

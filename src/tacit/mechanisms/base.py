@@ -42,6 +42,11 @@ ESTIMATED = "estimated from noisy sums"  # the same of a sentence with an estima
 MEASURES = "rows that are kept out of training (holdout = 0.2 under [job]) measure it"
 
 
+def is_provisional(sentence: str) -> bool:
+    """Whether a sentence of an outlook holds only until a measurement: an estimate, or that nothing was measured."""
+    return sentence.startswith((UNMEASURED, ESTIMATED))
+
+
 @dataclass(frozen=True)
 class MechanismRequest:
     """What is asked of a mechanism beside the layout: the privacy of the run, and the choices that noise depends on.
@@ -150,23 +155,25 @@ class Mechanism(ABC, Generic[AnyLayout]):
         As in `Privacy(mechanism=...)`.
     split : str
         The split it is for: that of its layout.
-    words : str
+    summary : str
         What it does, in one line.
-    named : bool
-        Whether users name it; one that is not answers a request by itself.
+    can_be_named : bool
+        Whether users may give its name; one without is what some request gets by itself.
     has_own_solver : bool
         Whether a solver of its own runs; an ordinary solver on randomized labels does otherwise.
     allowed_solvers : tuple of str
         Names of solvers that users may give beside it, though it has a solver of its own.
     covers_model : bool
         Whether the model is covered too, so that further rows may be scored at no more privacy.
-    model_stays_home : bool
-        Whether each party's part of the model is covered by no claim, so that its file is nobody else's.
+    model_stays_local : bool
+        Whether each party's part of the model is covered by no claim, so that nobody else may have its file.
+    can_leave_out_holder : bool
+        Whether protect="others" leaves the rows of whoever holds the labels unprotected.
     hides_labels : bool
         Whether bounds for the rows of whoever holds the labels include these.
     splits_noise : bool
         Whether noise may be split between honest parties, whose answers travel under masks.
-    masks : bool
+    supports_masks : bool
         Whether masks are possible on a graph.
     noise_at_nodes : bool
         Whether nodes that hold different rows each add a noise of their own.
@@ -184,15 +191,16 @@ class Mechanism(ABC, Generic[AnyLayout]):
 
     name: ClassVar[str]
     split: ClassVar[str]
-    words: ClassVar[str]
-    named: ClassVar[bool] = True
+    summary: ClassVar[str]
+    can_be_named: ClassVar[bool] = True
     has_own_solver: ClassVar[bool] = True
     allowed_solvers: ClassVar[tuple[str, ...]] = ()
     covers_model: ClassVar[bool] = True
-    model_stays_home: ClassVar[bool] = False
+    model_stays_local: ClassVar[bool] = False
+    can_leave_out_holder: ClassVar[bool] = False
     hides_labels: ClassVar[bool] = True
     splits_noise: ClassVar[bool] = False
-    masks: ClassVar[bool] = False
+    supports_masks: ClassVar[bool] = False
     noise_at_nodes: ClassVar[bool] = False
     takes_given_labels: ClassVar[bool] = False
     noise_in_objective: ClassVar[bool] = False
@@ -227,9 +235,9 @@ class Mechanism(ABC, Generic[AnyLayout]):
         mus = [budget_mu(privacy.epsilon_of(name), privacy.delta) for name in (parties if apart else parties[:1])]
         return 2.0 * math.sqrt(math.fsum(mu**-2 for mu in mus) / (1 - CENTRE_SHARE))
 
-    def in_words(self, *, given_labels: bool = False) -> str:
+    def describe(self, *, given_labels: bool = False) -> str:
         """What it does, in one line; also where labels came randomized."""
-        return self.words
+        return self.summary
 
     def check_choices(self, planned: PrivatePlan, request: MechanismRequest) -> PrivatePlan:
         """Refuse choices that the mechanism has no use for; remark on those that change nothing."""

@@ -20,8 +20,8 @@ class RandomizedLabels(Mechanism[FeatureSplit]):
 
     name = "labels"
     split = FeatureSplit.split
-    words = "ordinary training on labels that were randomized once; the rows are not protected"
-    named = False
+    summary = "ordinary training on labels that were randomized once; the rows are not protected"
+    can_be_named = False
     has_own_solver = False
 
     def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:

@@ -148,7 +148,7 @@ class FeatureWords(Words):
         private = plan.private
         if private is None:
             return "; ".join([f"none: method {plan.solver.name}, without noise", *masks])
-        return "; ".join([private.mechanism.in_words(), *_form(private.privacy, private.holder), *masks])
+        return "; ".join([private.mechanism.describe(), *_form(private.privacy, private.holder), *masks])
 
     def sizes(self, plan: PlannedRun) -> dict[str, Any]:
         """Rows, parties, and how they are asked."""
@@ -229,7 +229,7 @@ class SampleWords(Words):
         given, private = bool(plan.samples.label_epsilons), plan.private
         if private is None:
             return GIVEN if given else ORDINARY
-        words = private.mechanism.in_words(given_labels=given)
+        words = private.mechanism.describe(given_labels=given)
         return words if private.privacy.noise_seed is None else f"{words}; {SEEDED}"
 
     def sizes(self, plan: PlannedRun) -> dict[str, Any]:

@@ -63,10 +63,11 @@ def _plan_privacy(request: TrainingRequest, problem: Problem, layout: Layout) ->
     if request.privacy is None:
         return None
     split = SPLITS[layout.split]
-    mechanism, asked = split.mechanism(request, layout), split.asked(request, problem, layout)
-    planned = mechanism.plan(asked, layout)
+    mechanism = split.mechanism(request, layout)
+    mechanism_request = split.mechanism_request(request, problem, layout)
+    planned = mechanism.plan(mechanism_request, layout)
     remarks = split.remarks(request.privacy, layout)
-    return mechanism.check_choices(replace(planned, outlook=(*planned.outlook, *remarks)), asked)
+    return mechanism.check_choices(replace(planned, outlook=(*planned.outlook, *remarks)), mechanism_request)
 
 
 def _measured(private: PrivatePlan | None, holdout: float) -> PrivatePlan | None:

@@ -169,7 +169,7 @@ class SplitPlanner(ABC):
         """What answers a request for privacy: refused where the split has nothing to offer for it."""
 
     @abstractmethod
-    def asked(self, request: TrainingRequest, problem: Problem, layout: Any) -> MechanismRequest:
+    def mechanism_request(self, request: TrainingRequest, problem: Problem, layout: Any) -> MechanismRequest:
         """What is asked of the mechanism."""
 
     @abstractmethod
@@ -266,7 +266,7 @@ class FeaturePlanner(SplitPlanner):
             )
         return mechanism
 
-    def asked(self, request: TrainingRequest, problem: Problem, layout: FeatureSplit) -> MechanismRequest:
+    def mechanism_request(self, request: TrainingRequest, problem: Problem, layout: FeatureSplit) -> MechanismRequest:
         """Privacy, rounds and masks."""
         return MechanismRequest(
             privacy=cast("Privacy", request.privacy),
@@ -332,7 +332,7 @@ class FeaturePlanner(SplitPlanner):
 def _asked_mechanism(privacy: Privacy) -> Mechanism[Any]:
     """What answers a request of a feature split; labels alone are randomized by none that has a name."""
     mechanism = mechanism_of(privacy, FeatureSplit.split)
-    if privacy.epsilon is None and mechanism.named:
+    if privacy.epsilon is None and mechanism.can_be_named:
         raise InputError(
             f"mechanism={mechanism.name!r} needs epsilon: give a number, or leave mechanism out to randomize labels"
         )
@@ -475,7 +475,7 @@ class SamplePlanner(SplitPlanner):
             )
         return mechanism
 
-    def asked(self, request: TrainingRequest, problem: Problem, layout: SampleSplit) -> MechanismRequest:
+    def mechanism_request(self, request: TrainingRequest, problem: Problem, layout: SampleSplit) -> MechanismRequest:
         """Privacy, rounds, masks, and the numbers of the papers."""
         privacy, options, given = cast("Privacy", request.privacy), request.options, layout.label_epsilons
         return MechanismRequest(
@@ -492,7 +492,7 @@ class SamplePlanner(SplitPlanner):
         """Refuse masks where no mechanism has a sum for them."""
         if request.secure_aggregation and (private is None or not private.masked):
             raise InputError(
-                f"secure_aggregation=True is for {those_that(self.name, 'masks')} with privacy: leave it out"
+                f"secure_aggregation=True is for {those_that(self.name, 'supports_masks')} with privacy: leave it out"
             )
 
     def without_noise(self, layout: SampleSplit) -> Certificate:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tacit.errors import InputError, RunError
 from tacit.privacy import accountant, curves
-from tacit.privacy.events import UNITS, Event, GaussianRelease, PureRelease, RandomizedResponse
+from tacit.privacy.events import UNITS, Event, GaussianRelease, RandomizedResponse
 from tacit.records import as_choice, as_whole, positive, probability
 
 _Key = TypeVar("_Key")
@@ -116,45 +116,6 @@ def noise_for(
     count = as_whole(releases, "releases", 1)
     noise = size * math.sqrt(count) / budget_mu(epsilon, delta, beside)
     return _nudge(noise, 1 + _NUDGE, lambda s: [GaussianRelease(size, s, count), *beside], epsilon, delta)
-
-
-def noise_schedule(
-    epsilon: float, delta: float, sensitivity: float, weights: Sequence[float], beside: Sequence[Event] = ()
-) -> tuple[float, ...]:
-    """Standard deviations of one release for each weight; a release gets its weight's share of mu^2.
-
-    Twice the weight is 1/sqrt(2) of the noise; equal weights are the constant noise of `noise_for`.
-    """
-    size = positive(sensitivity, "sensitivity")
-    parts = split_mu(budget_mu(epsilon, delta, beside), dict(enumerate(weights)))
-    noises = [size / part for part in parts.values()]
-
-    def events(scale: float) -> list[Event]:
-        return [*(GaussianRelease(size, scale * noise) for noise in noises), *beside]
-
-    scale = _nudge(1.0, 1 + _NUDGE, events, epsilon, delta)
-    return tuple(scale * noise for noise in noises)
-
-
-def pure_for(epsilon: float, delta: float, releases: int, beside: Sequence[Event] = ()) -> float:
-    """Largest pure epsilon for each of `releases` mechanisms, so that the run is (epsilon, delta)-DP.
-
-    `beside` is what else is released about the same unit. The answer is never below that of adding up.
-    """
-    epsilon, delta = _asked(epsilon, delta)
-    count = as_whole(releases, "releases", 1)
-
-    def events(size: float) -> list[Event]:
-        return [PureRelease(size, count), *beside]
-
-    alone = accountant.epsilon(beside, delta) if beside else 0.0
-    if alone >= epsilon:
-        raise InputError(
-            f"epsilon={epsilon:g} is spent before any noise is calibrated: the other releases take {alone:.6g}; "
-            "raise epsilon, or lower theirs"
-        )
-    size = curves.largest(lambda size: accountant.epsilon(events(size), delta) <= epsilon, epsilon / count)
-    return _nudge(size, 1 - _NUDGE, events, epsilon, delta)
 
 
 def largest_for(epsilon: float, delta: float, events: Callable[[float], Sequence[Event]]) -> float:

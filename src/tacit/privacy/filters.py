@@ -63,7 +63,7 @@ class Scale:
     order: float = 0.0
 
     def record(self) -> Record:
-        """As plain values."""
+        """The kind and order of the filter as plain values, for the ledger."""
         return {"kind": self.kind, "order": self.order}
 
 

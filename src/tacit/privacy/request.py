@@ -15,7 +15,9 @@ from tacit.records import show
 # --- What a user asks for: how private the whole run must be, for whom, and from whom
 
 
-SPARING = ("auto", "gram")  # mechanisms that protect="others" lets leave the label holder's rows as they are
+# Mechanisms for which protect="others" leaves the rows of the label holder unprotected. Jobs need it before mechanisms
+# are known; each says the same of itself (`Mechanism.can_leave_out_holder`), and a test compares the two.
+CAN_LEAVE_OUT_HOLDER = ("auto", "gram")
 ASKED_UNITS = ("record", "person")
 PROTECT = ("others", "everyone")
 PREDICTIONS = ("anyone", "label-holder")
@@ -135,8 +137,8 @@ class Privacy:
 
     @property
     def spares_holder(self) -> bool:
-        """Whether the rows of the party with the labels are not protected in a feature split."""
-        return self.protect == "others" and self.mechanism in SPARING
+        """Whether the rows of the party with the labels are left unprotected in a feature split."""
+        return self.protect == "others" and self.mechanism in CAN_LEAVE_OUT_HOLDER
 
     def norm_of(self, party: str) -> float:
         """Largest norm of a row of this party."""
@@ -156,7 +158,7 @@ class Privacy:
         return float(own)
 
     def record(self) -> dict[str, Any]:
-        """As plain values."""
+        """What was asked as plain values, for plans and certificates."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["row_norm"] = 1.0 if self.row_norm is None else self.row_norm
         for name in ("row_norm", "epsilon_by_party"):

@@ -67,26 +67,26 @@ def too_large(shards: Sequence[Shard], rows: int) -> str:
     return ""
 
 
-def is_searched(begun: PreparedRun) -> bool:
+def is_searched(prepared: PreparedRun) -> bool:
     """Whether the alpha of other models is searched anew, as that of the joint model was."""
-    spec = begun.job.search
+    spec = prepared.job.search
     if spec is None:
         return False
-    return _values(begun.shards) * spec.tried * spec.folds_of(len(begun.labels.values)) <= MOST_SEARCHED
+    return _values(prepared.shards) * spec.tried * spec.folds_of(len(prepared.labels.values)) <= MOST_SEARCHED
 
 
-def train_apart(begun: PreparedRun, shards: Sequence[Shard], labels: Vector) -> Apart:
+def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) -> Apart:
     """The same problem as one party would solve it by itself."""
-    model, shard = begun.job.model, join_columns(shards)
+    model, shard = prepared.job.model, join_columns(shards)
     plan = make_plan(
         TrainingRequest(
             loss=model.loss,
             penalty=model.penalty,
-            alpha=model.alpha if begun.job.search is None else begun.plan.problem.alpha,
+            alpha=model.alpha if prepared.job.search is None else prepared.plan.problem.alpha,
             fit_intercept=model.fit_intercept,
-            tol=max(begun.job.tol, 1e-6),
-            max_rounds=max(begun.job.rounds, LEAST_ROUNDS),
-            seed=begun.plan.problem.seed,
+            tol=max(prepared.job.tol, 1e-6),
+            max_rounds=max(prepared.job.rounds, LEAST_ROUNDS),
+            seed=prepared.plan.problem.seed,
         ),
         FeatureSplit(
             (shard.name,),
@@ -95,8 +95,8 @@ def train_apart(begun: PreparedRun, shards: Sequence[Shard], labels: Vector) -> 
             input_bytes=8 * shard.features.shape[0] * shard.features.shape[1],
         ),
     )
-    if begun.job.search is not None and is_searched(begun):
-        plan = _with_alpha(plan, search_job(plan, [shard], begun.labels, begun.job.search).alpha)
+    if prepared.job.search is not None and is_searched(prepared):
+        plan = _with_alpha(plan, search_job(plan, [shard], prepared.labels, prepared.job.search).alpha)
     result = Run(plan, [shard], labels).go()
     if result.note and not result.converged:
         raise RunError(result.note)
@@ -186,57 +186,59 @@ class _Rows:
     aside: bool
 
 
-def evaluate(result: Result, begun: PreparedRun, watch: Watch | None = None) -> dict[str, Any]:
+def evaluate(result: Result, prepared: PreparedRun, watch: Watch | None = None) -> dict[str, Any]:
     """Evaluate a trained model, as plain values for evaluation.json.
 
     Parameters
     ----------
     result : Result
         What was trained.
-    begun : PreparedRun
+    prepared : PreparedRun
         The job with its data: rows trained on and rows held out.
     watch : callable or None
         Called before each model that is trained to compare with: its name, and the part of them that is done.
     """
-    began, rows = time.perf_counter(), _rows(begun)
+    began, rows = time.perf_counter(), _rows(prepared)
     loss = _plain_loss(result.plan.problem.loss)
     record: dict[str, Any] = {
         "format": FORMAT,
         "private": result.certificate.private,
         "held_out": rows.aside,
         "rows": {
-            "trained": len(begun.labels.values),
+            "trained": len(prepared.labels.values),
             "held_out": len(rows.labels) if rows.aside else 0,
             "evaluated": len(rows.labels),
         },
         "loss": loss,
         "task": LOSSES[loss].task,
-        "classes": list(begun.labels.classes),
-        "split": begun.job.split,
-        "parties": list(begun.job.names),
-        "holder": begun.job.holder,
-        "alpha": begun.plan.problem.alpha,
-        "searched": begun.job.search is not None,
+        "classes": list(prepared.labels.classes),
+        "split": prepared.job.split,
+        "parties": list(prepared.job.names),
+        "holder": prepared.job.holder,
+        "alpha": prepared.plan.problem.alpha,
+        "searched": prepared.job.search is not None,
         "models": [],
         "notes": [],
     }
-    refused = _refusal(result, begun, rows)
+    refused = _refusal(result, prepared, rows)
     if refused:
         record["rows"]["evaluated"] = 0
         return record | {"notes": [refused]}
     if result.model.mean is not None:
-        _evaluate_nodes(record, result, begun, rows, watch)
+        _evaluate_nodes(record, result, prepared, rows, watch)
     else:
-        _evaluate_parties(record, result, begun, rows, watch)
+        _evaluate_parties(record, result, prepared, rows, watch)
     return record | {"seconds": time.perf_counter() - began}
 
 
-def _rows(begun: PreparedRun) -> _Rows:
-    held: HeldOut | None = begun.held
-    return _Rows(begun.shards, begun.labels.values, False) if held is None else _Rows(held.shards, held.labels, True)
+def _rows(prepared: PreparedRun) -> _Rows:
+    held: HeldOut | None = prepared.held
+    return (
+        _Rows(prepared.shards, prepared.labels.values, False) if held is None else _Rows(held.shards, held.labels, True)
+    )
 
 
-def _refusal(result: Result, begun: PreparedRun, rows: _Rows) -> str:
+def _refusal(result: Result, prepared: PreparedRun, rows: _Rows) -> str:
     """Why a run is not evaluated; empty where it may be."""
     if result.plan.problem.low_memory:
         return ON_DISK
@@ -258,54 +260,54 @@ def _plain_loss(loss: Loss) -> str:
 
 
 def _evaluate_parties(
-    record: dict[str, Any], result: Result, begun: PreparedRun, rows: _Rows, watch: Watch | None
+    record: dict[str, Any], result: Result, prepared: PreparedRun, rows: _Rows, watch: Watch | None
 ) -> None:
     """Joint, each alone, pooled; and what each party adds to the score."""
     parts = {
         shard.name: part.score(shard.features) for part, shard in zip(result.model.parts, rows.shards, strict=True)
     }
     scores = np.sum(list(parts.values()), axis=0) + result.model.constant
-    joint = _figures(JOINT, "", scores, rows.labels, record["loss"], _columns(begun.shards))
+    joint = _figures(JOINT, "", scores, rows.labels, record["loss"], _columns(prepared.shards))
     record["models"].append(joint | {"alpha": record["alpha"]})
     record["shares"] = {name: spread(own) for name, own in parts.items()}
     record |= _by_column(
-        begun, {part.name: (part, [shard]) for part, shard in zip(result.model.parts, rows.shards, strict=True)}
+        prepared, {part.name: (part, [shard]) for part, shard in zip(result.model.parts, rows.shards, strict=True)}
     )
-    private, holder = result.certificate.private, begun.job.holder
+    private, holder = result.certificate.private, prepared.job.holder
     wanted: list[tuple[str, list[int]]] = [  # a party's name, or nothing for all of them
-        (shard.name, [number]) for number, shard in enumerate(begun.shards) if not private or shard.name == holder
+        (shard.name, [number]) for number, shard in enumerate(prepared.shards) if not private or shard.name == holder
     ]
-    if len(begun.shards) == 1:  # alone and pooled are what was trained
+    if len(prepared.shards) == 1:  # alone and pooled are what was trained
         return
     if private:
         record["notes"].append(WITHOUT_NOISE)
     else:
-        wanted.append(("", list(range(len(begun.shards)))))
-    _compare(record, begun, rows, wanted, scores, watch)
+        wanted.append(("", list(range(len(prepared.shards)))))
+    _compare(record, prepared, rows, wanted, scores, watch)
 
 
 def _compare(
     record: dict[str, Any],
-    begun: PreparedRun,
+    prepared: PreparedRun,
     rows: _Rows,
     wanted: Sequence[tuple[str, list[int]]],
     joint: Vector,
     watch: Watch | None,
 ) -> None:
     """Train and measure other models, each on the columns of some parties, where the data are not too large."""
-    reason = too_large(begun.shards, len(begun.labels.values))
+    reason = too_large(prepared.shards, len(prepared.labels.values))
     if reason:
         left = _listed([_title(name) for name, _ in wanted])
         record["notes"].append(f"{left} not trained to compare with: {reason}.")
         return
-    if begun.job.search is not None and not is_searched(begun):
+    if prepared.job.search is not None and not is_searched(prepared):
         record["notes"].append(SAME_ALPHA)
     expected = row_losses(joint, rows.labels, record["loss"])
     for done, (name, numbers) in enumerate(wanted):
         if watch is not None:
             watch(_title(name), done / len(wanted))
         try:
-            apart = train_apart(begun, [begun.shards[k] for k in numbers], begun.labels.values)
+            apart = train_apart(prepared, [prepared.shards[k] for k in numbers], prepared.labels.values)
         except TacitError as error:
             record["notes"].append(f"{_title(name)} could not be trained to compare with: {error}")
             continue
@@ -321,50 +323,50 @@ def _compare(
 
 
 def _evaluate_nodes(
-    record: dict[str, Any], result: Result, begun: PreparedRun, rows: _Rows, watch: Watch | None
+    record: dict[str, Any], result: Result, prepared: PreparedRun, rows: _Rows, watch: Watch | None
 ) -> None:
     """The joint model on all rows, and on those of each node beside the model of the node's own rows."""
     scores = [result.model.scores([shard]) for shard in rows.shards]  # clipped as in predictions
     columns, loss = len(result.model.parts[0].columns), record["loss"]
     joint = np.concatenate(scores)
-    record |= _by_column(begun, {ALL_PARTIES: (result.model.terms[0], rows.shards)})
+    record |= _by_column(prepared, {ALL_PARTIES: (result.model.terms[0], rows.shards)})
     record["models"].append(_figures(JOINT, "", joint, rows.labels, loss, columns) | {"alpha": record["alpha"]})
     labels = _by_node(rows.labels, rows.shards)
     record["nodes"] = [
         {
             "name": shard.name,
-            "trained": begun.shards[k].features.shape[0],
+            "trained": prepared.shards[k].features.shape[0],
             "evaluated": len(labels[k]),
             JOINT: measure(scores[k], labels[k], loss) if len(labels[k]) else {},
         }
         for k, shard in enumerate(rows.shards)
     ]
-    if begun.labels.epsilons is not None:
+    if prepared.labels.epsilons is not None:
         record["notes"].append(RANDOMIZED)
         return
-    if len(begun.shards) == 1:
+    if len(prepared.shards) == 1:
         return
-    _nodes_alone(record, begun, rows, labels, scores, watch)
+    _nodes_alone(record, prepared, rows, labels, scores, watch)
     if result.certificate.private:
         record["notes"].append(NODES_WITHOUT_NOISE)
     else:
-        _pool_rows(record, begun, rows, joint, watch)
+        _pool_rows(record, prepared, rows, joint, watch)
 
 
 def _nodes_alone(
     record: dict[str, Any],
-    begun: PreparedRun,
+    prepared: PreparedRun,
     rows: _Rows,
     labels: list[Vector],
     joint: list[Vector],
     watch: Watch | None,
 ) -> None:
     """Each node's own model, on its own rows."""
-    reason = too_large(begun.shards, len(begun.labels.values))
+    reason = too_large(prepared.shards, len(prepared.labels.values))
     if reason:
         record["notes"].append(f"No node was trained alone to compare with: {reason}.")
         return
-    own = _by_node(begun.labels.values, begun.shards)
+    own = _by_node(prepared.labels.values, prepared.shards)
     classes = 2 if record["task"] == "classification" else 1
     for k, (node, shard) in enumerate(zip(record["nodes"], rows.shards, strict=True)):
         if watch is not None:
@@ -372,7 +374,7 @@ def _nodes_alone(
         if len(np.unique(own[k])) < classes or not len(labels[k]):
             continue  # with labels of one class there is nothing to train, and the page shows a dash
         try:
-            apart = train_apart(begun, [begun.shards[k]], own[k])
+            apart = train_apart(prepared, [prepared.shards[k]], own[k])
         except TacitError as error:
             record["notes"].append(f"{node['name']} alone could not be trained to compare with: {error}")
             continue
@@ -382,10 +384,10 @@ def _nodes_alone(
         node["joint_against_it"] = difference(*losses)
 
 
-def _pool_rows(record: dict[str, Any], begun: PreparedRun, rows: _Rows, joint: Vector, watch: Watch | None) -> None:
+def _pool_rows(record: dict[str, Any], prepared: PreparedRun, rows: _Rows, joint: Vector, watch: Watch | None) -> None:
     """The model of all rows in one place."""
-    both = [stack_rows(begun.shards), stack_rows(rows.shards)]
-    pooled = PreparedRun(begun.job, begun.plan, both[:1], begun.labels)
+    both = [stack_rows(prepared.shards), stack_rows(rows.shards)]
+    pooled = PreparedRun(prepared.job, prepared.plan, both[:1], prepared.labels)
     _compare(record, pooled, _Rows(both[1:], rows.labels, rows.aside), [("", [0])], joint, watch)
 
 
@@ -393,14 +395,14 @@ def _by_node(labels: Vector, shards: Sequence[Shard]) -> list[Vector]:
     return list(np.split(labels, np.cumsum([shard.features.shape[0] for shard in shards])[:-1]))
 
 
-def _by_column(begun: PreparedRun, parts: Mapping[str, tuple[PartyModel, Sequence[Shard]]]) -> dict[str, Any]:
+def _by_column(prepared: PreparedRun, parts: Mapping[str, tuple[PartyModel, Sequence[Shard]]]) -> dict[str, Any]:
     """How far the shares of columns spread over the rows, where some are curves and no row is protected."""
-    known = [encoding.encoder for encoding in begun.encodings.values()]
-    if begun.job.privacy is not None or not any(encoder.has_curves for encoder in known):
+    known = [encoding.encoder for encoding in prepared.encodings.values()]
+    if prepared.job.privacy is not None or not any(encoder.has_curves for encoder in known):
         return {}
     found = {}
     for name, (part, shards) in parts.items():
-        encoder = begun.encodings[name if name in begun.encodings else shards[0].name].encoder
+        encoder = prepared.encodings[name if name in prepared.encodings else shards[0].name].encoder
         own = {
             source: float(np.std(np.concatenate([shard.features[:, at] @ part.linear_coef[at] for shard in shards])))
             for source, at in zip(encoder.sources, encoder.slices, strict=True)

@@ -15,7 +15,7 @@ from tacit.report.curve_words import curve_section, run_curves
 from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.pictures import Figure, figure, fill
-from tacit.report.verdict import WORSE, told
+from tacit.report.verdict import WORSE, still_true
 from tacit.run.curves import Curve, model_curves, of_party
 from tacit.run.folder import EVALUATION, REPORT
 from tacit.run.saved import SavedRun, load
@@ -89,7 +89,7 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         graph_figures=_graph(run),
         way=_way(run),
         traffic=words.traffic_rows(run),
-        outlook=told(evaluation, run.result.get("outlook", [])),
+        outlook=still_true(evaluation, run.result.get("outlook", [])),
         certificate=words.certificate_blocks(run),
         private=run.certificate.private,
         versions=run.versions,

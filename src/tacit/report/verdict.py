@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tacit.mechanisms.base import ESTIMATED, UNMEASURED
+from tacit.mechanisms.base import is_provisional
 from tacit.report.measures import TITLES, loss_title
 
 WORSE, BETTER, SAME, NOT_COMPARED, NOTHING = "worse", "better", "same", "not compared", ""
@@ -62,10 +62,10 @@ def _of_parties(record: Mapping[str, Any]) -> Verdict:
     return Verdict(kind, f"{said}. {_what_to_do(record, holder)}" if kind == WORSE else said)
 
 
-def told(record: Mapping[str, Any], outlook: Sequence[str]) -> list[str]:
-    """What a private run says about its use; where it was measured, without estimates and what was not measured."""
+def still_true(record: Mapping[str, Any], outlook: Sequence[str]) -> list[str]:
+    """The sentences of an outlook that are still true: without estimates where the use of the run was measured."""
     measured = verdict(record).kind in (WORSE, BETTER, SAME)
-    return [line for line in outlook if not (measured and line.startswith((UNMEASURED, ESTIMATED)))]
+    return [line for line in outlook if not (measured and is_provisional(line))]
 
 
 def kind_of(against: Mapping[str, float], warn: float = SURE) -> str:

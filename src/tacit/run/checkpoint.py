@@ -25,8 +25,7 @@ from tacit.data.rows_on_disk import RowsOnDisk
 from tacit.errors import FaultError
 from tacit.files import open_arrays, plain_number, write_atomically, write_text
 from tacit.job import Job
-from tacit.job.sections import ENCODE_KEYS, GRAPH_KEYS, OPTION_KEYS, PRIVACY_KEYS, SEARCH_KEYS
-from tacit.job.sections import SECTION as OPTIONS
+from tacit.job.sections import ENCODE_KEYS, GRAPH_KEYS, OPTION_KEYS, PRIVACY_KEYS, PRIVACY_OPTIONS, SEARCH_KEYS
 from tacit.run.drive import LoopState, Session
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
@@ -245,7 +244,7 @@ def job_values(job: Job) -> dict[str, Any]:
     values |= {f"encode.{key}": getattr(job.encode, key) for key in ENCODE_KEYS}
     values |= {f"search.{key}": job.search and getattr(job.search, key) for key in SEARCH_KEYS}
     values |= {f"privacy.{key}": job.privacy and getattr(job.privacy, key) for key in PRIVACY_KEYS}
-    values |= {f"{OPTIONS}.{key}": job.options and getattr(job.options, key) for key in OPTION_KEYS}
+    values |= {f"{PRIVACY_OPTIONS}.{key}": job.options and getattr(job.options, key) for key in OPTION_KEYS}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):
         of_party = ("name", "id", "label", "positive", "features", "columns")

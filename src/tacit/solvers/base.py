@@ -228,8 +228,8 @@ class PrivateSolver:
     coordinator : callable
         (problem, labels, settings, own block or None, release) -> the coordinator's side.
     reads_each_answer : bool
-        True where the coordinator takes the answers by party, and holds the rows of the party with the labels itself;
-        False where it takes their sum.
+        True where the coordinator is a `GatheringSide`: it takes the answers by party, and holds the rows of the party
+        with the labels itself. False where it takes their sum.
     """
 
     name: str

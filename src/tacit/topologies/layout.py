@@ -119,13 +119,8 @@ class Graph:
         values = np.linalg.eigvalsh(matrix)
         return np.asarray(np.maximum(values, 0.0))
 
-    @cached_property
-    def connectivity(self) -> float:
-        """Second smallest eigenvalue of the Laplacian: how fast neighbours' averages agree; infinite for one node."""
-        return float(self.spectrum[1]) if self.nodes > 1 else float("inf")
-
     def record(self) -> dict[str, object]:
-        """As plain values."""
+        """Names and edges as plain values, for the record of a plan."""
         return {"nodes": list(self.names), "edges": [list(edge) for edge in self.edges]}
 
 

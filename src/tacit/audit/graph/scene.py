@@ -311,7 +311,11 @@ def node_scenes(
     With `far` all have neighbours far out, and releases that are drawn.
     """
     kinds: tuple[Chooser | None, ...] = (
-        (told,) if far else (told, None, still, wild) if is_paper(plan) else (told, None)
+        (likely_transcript,)
+        if far
+        else (likely_transcript, None, still, wild)
+        if is_paper(plan)
+        else (likely_transcript, None)
     )
     turns = itertools.cycle(kinds)
 
@@ -442,7 +446,7 @@ def wild(plan: Plan, node: str, rng: np.random.Generator) -> Transcript:
     return Transcript(tuple(models[rounds:]), scripted(plan, node, models[:rounds]))
 
 
-def told(plan: Plan, node: str, rng: np.random.Generator) -> Transcript:
+def likely_transcript(plan: Plan, node: str, rng: np.random.Generator) -> Transcript:
     """Neighbours far out, where the slopes of a row and of its mirror image are at their bound; releases are drawn."""
     far = np.zeros(size_of(plan))
     far[0] = PUSHED / row_norm(plan, node)

@@ -290,7 +290,7 @@ def own_files(plan: Plan, protected: ProtectedData) -> list[str]:
     private = plan.private
     assert private is not None
     exact = private.predictions_for is not None and protected.party == private.holder
-    if exact or private.mechanism.model_stays_home:
+    if exact or private.mechanism.model_stays_local:
         return [f"model/{protected.party}.json", *(["model/joint.json"] if exact else [])]
     return []
 

@@ -17,7 +17,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -240,16 +240,6 @@ class Tape:
             elif isinstance(before.planned, AllowedResponse) and not self.stays:
                 cost.response += before.planned.epsilon * int(np.sum(before.value != after.value))
         return cost
-
-    def deepest(self) -> Mapping[str, float]:
-        """By release: the largest difference of values in deviations of its noise."""
-        found: dict[str, float] = {}
-        for key in self.first.keys() & self.second.keys():
-            before, after = self.first[key], self.second[key]
-            if isinstance(before.planned, Allowed) and before.value.shape == after.value.shape:
-                apart = float(np.linalg.norm(after.value - before.value)) / before.planned.sd
-                found[key[0]] = max(found.get(key[0], 0.0), apart)
-        return found
 
 
 def _round(name: str) -> str:

@@ -29,7 +29,6 @@ NUMBER, CATEGORY, DATE = "number", "category", "date"
 Cell = float | str | datetime.date | None
 Record = tuple[Cell, ...]
 HUGE, BEYOND, TINY = 1e6, 1e300, 5e-324  # beyond: its square is no finite number
-FORMATS = (".csv", ".parquet", ".svm")
 NEW = "a category that nobody knows"
 
 

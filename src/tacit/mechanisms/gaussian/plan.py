@@ -65,9 +65,9 @@ class Gaussian(Mechanism[SampleSplit]):
     name = "gaussian"
     split = SampleSplit.split
     noise_at_nodes = True
-    words = "Gaussian noise on all that each node releases, calibrated to the whole run"
+    summary = "Gaussian noise on all that each node releases, calibrated to the whole run"
     splits_noise = True
-    masks = True
+    supports_masks = True
 
     def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
         """Plan the method; refuse what no theorem covers."""

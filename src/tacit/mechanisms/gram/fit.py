@@ -345,7 +345,7 @@ def is_short(radius: float, settings: FitSettings, rows: int) -> bool:
 
 
 def large_norm(name: str, row_norm: float) -> str:
-    """For people."""
+    """The remark that a row_norm is far larger than the rows."""
     return (
         f"row_norm = {row_norm:g} is more than 4 times as long as rows of {name} typically are around their mean, as "
         "its released radius tells: the noise is made for rows of that length; a smaller row_norm would need less "

@@ -80,7 +80,8 @@ class Gram(Mechanism[FeatureSplit]):
 
     name = "gram"
     split = FeatureSplit.split
-    words = "private sharing in Gram space: each protected party fits once, with noise on sums over all its rows"
+    summary = "private sharing in Gram space: each protected party fits once, with noise on sums over all its rows"
+    can_leave_out_holder = True
     noise_remarks = (
         "these are deviations of sums over all rows, each row divided by row_norm, so that its norm is at most 1",
     )

@@ -243,17 +243,17 @@ class Randomized:
     """The logistic loss against an unbiased estimate of each label, with `label_weight`; labels are -1 and +1."""
 
     def __init__(self, offset: Vector, labels: Vector, flip: float) -> None:
-        self.offset, self.told = offset, label_weight(offset, flip)
+        self.offset, self.label_weight = offset, label_weight(offset, flip)
         self.estimate = (0.5 * (labels + 1) - flip) / (1 - 2 * flip)
-        self.weight = self.told * _variance(expit(offset))
+        self.weight = self.label_weight * _variance(expit(offset))
 
     def slope(self, score: Vector) -> Vector:
         """Weight times (sigma(t) - estimate)."""
-        return np.asarray(self.told * (expit(self.offset + score) - self.estimate))
+        return np.asarray(self.label_weight * (expit(self.offset + score) - self.estimate))
 
     def relative_curvature(self, moved: Vector, spread: float) -> float:
         """Of p (1 - p)."""
-        return _relative(lambda p: self.told * _variance(p), self, moved, spread)
+        return _relative(lambda p: self.label_weight * _variance(p), self, moved, spread)
 
 
 class Margin:
@@ -268,7 +268,7 @@ class Margin:
         return self.loss.grad(self.offset + score, self.labels)
 
     def relative_curvature(self, moved: Vector, spread: float) -> float:
-        """Taken as it was."""
+        """1: the curvature is taken as at the start."""
         return 1.0
 
 
@@ -284,7 +284,7 @@ class Residual:
         return np.clip(self.offset + score - self.labels, -self.clip, self.clip)
 
     def relative_curvature(self, moved: Vector, spread: float) -> float:
-        """Constant."""
+        """1: the curvature is the same everywhere."""
         return 1.0
 
 
@@ -323,7 +323,7 @@ class Bits:
         return self.slopes
 
     def relative_curvature(self, moved: Vector, spread: float) -> float:
-        """Constant."""
+        """1: the curvature is the same everywhere."""
         return 1.0
 
 

@@ -134,7 +134,7 @@ class Dual(Mechanism[SampleSplit]):
     name = "dual"
     split = SampleSplit.split
     noise_at_nodes = True
-    words = "dual variable perturbation: noise in each node's objective, in every round"
+    summary = "dual variable perturbation: noise in each node's objective, in every round"
     noise_in_objective = True
 
     def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:

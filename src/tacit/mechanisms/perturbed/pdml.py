@@ -176,7 +176,7 @@ class Pdml(Mechanism[SampleSplit]):
     name = "pdml"
     split = SampleSplit.split
     noise_at_nodes = True
-    words = "labels that are randomized once, and decaying noise on each node's model"
+    summary = "labels that are randomized once, and decaying noise on each node's model"
     takes_given_labels = True
 
     def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
@@ -187,9 +187,9 @@ class Pdml(Mechanism[SampleSplit]):
         """It is what a sample split gets whose labels are randomized, or came so."""
         return given_labels or privacy.label_epsilon is not None
 
-    def in_words(self, *, given_labels: bool = False) -> str:
+    def describe(self, *, given_labels: bool = False) -> str:
         """What it does, in one line; labels that came randomized are used as they are."""
-        return GIVEN if given_labels else self.words
+        return GIVEN if given_labels else self.summary
 
 
 def _plan(mechanism: Pdml, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:

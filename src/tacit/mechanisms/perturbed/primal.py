@@ -120,7 +120,7 @@ class Primal(Mechanism[SampleSplit]):
     name = "primal"
     split = SampleSplit.split
     noise_at_nodes = True
-    words = "primal variable perturbation: noise on each node's model, in every round"
+    summary = "primal variable perturbation: noise on each node's model, in every round"
 
     def plan(self, request: MechanismRequest, layout: SampleSplit) -> PrivatePlan:
         """Plan the method; refuse what no theorem covers."""

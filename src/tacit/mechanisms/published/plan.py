@@ -104,11 +104,11 @@ class Published(Mechanism[FeatureSplit]):
 
     name = "published"
     split = FeatureSplit.split
-    words = "the sharing paper's noise, as published: its certificate proves nothing"
+    summary = "the sharing paper's noise, as published: its certificate proves nothing"
     solver = ON_COEFFICIENTS
     allowed_solvers = ("published",)
     covers_model = False
-    model_stays_home = True
+    model_stays_local = True
     noise_in_column_space = True
     vectors = (2.0, 1.0)
 
@@ -121,7 +121,7 @@ class PublishedInverse(Published):
     """The longer version of the paper: noise N(0, sigma^2 (D'D)^-1) on x."""
 
     name = "published-inverse"
-    words = "the noise of the sharing paper's longer version: its certificate proves nothing"
+    summary = "the noise of the sharing paper's longer version: its certificate proves nothing"
     solver = INVERSE
 
 

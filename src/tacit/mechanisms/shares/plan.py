@@ -35,9 +35,9 @@ class Shares(Mechanism[FeatureSplit]):
 
     name = "shares"
     split = FeatureSplit.split
-    words = "noise on every row's share, in every round"
+    summary = "noise on every row's share, in every round"
     covers_model = False
-    model_stays_home = True
+    model_stays_local = True
     hides_labels = False
     splits_noise = True
 

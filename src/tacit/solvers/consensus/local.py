@@ -127,7 +127,7 @@ class LocalProblem:
 
     def hessian(self, w: Vector, scores: Vector | None = None) -> Vector:
         """Curvature of the first two terms."""
-        weights = self._bend(self.scores(w) if scores is None else scores)
+        weights = self._curvature(self.scores(w) if scores is None else scores)
         hessian = np.zeros((self.size, self.size))
         hessian[: self.columns, : self.columns] = self.data.rows.gram(weights)
         if self.fit_intercept:
@@ -138,16 +138,16 @@ class LocalProblem:
 
     def hessian_times(self, w: Vector, columns: Vector) -> Vector:
         """Curvature of the first two terms times the columns of a matrix, without forming it."""
-        bend = self._bend(self.scores(w))
-        return np.column_stack([self._bend_times(bend, column) for column in columns.T])
+        curvature = self._curvature(self.scores(w))
+        return np.column_stack([self._curvature_times(curvature, column) for column in columns.T])
 
-    def _bend_times(self, bend: Vector, v: Vector) -> Vector:
-        return self._correlate(bend / self.scale * self.scores(v)) + self.ridge * v
+    def _curvature_times(self, curvature: Vector, v: Vector) -> Vector:
+        return self._correlate(curvature / self.scale * self.scores(v)) + self.ridge * v
 
-    def _bend(self, scores: Vector) -> Vector:
+    def _curvature(self, scores: Vector) -> Vector:
         """Scaled second derivative of each row."""
-        bend = self.scale * self.loss.hess(scores, self.data.labels)
-        return bend if self.data.weights is None else self.data.weights * bend
+        curvature = self.scale * self.loss.hess(scores, self.data.labels)
+        return curvature if self.data.weights is None else self.data.weights * curvature
 
     def _correlate(self, r: Vector) -> Vector:
         product = np.empty(self.size)
@@ -241,8 +241,8 @@ class LocalProblem:
 
     def _move_by_cg(self, gradient: Vector, scores: Vector, pull: Any) -> Vector:
         """Newton step by conjugate gradients, with Q itself as the preconditioner where it can be inverted."""
-        bend = self._bend(scores)
-        whole = _operator(self.size, lambda v: self._bend_times(bend, v) + times(pull, v))
+        curvature = self._curvature(scores)
+        whole = _operator(self.size, lambda v: self._curvature_times(curvature, v) + times(pull, v))
         guess = _operator(self.size, pull.solve) if hasattr(pull, "solve") else None
         move, _ = cg(whole, -gradient, rtol=CG_TOL, maxiter=10 * self.size, M=guess)
         return np.asarray(move)
