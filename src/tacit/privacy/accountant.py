@@ -240,7 +240,12 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 def gdp_mu(epsilon: float, delta: float) -> float:
     """Largest mu whose Gaussian curve is (epsilon, delta)-DP, rounded down."""
-    epsilon, delta = at_least(epsilon, "epsilon", 0), positive(probability(delta, "delta"), "delta")
+    return _gdp_mu(at_least(epsilon, "epsilon", 0), positive(probability(delta, "delta"), "delta"))
+
+
+@lru_cache(maxsize=512)
+def _gdp_mu(epsilon: float, delta: float) -> float:
+    """Kept, since every party of a run makes the same plan, and makes it again when the run goes on."""
     limit = math.log(delta)
     mu = curves.largest(lambda mu: _gaussian_log_delta(mu, epsilon) <= limit, max(epsilon, delta))
     while gaussian_epsilon(mu, delta) > epsilon:
@@ -248,7 +253,9 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     return mu
 
 
+@lru_cache(maxsize=2**14)
 def _gaussian_log_delta(mu: float, epsilon: float) -> float:
+    """Kept, too: a search for noise asks at the same points as the last one for the same privacy."""
     return float(curves.gaussian_log_delta(np.array([epsilon]), mu)[0])
 
 
