@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,29 @@ def test_pairs_and_norm_are_printed(tmp_path: Path, capsys: pytest.CaptureFixtur
     printed = " ".join(capsys.readouterr().out.split())
     assert "curves - shop: pairs = 2; a row has norm 1.73205 at most, by 3 columns" in printed
     assert planned(capsys, job)["sizes"]["curves"] == {"shop": {"pairs": 2, "row_norm": math.sqrt(3)}}
+
+
+def test_the_price_of_curves_is_that_of_the_planned_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The factor that is printed is that of the noise levels of the plan with curves and of the same job with lines."""
+    job = Path(star(tmp_path))
+    assert main(["plan", str(job)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    found = re.search(r"shop: (\d+) encoded columns, where lines would have (\d+): .* up to ([\d.]+) times", printed)
+    assert found is not None
+    curves = _level(printed)
+    job.write_text(job.read_text().replace('terms = "spline"', ""))
+    assert planned(capsys, str(job))["sizes"]["columns"]["shop"] == int(found[2])
+    assert main(["plan", str(job)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "lines are the better choice" not in printed
+    assert curves / _level(printed) == pytest.approx(float(found[3]), rel=0.1)
+    assert float(found[3]) == pytest.approx(math.sqrt(int(found[1]) / int(found[2])), abs=0.05)
+
+
+def _level(printed: str) -> float:
+    found = re.search(r"noise level ([\d.]+)", printed)
+    assert found is not None
+    return float(found[1])
 
 
 def test_a_line_has_no_pairs_and_no_norm_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

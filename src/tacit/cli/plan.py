@@ -479,7 +479,7 @@ def encoding_lines(encodings: Mapping[str, Encoding], *, shared: bool) -> list[s
 
 def curve_lines(encodings: Mapping[str, Encoding]) -> list[str]:
     """How fine the curves of protected rows are, and the norm of a row that follows from them."""
-    from tacit.plan.terms import curves_of
+    from tacit.plan.terms import curves_of, price_of_curves
     from tacit.text import plural
 
     lines = []
@@ -487,6 +487,8 @@ def curve_lines(encodings: Mapping[str, Encoding]) -> list[str]:
         count = len(encodings[name].encoder.columns)
         norm = f"; a row has norm {own['row_norm']:.6g} at most, by {plural(count, 'column')}" if len(own) > 1 else ""
         lines.append(f"{name}: pairs = {own['pairs']}{norm}")
+        if own["pairs"] > 0:
+            lines.append(f"{name}: {price_of_curves(encodings[name])}")
     return lines
 
 

@@ -105,6 +105,23 @@ def curves_of(encodings: Mapping[str, Encoding]) -> dict[str, dict[str, float]]:
     return found
 
 
+def price_of_curves(encoding: Encoding) -> str:
+    """What the curves of a protected party cost against lines, by the sizes alone.
+
+    The noise in an entry of a gradient is the same whatever the columns are, so its norm grows as the square root of
+    their number; where labels are randomized the rest of the noise does not grow, and the factor is less.
+    """
+    curves = sum(len(column.names) for column in encoding.encoder.columns)
+    lines = sum(
+        1 + column.missing if isinstance(column, FourierColumn) else len(column.names)
+        for column in encoding.encoder.columns
+    )
+    return (
+        f"{curves} encoded columns, where lines would have {lines}: noise in a gradient is up to "
+        f"{math.sqrt(curves / lines):.2g} times as long, so if effects are straight, lines are the better choice"
+    )
+
+
 def with_row_norms(privacy: Privacy | None, names: Sequence[str], columns: Sequence[int]) -> Privacy | None:
     """The request with the norm of rows that follows from curves, where it does not name one.
 

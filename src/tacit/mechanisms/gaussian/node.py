@@ -49,7 +49,6 @@ from tacit.mechanisms.gaussian.settings import (
     CONSTANT,
     LARGEST_ROW,
     LEAST_SPREAD,
-    LONGEST_STEP,
     MOST_SPREAD,
     GaussianSettings,
     farthest,
@@ -414,7 +413,9 @@ class GradientNode(GaussianNode):
     @property
     def _size(self) -> float:
         """Of a step."""
-        return min(1.0 / (self.settings.noise * self.settings.rounds), LONGEST_STEP / self.centre.curvature)
+        return min(
+            1.0 / (self.settings.noise * self.settings.rounds), self.settings.longest_step / self.centre.curvature
+        )
 
     def _along(self, slope: Vector) -> Vector:
         """What is added to the slope along z."""
@@ -428,4 +429,4 @@ class GradientNode(GaussianNode):
             return 0.0
         spoilt = (step * given.noise) ** 2 * given.rounds * (self.done - 1) * z.size
         sure = max(0.0, 1.0 - spoilt / square)
-        return max(0.0, min(ALONG * sure, LONGEST_STEP / (self.centre.curvature * step) - 1.0))
+        return max(0.0, min(ALONG * sure, given.longest_step / (self.centre.curvature * step) - 1.0))

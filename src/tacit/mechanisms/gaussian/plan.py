@@ -23,6 +23,7 @@ from tacit.mechanisms.gaussian.settings import (
     WIDE,
     GaussianSettings,
     averaged_noise,
+    bend,
     exact_rounds,
     gradient_rounding,
     gradient_rounds,
@@ -237,7 +238,8 @@ def _settings(
     loss, slope = _loss(problem.loss, privacy.label_norm)
     noise = averaged_noise([one.rest for one in spent], layout.total)
     form = _form(request, layout, noise)
-    rounds = gradient_rounds(noise, request.max_rounds) if form == "gradient" else exact_rounds(request.max_rounds)
+    most = request.max_rounds
+    rounds = gradient_rounds(noise, most, bend(loss, slope)) if form == "gradient" else exact_rounds(most)
     nodes = layout.graph.nodes
     settings = GaussianSettings(
         form=form,

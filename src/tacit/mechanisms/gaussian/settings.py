@@ -10,8 +10,8 @@
 | q | pull | strength with which a node's model is held near the others' |
 | tau | tolerance | gradient norm that every local solve must reach |
 
-The rule is q = T nu, and for the gradient form step = min(1/(nu T), 5/lam), up to four times that along the model
-itself; proofs are in docs/proofs/graph.md.
+The rule is q = T nu, and for the gradient form step = min(1/(nu T), 1.25/(lam c)), up to four times that along the
+model itself, where c is the mean curvature of the loss over its slope (`bend`); proofs are in docs/proofs/graph.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ CONSTANT = 0.3
 LEAST_SPREAD, MOST_SPREAD = 0.3, 1.0  # the mean squared distance of rows from the mean is taken to be between these
 EXACT_ROUNDS = 25
 LEAST_ROUNDS, MOST_ROUNDS = 60, 150  # of the gradient form
-LONGEST_STEP = 5.0  # in units of 1 over the largest curvature
+LONGEST_STEP = 1.25  # in units of 1 over the largest curvature of the mean loss: steps beyond 2 would not settle
+HALF_BEND = 0.25  # mean curvature of the half loss: that of a row is min(p, 1 - p), between 0 and 1/2
 ALONG = 3.0  # steps more along the model, where the noise is that of one number and not of all columns
 WIDE = 1000  # columns from which the Gram matrix is left out
 TOLERANCE = 1e-4  # gradient norm that a local solve may leave, in units of n/N
@@ -90,6 +91,11 @@ class GaussianSettings:
         return self.nodes / self.total
 
     @property
+    def longest_step(self) -> float:
+        """Of the gradient form, in units of 1/lam."""
+        return LONGEST_STEP / bend(self.loss, self.slope)
+
+    @property
     def reach(self) -> float:
         """Largest norm of what a node starts a round from: beyond it is noise alone, and it is scaled down."""
         return 1000.0 + 100.0 * math.sqrt(self.nodes * (self.columns + 1))
@@ -106,14 +112,19 @@ def exact_rounds(most: int) -> int:
     return min(EXACT_ROUNDS, most)
 
 
-def gradient_rounds(noise: float, most: int) -> int:
+def bend(loss: Loss, slope: float) -> float:
+    """Mean curvature of a loss over its slope: of a loss of residuals the largest, as all may be in its curved part."""
+    return HALF_BEND if loss.task == "classification" else loss.curvature / slope
+
+
+def gradient_rounds(noise: float, most: int, bent: float) -> int:
     """T of the gradient form: enough for steps that are stable whatever the rows are."""
-    return min(most, max(LEAST_ROUNDS, min(MOST_ROUNDS, math.ceil(1.0 / (LONGEST_STEP * noise)))))
+    return min(most, max(LEAST_ROUNDS, min(MOST_ROUNDS, math.ceil(bent / (LONGEST_STEP * noise)))))
 
 
 def gradients_fit(noise: float, columns: int, most: int) -> bool:
-    """Whether gradients come to their end in the rounds that are allowed, and have a Gram matrix to choose steps by."""
-    return columns <= WIDE and gradient_rounds(noise, MOST_ROUNDS) <= most
+    """Whether gradients of two classes end in the rounds that are allowed, and have a Gram matrix for their steps."""
+    return columns <= WIDE and gradient_rounds(noise, MOST_ROUNDS, HALF_BEND) <= most
 
 
 def averaged_noise(mus: Sequence[float], total: float) -> float:

@@ -433,7 +433,7 @@ class MemoryCoordinator:
         self.window.add(step, moved, row[:-1], float(subspace.cf @ row))
 
     def _progress(self, objective: float, gap: float, gradient2: float, decrement: float) -> Progress:
-        """The gap at the broadcast point bounds the gap now, as the objective fell; so does the best bound of a round."""
+        """The gap at the broadcast point bounds the gap now, as the objective fell; so does the best bound so far."""
         bar = self._bar(objective)
         gap = min(gap, objective - self.bound + CANCELLED * max(abs(objective), self.predictions.scale))
         done = gap <= bar
