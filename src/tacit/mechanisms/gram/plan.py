@@ -61,7 +61,7 @@ from tacit.topologies import FeatureSplit
 
 
 REFIT_SHARE = 0.3  # of epsilon for the one bit of a refit
-SYMBOL_ROWS = 100.0  # rows for which half of epsilon is for the one symbol of a protected label holder
+LEAST_SHARE, SYMBOL_ROWS = 0.7, 100.0  # of epsilon for the one symbol of a label holder whose rows are protected too
 USUAL_ROWS = 10_000  # taken where the number of rows is not known yet, and nothing but the code of curves follows
 HOLDER_STEPS, HOLDER_FEW_STEPS = (40, 4.0), (20, 3.0)  # few where the symbol's epsilon is below MANY_LEVELS
 MOST_SYMBOL = 500.0  # epsilon of a symbol: beyond it nothing is randomized any more
@@ -363,7 +363,7 @@ def _response(privacy: Privacy, rows: int) -> Response:
     With the share s, the other parties' fits lose about a/(rows s^2) to randomized symbols, and what the label holder's
     fit leaves unexplained is about b/(rows (1 - s))^2. The sum is least where (1 - s)/s is a cube root of 1/rows.
     """
-    share = 1 / (1 + (SYMBOL_ROWS / rows) ** (1 / 3))
+    share = max(LEAST_SHARE, 1 / (1 + (SYMBOL_ROWS / rows) ** (1 / 3)))
     epsilon = min(share * _epsilon(privacy), MOST_SYMBOL)
     return Response(epsilon, 4 if epsilon >= MANY_LEVELS else 1, 0.5 if epsilon < 1 else 0.75)
 
