@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _choose(options: argparse.Namespace) -> None:
     try:
-        curves.choose(options.sets, options.cells, options.runs)
+        curves.choose(options.sets, options.cells, options.runs, options.epsilons, options.keep)
         terms.choose(options.sets, options.runs)
     except InputError as error:
         sys.exit(f"python -m bench: {error}")
@@ -81,12 +81,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sets", type=_names, default=[], metavar="A,B", help="curves, terms: only these sets")
     parser.add_argument("--cells", type=_names, default=[], metavar="A,B", help="curves: only these forms of privacy")
     parser.add_argument("--runs", type=int, metavar="N", help="curves, terms: so many runs of each cell")
+    parser.add_argument("--epsilons", type=_numbers, default=[], metavar="A,B", help="curves: only these epsilons")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="curves: keep each fit in this file, and go on from it"
+    )
     parser.add_argument("--quick", action="store_true", help="a small version in less than a minute; times unjudged")
     return parser
 
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(name) for name in _names(text)]
 
 
 if __name__ == "__main__":

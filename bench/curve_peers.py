@@ -174,6 +174,11 @@ def ebm_missing(one: CurveSet) -> str:
     """Why DP-EBM cannot be run; empty where it can."""
     if one.task == "counts":
         return "DP-EBM has no loss for counts"
+    return ebm_absent()
+
+
+def ebm_absent() -> str:
+    """How to install it; empty where it is installed."""
     return "" if find_spec("interpret") else "not installed: pip install interpret-core"
 
 

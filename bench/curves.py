@@ -2,8 +2,7 @@
 
 Every cell is printed, won or lost: the mean over runs with its standard error, and what it is in parts of its rivals
 (less is better everywhere). Sets, ranges and splits: `curve_sets`. Peers: `curve_peers`. Adult runs 10 times with
-another noise each (DP-EBM 5 times), other sets 5 times with other rows and another noise each. Noise comes from seeds,
-so that the table can be repeated: such noise protects nobody. Delta is 1e-5, and one row may be replaced.
+another noise each, other sets 5 times with other rows and another noise each. Delta is 1e-5; one row may be replaced.
 
 What the software's own constants were tuned on. Code of protected rows (pairs of frequencies, their weights, the rule
 for their number): splits of ringnorm, twonorm, waveform, banana and image, two generated sets like waves and friedman,
@@ -13,36 +12,28 @@ german and the sets just named but banana, and generated sets. The test rows of 
 twice while it was made, those of Adult once more for the first code. So splice and mixed are new, and figures of other
 sets may be a little too good. Nothing here is chosen on test rows.
 
-`--sets adult,heloc` and `--cells peers,none,A,C,nodes,star` choose, `--runs 3` shortens.
+`--sets adult,heloc`, `--cells peers,none,A,C,nodes,star` and `--epsilons 1,4` choose, `--runs 3` shortens.
+`--keep FILE` writes each fit to a file as soon as it is measured, so that a bench that was stopped goes on.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import log_loss, mean_poisson_deviance, mean_squared_error
 from threadpoolctl import threadpool_limits
 
 from bench import curve_peers as peers
+from bench.curve_fits import CELLS, NONE, Cell, Fitted, fit_open, fit_private, fitted
 from bench.curve_sets import QUICK, RAETSCH, SETS, CurveSet, Cut, missing
-from bench.outlook import NOT_WORTH, Told, told_by
+from bench.kept import Kept
+from bench.outlook import NOT_WORTH, Told
 from bench.progress import say, tell
 from bench.row import Row
-from tacit import (
-    HorizontalClassifier,
-    HorizontalRegressor,
-    Privacy,
-    VerticalClassifier,
-    VerticalClassifierCV,
-    VerticalRegressor,
-    VerticalRegressorCV,
-)
 from tacit.errors import InputError
 from tacit.types import Vector
 
@@ -50,13 +41,10 @@ TITLE = "lines and curves: loss on test rows, mean and standard error over runs;
 ONLY_WHEN_NAMED = True
 EPSILONS, QUICK_EPSILONS = (0.5, 1.0, 4.0), (1.0,)
 ADULT_RUNS, RUNS, QUICK_RUNS = 10, 5, 1
-EBM_RUNS = 5  # most, of DP-EBM: it is slow, and its runs differ little
-NODES = 10
-LOSSES = {"classification": "logistic", "regression": "squared", "counts": "poisson"}
 UNITS = {"classification": "log loss", "regression": "root mean squared error", "counts": "Poisson deviance"}
 BY_COLUMN, ALONE, TUNED = "boosting by column", "holder alone", "DP-EBM tuned"
 
-NONE, PEERS = "no privacy", "peers"
+PEERS = "peers"
 OPEN = 0.283  # Adult without privacy, most log loss
 ADULT = {  # most log loss by epsilon
     "A": {0.5: 0.316, 1.0: 0.3125, 4.0: 0.3105},
@@ -70,50 +58,35 @@ SAID_EPSILONS = (1.0, 4.0)  # where the joint model must win, or say that it doe
 
 
 @dataclass(frozen=True)
-class Cell:
-    """What is protected, and how: rows split over nodes, or columns split between two parties."""
-
-    key: str
-    name: str
-    asked: Mapping[str, Any] = field(default_factory=dict)
-    graph: str | None = None  # rows are split
-    secure: bool = False
-
-
-CELLS = {
-    one.key: one
-    for one in (
-        Cell("none", NONE),
-        Cell("A", "the other party's rows"),
-        Cell("C", "everyone, the label holder predicts", {"protect": "everyone", "predictions": "label-holder"}),
-        Cell("nodes", "ten nodes, no server", graph="random"),
-        Cell("star", "star with masks", graph="star", secure=True),
-    )
-}
-
-
-@dataclass(frozen=True)
 class Chosen:
     """What the command line asked for; empty: everything."""
 
     sets: tuple[str, ...] = ()
     cells: tuple[str, ...] = ()
     runs: int | None = None
+    epsilons: tuple[float, ...] = ()
 
 
 _chosen = Chosen()
+_kept = Kept()
 
 
-def choose(sets: Sequence[str], cells: Sequence[str], runs: int | None) -> None:
+def choose(
+    sets: Sequence[str],
+    cells: Sequence[str],
+    runs: int | None,
+    epsilons: Sequence[float] = (),
+    keep: Path | None = None,
+) -> None:
     """Restrict what `run` does."""
-    global _chosen
+    global _chosen, _kept
     for name in sets:
         if name not in SETS:
             raise InputError(f"--sets: there is no set {name!r}: choose from {', '.join(SETS)}")
     for key in cells:
         if key not in (PEERS, *CELLS):
             raise InputError(f"--cells: there is no cell {key!r}: choose from {PEERS}, {', '.join(CELLS)}")
-    _chosen = Chosen(tuple(sets), tuple(cells), runs)
+    _chosen, _kept = Chosen(tuple(sets), tuple(cells), runs, tuple(epsilons)), Kept(keep)
 
 
 def run(quick: bool = False) -> list[Row]:
@@ -170,7 +143,7 @@ def _set_rows(one: CurveSet, quick: bool) -> Iterator[Row]:
     yield Row(one.name, f"{sizes}; {UNITS[one.task]}; {_runs(one, quick)} runs")
     cells = [cell for key, cell in CELLS.items() if _is_asked(key) and _depends(one, cell)]
     rivals = (yield from _peer_rows(one, cuts)) if _is_asked(PEERS) else {}
-    epsilons = QUICK_EPSILONS if quick else EPSILONS
+    epsilons = QUICK_EPSILONS if quick else _chosen.epsilons or EPSILONS
     if CELLS["none"] in cells:
         yield from _open_rows(one, cuts, rivals, not quick)
         cells.remove(CELLS["none"])
@@ -205,18 +178,12 @@ def _peer_rows(one: CurveSet, cuts: Sequence[Cut]) -> Iterator[Row]:
         if one.columns_only and name != ALONE:
             continue
         say(f"{one.name}, {name}")
-        found[name] = Measured(np.array([_loss(one, cut, fit(one, cut)) for cut in cuts]))
+        found[name] = _repeat(
+            one, cuts, {"peer": name}, lambda cut, _, f=fit: (f(one, cut), None), len(cuts), own=False
+        )
         where = "its own columns" if name == ALONE else "pooled"
         yield Row(f"{one.name}, {NONE}, {where}: {name}", str(found[name]), found[name].mean)
     return found
-
-
-def _loss(one: CurveSet, cut: Cut, predictions: Vector) -> float:
-    if one.task == "classification":
-        return float(log_loss(cut.y_test, np.column_stack([1 - predictions, predictions]), labels=[-1.0, 1.0]))
-    if one.task == "counts":
-        return float(mean_poisson_deviance(cut.y_test, np.maximum(predictions, 1e-9)))
-    return math.sqrt(mean_squared_error(cut.y_test, predictions))
 
 
 def _shown(own: Measured, rivals: Mapping[str, Measured]) -> str:
@@ -250,7 +217,8 @@ def _open_rows(one: CurveSet, cuts: Sequence[Cut], rivals: Mapping[str, Measured
         ("auto", "auto", True),
     ):
         say(f"{one.name}, {NONE}, {name}")
-        found[name] = _repeat(one, cuts, lambda cut, _, t=terms, s=search: _open(one, cut, t, s), len(cuts))
+        fit = {"cell": "none", "terms": terms, "search": search}
+        found[name] = _repeat(one, cuts, fit, lambda cut, _, t=terms, s=search: fit_open(one, cut, t, s), len(cuts))
         yield _open_row(one, name, found[name], {"joint linear": found["linear"], **rivals}, judged)
     yield from _open_targets(one, found, rivals, judged)
 
@@ -276,46 +244,21 @@ def _open_targets(
         yield Row(f"{one.name}, {NONE}: {name}", f"{ratio:.3f}", ratio, *target)
 
 
-def _open(one: CurveSet, cut: Cut, terms: str, search: bool) -> tuple[Vector, Any]:
-    """The joint model of two parties that protect nothing: codes from their own rows, standardised ones for lines."""
-    classifier = one.task == "classification"
-    single = VerticalClassifier if classifier else VerticalRegressor
-    searching = VerticalClassifierCV if classifier else VerticalRegressorCV
-    model: Any = (searching if search else single)(loss=LOSSES[one.task], terms=terms, random_state=0)
-    cut = _standardised(one, cut) if terms == "linear" else cut  # frames of numbers are used as they are
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the row says it
-        model.fit(cut.parties(cut.train), cut.y)
-    return _predict(one, model, cut.parties(cut.test)), model
-
-
-def _standardised(one: CurveSet, cut: Cut) -> Cut:
-    """Numbers with mean 0 and deviation 1 in the training rows, as each party does it for itself."""
-    names = list(one.ranges)
-    mean, deviation = cut.train[names].mean(), cut.train[names].std().replace(0.0, 1.0)
-    scaled = {name: (frame[names] - mean) / deviation for name, frame in (("train", cut.train), ("test", cut.test))}
-    frames = {name: getattr(cut, name).assign(**own) for name, own in scaled.items()}
-    return replace(cut, **frames)
-
-
-def _predict(one: CurveSet, model: Any, X: Any) -> Vector:
-    return np.asarray(model.predict_proba(X)[:, 1] if one.task == "classification" else model.predict(X))
-
-
 Fit = Callable[[Cut, int], tuple[Vector, Any]]
 
 
-def _repeat(one: CurveSet, cuts: Sequence[Cut], fit: Fit, runs: int) -> Measured:
+def _repeat(
+    one: CurveSet, cuts: Sequence[Cut], name: Mapping[str, Any], fit: Fit, runs: int, *, own: bool = True
+) -> Measured:
     """Fit with the rows and the noise of every run."""
-    losses, told, rounds, unfinished = [], [], [], 0
-    for seed in range(runs):
+
+    def once(seed: int) -> Fitted:
         cut = cuts[seed % len(cuts)]
-        predictions, model = fit(cut, seed)
-        losses.append(_loss(one, cut, predictions))
-        told.append(told_by(model.outlook_))
-        rounds.append(model.n_rounds_)
-        unfinished += not model.converged_
-    return Measured(np.array(losses), tuple(told), float(np.mean(rounds)), unfinished)
+        return fitted(_kept, one, cut, {**name, "run": seed}, lambda cut: fit(cut, seed), own=own)
+
+    found = [once(seed) for seed in range(runs)]
+    rounds, unfinished = float(np.mean([each.rounds for each in found])), sum(not each.converged for each in found)
+    return Measured(np.array([each.loss for each in found]), tuple(each.told for each in found), rounds, unfinished)
 
 
 # --- with privacy ----------------------------------------------------------------------------------------
@@ -333,10 +276,11 @@ def _ebm_rows(one: CurveSet, cuts: Sequence[Cut], epsilon: float, quick: bool) -
         (f"{TUNED}, one row replaced", peers.TUNED_RATE, peers.own_epsilon(epsilon)),
     ):
         say(f"{one.name}, {name}, epsilon {epsilon:g}")
-        runs = range(min(_runs(one, quick), EBM_RUNS))
-        fits = [(cuts[seed % len(cuts)], seed) for seed in runs]
-        losses = [_loss(one, cut, peers.dp_ebm(one, cut, own, seed, rate)) for cut, seed in fits]
-        found[name] = Measured(np.array(losses))
+        fit = {"peer": name, "epsilon": own}
+        found[name] = _repeat(
+            one, cuts, fit, lambda cut, seed, r=rate, e=own: (peers.dp_ebm(one, cut, e, seed, r), None),
+            _runs(one, quick), own=False,
+        )  # fmt: skip
         yield Row(f"{one.name}, pooled, epsilon {epsilon:g}: {name}", str(found[name]), found[name].mean)
     return found
 
@@ -349,9 +293,11 @@ def _private_rows(
     for terms in ("linear", "spline"):
         say(f"{title}, {terms}")
         try:
+            fit = {"cell": cell.key, "terms": terms, "epsilon": epsilon}
             found[terms] = _repeat(
-                one, cuts, lambda cut, seed, t=terms: _private(one, cut, cell, t, epsilon, seed), _runs(one, quick)
-            )
+                one, cuts, fit, lambda cut, seed, t=terms: fit_private(one, cut, cell, t, epsilon, seed),
+                _runs(one, quick),
+            )  # fmt: skip
         except InputError as error:
             yield Row(f"{title}: {terms}", f"refused: {error}")
             return
@@ -378,7 +324,7 @@ def _private_targets(
         return
     spline = found["spline"]
     if one.name == "adult" and "DP-EBM" in rivals:
-        for name in ("DP-EBM", TUNED) if cell.key == "star" else ("DP-EBM",):
+        for name in ("DP-EBM", TUNED):
             ratio = spline.mean / rivals[name].mean
             yield Row(f"{title}: spline / {name}", f"{ratio:.3f}", ratio, 1.0, "below 1")
     if one.name in LEVEL and epsilon in SAID_EPSILONS:
@@ -389,31 +335,3 @@ def _private_targets(
         said = ("said so" if spline.warned else "did NOT say so") if lost else ""
         shown = ", ".join([*(f"{word} against {name}" for name, word in words.items()), *([said] if said else [])])
         yield Row(f"{title}: wins or says so", shown, float(bool(lost) and not spline.warned), 0.0, "wins or says so")
-
-
-def _private(one: CurveSet, cut: Cut, cell: Cell, terms: str, epsilon: float, seed: int) -> tuple[Vector, Any]:
-    """A private model from public ranges and lists; lines get the row norms that their ranges allow."""
-    public = {"ranges": dict(one.ranges), "categories": {name: list(words) for name, words in one.lists.items()}}
-    asked: dict[str, Any] = {"loss": LOSSES[one.task], "terms": terms, "random_state": seed, **public}
-    privacy = {"epsilon": epsilon, "delta": peers.DELTA, "noise_seed": seed, **cell.asked}
-    classifier = one.task == "classification"
-    if cell.graph is None:
-        parties, test = cut.parties(cut.train), cut.parties(cut.test)
-        privacy |= _norms({name: frame.shape[1] for name, frame in parties.items()}, terms)
-        model: Any = (VerticalClassifier if classifier else VerticalRegressor)(privacy=Privacy(**privacy), **asked)
-        return _predict(one, model.fit(parties, cut.y), test), model
-    privacy |= _norms(cut.train.shape[1], terms)
-    kind: Any = HorizontalClassifier if classifier else HorizontalRegressor
-    model = kind(
-        parties=NODES, graph=cell.graph, secure_aggregation=cell.secure, privacy=Privacy(**privacy), **asked
-    ).fit(cut.train, cut.y)
-    return _predict(one, model, cut.test), model
-
-
-def _norms(columns: int | Mapping[str, int], terms: str) -> dict[str, Any]:
-    """Row norms for lines: each number is in [-1, 1], each list has one 1. For curves they follow from the code."""
-    if terms != "linear":
-        return {}
-    if isinstance(columns, int):
-        return {"row_norm": math.sqrt(columns)}
-    return {"row_norm": {name: math.sqrt(count) for name, count in columns.items()}}

@@ -44,6 +44,19 @@ def test_what_is_asked_is_certified_and_hardly_less(form, epsilon):
     assert verdict.difference <= 0.01
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1, 8])
+@pytest.mark.parametrize("form", ["C", "person, C"])
+def test_symbols_get_more_of_epsilon_with_more_rows_within_what_is_asked(form, epsilon):
+    shares = []
+    for rows in (5, 1_000, 30_000, 10**6, 10**8):
+        asked = plan(epsilon=epsilon, rows=rows, **FORMS[form])
+        shares.append(asked.private.settings.response.epsilon / epsilon)
+        assert 0.98 * epsilon <= asked.certificate().epsilon(1e-5) <= epsilon
+        assert verify(asked.certificate().to_json()).agrees
+    assert shares[:2] == pytest.approx([0.7, 0.7])
+    assert shares[1] < shares[2] < shares[3] < shares[4] < 1
+
+
 @pytest.mark.parametrize("parties", [("a", "b"), ("a", "b", "c"), tuple("abcdefgh")])
 def test_a_person_costs_as_much_with_any_number_of_parties_and_a_record_more_noise_with_more(parties):
     one, person = plan(parties, epsilon=1.0), plan(parties, epsilon=1.0, unit="person")

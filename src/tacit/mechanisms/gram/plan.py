@@ -59,7 +59,8 @@ from tacit.topologies import FeatureSplit
 
 
 REFIT_SHARE = 0.3  # of epsilon for the one bit of a refit
-SYMBOL_SHARE = 0.7  # of epsilon for the one symbol of a label holder whose rows are protected too
+LEAST_SHARE, SYMBOL_ROWS = 0.7, 100.0  # of epsilon for the one symbol of a label holder whose rows are protected too
+USUAL_ROWS = 10_000  # taken where the number of rows is not known yet, and nothing but the code of curves follows
 HOLDER_STEPS, HOLDER_FEW_STEPS = (40, 4.0), (20, 3.0)  # few where the symbol's epsilon is below MANY_LEVELS
 MOST_SYMBOL = 500.0  # epsilon of a symbol: beyond it nothing is randomized any more
 MANY_LEVELS = 2.0  # epsilon of a symbol from which four levels of the score are worth sending
@@ -100,7 +101,7 @@ class Gram(Mechanism[FeatureSplit]):
 
     def gradient_noise(self, privacy: Privacy, loss: Loss, parties: Sequence[str], *, secure: bool) -> float:
         """The same in units of the derivative, whose bound depends on what is sent for a label."""
-        response = _response(privacy) if privacy.protect == "everyone" else None
+        response = _response(privacy, USUAL_ROWS) if privacy.protect == "everyone" else None
         slope = _shape(loss, privacy.label_epsilon, response).slope
         return slope * super().gradient_noise(privacy, loss, parties, secure=secure)
 
@@ -124,11 +125,11 @@ class Gram(Mechanism[FeatureSplit]):
 def _plan(mechanism: Gram, privacy: Privacy, problem: Problem, layout: FeatureSplit) -> PrivatePlan:
     _refuse(privacy, problem, layout)
     everyone = privacy.protect == "everyone"
-    budget = _Budget(privacy, len(layout.others), everyone)
-    response = _response(privacy) if everyone else None
+    response = _response(privacy, layout.rows) if everyone else None
+    budget = _Budget(privacy, len(layout.others), response)
     shape = _shape(problem.loss, privacy.label_epsilon, response)
-    fits = {name: _fit(privacy, layout, name, shape, budget.others) for name in layout.others}
-    holder_fit = _holder_fit(privacy, layout, budget.holder) if everyone else None
+    fits = {name: _fit(privacy, layout, name, shape, budget.others, response) for name in layout.others}
+    holder_fit = _holder_fit(privacy, layout, budget.holder, response) if response is not None else None
     settings = GramSettings(
         holder=layout.holder,
         target=shape.target,
@@ -234,13 +235,12 @@ def _shape(loss: Loss, label_epsilon: float | None, response: Response | None) -
 class _Budget:
     """Mu of each protected party's fit, and of the label holder's where its rows are protected too."""
 
-    def __init__(self, privacy: Privacy, others: int, everyone: bool) -> None:
+    def __init__(self, privacy: Privacy, others: int, said: Response | None) -> None:
         together = privacy.unit == "person"  # one person's rows at all these parties count together
         count = others if together else 1
         epsilon = _epsilon(privacy)
         self.holder = 0.0
-        if everyone:
-            said = _response(privacy)
+        if said is not None:
             self.holder = _largest(privacy, lambda mu: [BucketedResponse(mu, said.epsilon, said.symbols)])
             self.others = _largest(privacy, lambda mu: [GaussianRelease(mu, 1.0)])
             if together:
@@ -277,8 +277,10 @@ def _largest(privacy: Privacy, events: Callable[[float], list[Event]]) -> float:
 # --- the fits ----------------------------------------------------------------------------------------
 
 
-def _fit(privacy: Privacy, layout: FeatureSplit, party: str, shape: _Shape, mu: float) -> FitSettings:
-    one_step = shape.target == "symbols" and _response(privacy).levels == 1
+def _fit(
+    privacy: Privacy, layout: FeatureSplit, party: str, shape: _Shape, mu: float, response: Response | None
+) -> FitSettings:
+    one_step = response is not None and response.levels == 1
     steps, decay = (1, 1.0) if one_step else steps_for(layout.rows)
     score_column = shape.one_signed and shape.target != "symbols"
     noise = 0.0 if privacy.label_epsilon is None else label_noise(privacy.label_epsilon)
@@ -296,9 +298,9 @@ def _fit(privacy: Privacy, layout: FeatureSplit, party: str, shape: _Shape, mu: 
     )
 
 
-def _holder_fit(privacy: Privacy, layout: FeatureSplit, mu: float) -> FitSettings:
+def _holder_fit(privacy: Privacy, layout: FeatureSplit, mu: float, response: Response) -> FitSettings:
     shape = _Shape("half", 1.0, 0.5, one_signed=False)  # the label belongs to the record, so its sign may change too
-    steps = HOLDER_FEW_STEPS if _response(privacy).levels == 1 else HOLDER_STEPS
+    steps = HOLDER_FEW_STEPS if response.levels == 1 else HOLDER_STEPS
     return _calibrated(
         privacy, layout, layout.holder, mu, shape, steps, score_column=False, label_noise=0.0, loss_change=False
     )
@@ -366,8 +368,14 @@ def _without_rounding(mu: float, entries: int, rows: int, party: str) -> float:
     return left
 
 
-def _response(privacy: Privacy) -> Response:
-    epsilon = min(SYMBOL_SHARE * _epsilon(privacy), MOST_SYMBOL)
+def _response(privacy: Privacy, rows: int) -> Response:
+    """The symbol of each row, and its share of epsilon.
+
+    With the share s, the other parties' fits lose about a/(rows s^2) to randomized symbols, and what the label holder's
+    fit leaves unexplained is about b/(rows (1 - s))^2. The sum is least where (1 - s)/s is a cube root of 1/rows.
+    """
+    share = max(LEAST_SHARE, 1 / (1 + (SYMBOL_ROWS / rows) ** (1 / 3)))
+    epsilon = min(share * _epsilon(privacy), MOST_SYMBOL)
     return Response(epsilon, 4 if epsilon >= MANY_LEVELS else 1, 0.5 if epsilon < 1 else 0.75)
 
 
