@@ -56,11 +56,11 @@ def run_job(
     resume : bool
         Whether to go on with the run in the folder. One that is finished is read, and not run again.
     memory : str, optional
-        Keep the process below so much, such as "2GB": rows of Parquet and LIBSVM files are then left on disk.
+        Limit the memory of the process, such as "2GB": rows of Parquet and LIBSVM files are then left on disk.
     dask : str or ClusterAddress, optional
         A Dask cluster that reads, keeps and multiplies the rows of Parquet files.
     checkpoint_every : float, optional
-        Save the state at most so often, in seconds (by default 2); 0 saves after every round.
+        Seconds between saves of the state, at least (by default 2); 0 saves after every round.
     observe : callable, optional
         Called after each round with its row of the trace.
     note : callable, optional

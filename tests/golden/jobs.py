@@ -15,6 +15,7 @@ import numpy as np
 from tests.golden import adapter, values
 from tests.golden.fitting import Record, transcript
 
+INTERRUPTED = 130  # exit code
 ROWS, NODE_ROWS = 60, (30, 40, 26)
 NODES = ("north", "east", "south")
 BANK = '[[party]]\nname = "bank"\ndata = "bank.csv"\nid = "customer"\nlabel = "default"\n'
@@ -137,6 +138,7 @@ def resumed(write: Callable[[Path], None], text: str, at: int, folder: Path) -> 
     (folder / "job.toml").write_text(text, encoding="utf-8")
     with adapter.stopped_at(at):
         first = trained(folder, "--checkpoint-every", "0")
+    assert first["code"] == INTERRUPTED, "the run ended before it could be stopped"
     middle = values.of_folder(folder / "run", folder)
     second = trained(folder, "--resume")
     return {"stopped": first, "middle": middle, "resumed": second, "files": values.of_folder(folder / "run", folder)}
@@ -151,7 +153,7 @@ CONFIGURATIONS: dict[str, Callable[[Path], Record]] = {
         whole_way, ENCODING, credit(top="holdout = 0.2", model=CURVES, more=PRIVATE, shop=CURVED), BOTH, VERBS[:-1]
     ),
     "jobs-features-resumed-private": partial(
-        resumed, customers, credit(more=PRIVATE + 'mechanism = "shares"\n' + UNSCALED), 4
+        resumed, customers, credit(more=PRIVATE + 'mechanism = "shares"\n' + UNSCALED), 2
     ),
     "jobs-samples-resumed": partial(resumed, wards, clinic(top="rounds = 5", more=UNSCALED), 4),
 }

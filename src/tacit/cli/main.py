@@ -19,9 +19,9 @@ RAW = argparse.RawDescriptionHelpFormatter
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 DESCRIPTION = """\
-Train one model together with others who hold other columns about the same
-people, or the same columns about other people, without showing each other the
-data."""
+Train one model together with others who hold different columns about the same
+people, or the same columns about different people, without showing each other
+the data."""
 EPILOG = """\
 start here:
   tacit demo                  see it work on data shipped with scikit-learn
@@ -50,7 +50,7 @@ between organisations:
   tacit federation init       make a kit for every organisation
   tacit serve KIT             run the server
   tacit join KIT --data FILE  take part with your data
-  tacit accept KIT            answer a job that waits for your yes
+  tacit accept KIT            answer a job that waits for your consent
   tacit federation members KIT
                               compare and confirm everybody's keys
   tacit status KIT            see your runs, budget and certificate

@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("job", metavar="JOB.toml", help="the job file")
     parser.add_argument("--rows", metavar="N", help="number of rows (default: count those of the files)")
-    parser.add_argument("--columns", metavar="PARTY=N,...", help="number of encoded columns (default: see the files)")
-    parser.add_argument("--json", action="store_true", help="print it for machines")
+    parser.add_argument("--columns", metavar="PARTY=N,...", help="number of encoded columns (default: from the files)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:

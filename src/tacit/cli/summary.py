@@ -148,7 +148,7 @@ def report_if_possible(run: Path) -> Path | None:
     return None
 
 
-def tried_on(record: Mapping[str, Any]) -> str:
+def evaluated_on(record: Mapping[str, Any]) -> str:
     """How good the model is, against others, in one sentence."""
     from tacit.report.measures import TITLES
 
@@ -162,7 +162,7 @@ def tried_on(record: Mapping[str, Any]) -> str:
         for model in models[1:]
         if key in model["measures"]
     )
-    which = "held-out" if record["held_out"] else "trained"
+    which = "held-out" if record["held_out"] else "training"
     said = f"{record['rows']['evaluated']:,} {which} rows: {TITLES[key]} {measures[key]:.4g}"
     said += f" ({others})" if others else ""
     if record["private"]:
@@ -197,7 +197,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
         *([] if searched is None else search_rows(searched)),
         ("rounds", rounds if trained.ended_as_planned else f"{rounds}: NOT converged"),
         *_objective(record),
-        *_wrapped("tried on", tried_on(trained.evaluation)),
+        *_wrapped("evaluated", evaluated_on(trained.evaluation)),
         ("traffic", words.traffic(record["traffic"])),
         *_privacy(result, still_true(trained.evaluation, result.outlook)),
         ("written", f"{folder}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Train a job: read the parties' files, train, and write the model, the trace and
 the privacy certificate into a directory. Rows are matched by id where the
-parties hold other columns (split = "features"); they are not where the parties
-hold other rows (split = "samples").
+parties hold different columns (split = "features"); they are not where the
+parties hold different rows (split = "samples").
 
 A run that is stopped or killed goes on with --resume, to the same result."""
 EPILOG = """\
 a job file:
   [job]
   name = "credit"
-  holdout = 0.2            # keep a part of the rows to try the model on
+  holdout = 0.2            # keep part of the rows to evaluate the model on
   [model]
   loss = "logistic"        # hinge, squared_hinge, squared, huber, poisson ...
   alpha = 1e-4             # or, to choose it by cross-validation, instead:
@@ -46,7 +46,7 @@ a job file:
   [privacy]                # without it nothing is protected
   epsilon = 1              # of the whole run, for each row of shop
 
-for parties with other rows and the same columns:
+for parties with different rows and the same columns:
   split = "samples"        # in [job]; then each party has a label, and
   [graph]                  # talks to its neighbours only
   kind = "ring"            # complete, star, grid, random; or
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="keep the process below so much, such as 2GB: rows of Parquet and LIBSVM files are then left on disk",
+        help="limit the memory of the process, such as 2GB: rows of Parquet and LIBSVM files are then left on disk",
     )
     parser.add_argument(
         "--dask",
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=float,
         default=None,
-        help="save the state at most so often (default: 2); 0 saves after every round",
+        help="seconds between saves of the state, at least (default: 2); 0 saves after every round",
     )
 
 

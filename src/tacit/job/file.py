@@ -155,7 +155,7 @@ class Job:
         How much the process may take, such as "2GB": rows of Parquet and LIBSVM files are then left on disk. None
         reads all rows into memory.
     holdout : float
-        Part of the rows that is not trained on, so that the model can be tried on them; chosen by id, whatever the
+        Part of the rows that is not trained on, so that the model can be evaluated on them; chosen by id, whatever the
         order of rows. 0 trains on all.
     graph : GraphSpec or None
         Who talks to whom, where the rows are split.

@@ -234,7 +234,7 @@ def node_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     measures = [set(node.get(JOINT, {})) for node in known.values()]
     key = next((key for key in ORDER if any(key in own for own in measures)), "")
     head = ["node", "rows trained on", "neighbours", "its model from the mean"]
-    head += ["rows tried on", f"{TITLES[key]}, joint", f"{TITLES[key]}, alone"] if key else []
+    head += ["rows evaluated on", f"{TITLES[key]}, joint", f"{TITLES[key]}, alone"] if key else []
     graph, rows = run.job.make_graph(), []
     for name, count, distance in zip(run.job.names, run.plan["rows"], run.distances(), strict=True):
         node = known.get(name, {})

@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--loss-mu", metavar="MU", type=float, help="GDP parameter of the noise on each loss")
     add("--loss-bound", metavar="M", type=float, help="of a job: what each row's loss counts for at most")
     add("--picture", metavar="FILE", help="draw the trade-off (PNG or SVG)")
-    add("--json", action="store_true", help="print it for machines")
+    add("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
