@@ -120,15 +120,20 @@ class WaveCells:
     def __len__(self) -> int:
         return len(self.places)
 
-    @property
+    @cached_property
     def width(self) -> int:
-        """Encoded columns."""
+        """Encoded columns; kept, as it is asked for with every few rows."""
         return len(self.column.names)
+
+    @cached_property
+    def heights(self) -> Vector:
+        """Of the waves; kept as well."""
+        return self.column.heights
 
     @property
     def arrays(self) -> list[npt.NDArray[Any]]:
         """All numbers that the encoded rows follow from."""
-        return [self.places, self.column.heights]
+        return [self.places, self.heights]
 
     @property
     def filled(self) -> int:
@@ -145,7 +150,7 @@ class WaveCells:
 
     def write(self, rows: slice, out: Vector) -> None:
         """The encoded numbers."""
-        _write_waves(self.places[rows], self.column.heights, out)
+        _write_waves(self.places[rows], self.heights, out)
 
 
 Cells = TabledCells | WaveCells
