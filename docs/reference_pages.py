@@ -33,7 +33,7 @@ from tacit.job.sections import SECTION_KEYS as SECTIONS
 from tacit.mechanisms import names_for
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.problem.registry import LOSSES, REGULARIZERS
-from tacit.solvers import SOLVERS
+from tacit.solvers import METHODS
 
 WIDTH = "100"  # of the help of a verb
 COLUMN_SECTION = "party.columns"
@@ -140,7 +140,7 @@ def _allowed(section: str, key: str) -> str | None:
     }.get((section, key))
     if (section, key) == ("model", "method"):
         return (
-            f'"auto"; by columns one of {_words(sorted(SOLVERS))}; with split = "samples" "none", or for one more '
+            f'"auto"; by columns one of {_words(METHODS)}; with split = "samples" "none", or for one more '
             "release the name of a mechanism"
         )
     if (section, key) == ("privacy", "mechanism"):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tacit.errors import InputError, RunError, TacitError
     from tacit.estimators.base import PartyTables
     from tacit.estimators.baselines import alone, pooled
+    from tacit.estimators.boosting import VerticalBoostingClassifier, VerticalBoostingRegressor
     from tacit.estimators.horizontal import HorizontalClassifier, HorizontalRegressor
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
     from tacit.estimators.vertical_cv import VerticalClassifierCV, VerticalRegressorCV
@@ -26,6 +27,8 @@ _HOMES = {
     "Privacy": "tacit.privacy.request",
     "RunError": "tacit.errors",
     "TacitError": "tacit.errors",
+    "VerticalBoostingClassifier": "tacit.estimators.boosting",
+    "VerticalBoostingRegressor": "tacit.estimators.boosting",
     "VerticalClassifier": "tacit.estimators.vertical",
     "VerticalClassifierCV": "tacit.estimators.vertical_cv",
     "VerticalRegressor": "tacit.estimators.vertical",
@@ -45,6 +48,8 @@ __all__ = [
     "Privacy",
     "RunError",
     "TacitError",
+    "VerticalBoostingClassifier",
+    "VerticalBoostingRegressor",
     "VerticalClassifier",
     "VerticalClassifierCV",
     "VerticalRegressor",

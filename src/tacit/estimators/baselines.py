@@ -37,7 +37,7 @@ def alone(estimator: E, party: int) -> _View:
     return _View(estimator, party=party)
 
 
-def _columns_of(X: Any, columns: Any) -> Any:
+def columns_of(X: Any, columns: Any) -> Any:
     """Some columns of one table."""
     if isinstance(X, pa.Table):
         return X.select(columns.tolist())
@@ -89,7 +89,7 @@ class _View(MetaEstimatorMixin, BaseEstimator):
             layout, tables = layout_of_blocks(X), X
         else:
             layout = layout_of_table(column_names(X), self.estimator.parties)
-            tables = [_columns_of(X, columns) for columns in layout.columns]
+            tables = [columns_of(X, columns) for columns in layout.columns]
         party = self._checked(len(tables))
         if self._wishes(layout.names[party]):  # which are by the names that columns have among all
             return as_table(tables[party], layout.names[party], "X").data

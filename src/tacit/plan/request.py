@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss, get_regularizer
 from tacit.problem.regularizers import Regularizer
+from tacit.solvers.boosting import TreeSettings
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class TrainingRequest:
         Bytes that the process may take, where rows are left on disk for that.
     holdout : float
         The part of the rows that is kept out of training.
+    trees : TreeSettings or None
+        Settings of boosted trees, with their loss: the model is then a sum of trees, and `penalty` and `alpha` have no
+        meaning.
     """
 
     loss: str | Loss
@@ -63,11 +68,12 @@ class TrainingRequest:
     secure_aggregation: bool = False
     memory: int | None = None
     holdout: float = 0.0
+    trees: TreeSettings | None = None
 
     @property
     def plain_loss(self) -> Loss:
-        """The loss that was named."""
-        return get_loss(self.loss)
+        """The loss that was named; that of trees has the same facts about labels."""
+        return get_loss(self.loss) if self.trees is None else cast("Loss", self.trees.loss)
 
     @property
     def regularizer(self) -> Regularizer:
@@ -99,6 +105,8 @@ class TrainingRequest:
         if self.privacy is not None and not isinstance(self.privacy, Privacy):
             raise InputError(f"privacy={self.privacy!r} is not allowed: give tacit.Privacy(...), or None")
         self.check_rho()
+        if self.trees is not None:
+            self.trees.check()
 
     def check_rho(self) -> float | None:
         """Rho of the objective, or None where it is left open."""

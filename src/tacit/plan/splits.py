@@ -21,12 +21,13 @@ from tacit.mechanisms.base import COORDINATOR, Mechanism, MechanismRequest, Priv
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
 from tacit.plan.memory import check_low_memory, fitting_window
 from tacit.plan.request import TrainingRequest
-from tacit.privacy.certificate import Certificate, in_scope, not_private, secured
+from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.losses.modified import modified_rows
-from tacit.solvers import SOLVERS, Solver
+from tacit.solvers import METHODS, SOLVERS, Solver
 from tacit.solvers.base import PrivateSolver, Problem
+from tacit.solvers.boosting import TREES, TreeSettings
 from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
 from tacit.solvers.consensus.admm import ADMM
 from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit
@@ -67,6 +68,8 @@ class PlannedRun:
     @property
     def asked_parties(self) -> tuple[str, ...]:
         """The parties to which messages go: all but one that is itself the coordinator's side."""
+        if self.problem.trees is not None and self.private is None:
+            return cast("TreeSettings", self.problem.trees).parties
         reads_each = self.private is not None and getattr(self.private.solver, "reads_each_answer", False)
         holder = self.private.holder if self.private is not None and reads_each else None
         return tuple(name for name in self.party_names if name != holder)
@@ -120,9 +123,15 @@ class PlannedRun:
 
     def certificate(self) -> Certificate:
         """The claim of the whole run."""
-        known = self.split.without_noise(self.layout) if self.private is None else self.private.certificate
+        known = self.private.certificate if self.private is not None else self._without_noise()
         known = in_scope(known, self.holdout, evaluated=self.served, randomized=self.split.came_randomized(self.layout))
         return self.split.under_masks(self, known)
+
+    def _without_noise(self) -> Certificate:
+        """The claim of a run that adds no noise."""
+        if self.problem.trees is None:
+            return self.split.without_noise(self.layout)
+        return not_private_trees(self.party_names, self.asked_parties, self.problem.rows)
 
     @property
     def served(self) -> bool:
@@ -223,6 +232,7 @@ class FeaturePlanner(SplitPlanner):
     def problem(self, request: TrainingRequest, layout: FeatureSplit, loss: Loss) -> Problem:
         """What is minimised, with as many past steps as memory allows."""
         parties, rows, memory = len(layout.parties), layout.rows, request.memory
+        others = tuple(name for name in layout.parties if name != layout.holder)
         return Problem(
             loss=loss,
             regularizer=request.regularizer,
@@ -237,10 +247,13 @@ class FeaturePlanner(SplitPlanner):
             seed=request.seed,
             sums_only=bool(request.secure_aggregation),
             low_memory=memory is not None,
+            trees=None if request.trees is None else replace(request.trees, parties=others),
         )
 
     def recorded_method(self, request: TrainingRequest, problem: Problem, layout: FeatureSplit) -> str:
         """The solver that was named, or the one that needs the fewest rounds."""
+        if request.trees is not None:
+            return _check_trees(request)
         chosen = (
             _fastest_solver(problem, layout.columns) if request.method == "auto" else _named_solver(request, problem)
         )
@@ -323,6 +336,7 @@ class FeaturePlanner(SplitPlanner):
             "parties": list(plan.party_names),
             "window": plan.problem.max_window,
             "secure_aggregation": plan.secure,
+            **({} if plan.problem.trees is None else {"trees": plan.problem.trees.record()}),
             "privacy": None
             if private is None
             else {"mechanism": private.mechanism.name, "holder": private.holder, **_noise(private)},
@@ -379,10 +393,25 @@ def _window(request: TrainingRequest, layout: FeatureSplit) -> int:
     return max(1, min(32, int(room // (16 * max(layout.rows, 1)))))
 
 
+def _check_trees(request: TrainingRequest) -> str:
+    """The method of trees, where nothing else was asked that they cannot do."""
+    if request.method not in ("auto", TREES.name):
+        raise InputError(f"method={request.method!r} does not fit trees: leave method out")
+    for name, asked in (("privacy", request.privacy), ("memory", request.memory)):
+        if asked is not None:
+            raise InputError(f"{name} is not available with boosted trees: leave it out, or train a linear model")
+    if request.secure_aggregation:
+        raise InputError(
+            "secure_aggregation=True does not fit boosted trees, whose label holder reads every party's answer by "
+            "itself: leave it out, or train a linear model"
+        )
+    return TREES.name
+
+
 def _named_solver(request: TrainingRequest, problem: Problem) -> str:
     name = request.method
-    if name not in SOLVERS:
-        raise InputError(f"method={name!r} is unknown: choose one of auto, {', '.join(sorted(SOLVERS))}")
+    if name not in METHODS:
+        raise InputError(f"method={name!r} is unknown: choose one of auto, {', '.join(METHODS)}")
     reason = SOLVERS[name].refusal(problem.loss, problem.regularizer)
     if reason:
         raise InputError(f'method={name!r} does not fit: {reason}; use method="auto"')
@@ -418,6 +447,8 @@ class SamplePlanner(SplitPlanner):
 
     def seen_loss(self, request: TrainingRequest) -> Loss:
         """The loss as it is: a node takes the one that fits its labels."""
+        if request.trees is not None:
+            raise InputError("boosted trees are for parties that hold different columns: leave trees out here")
         return request.plain_loss
 
     def problem(self, request: TrainingRequest, layout: SampleSplit, loss: Loss) -> Problem:

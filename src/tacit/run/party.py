@@ -14,7 +14,7 @@ from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
 from tacit.run import door
 from tacit.run.masking import HEARD, MASKED_KINDS, RUN, KeySigner, Masks, heard
-from tacit.run.result import PartyModel
+from tacit.run.result import PartyModel, make_part
 from tacit.solvers.base import PartySide
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
@@ -158,7 +158,7 @@ class Party:
         """
         part = getattr(self.side, "part", None)  # of a side whose model is more than coefficients
         if part is not None:
-            return PartyModel(self.name, self.columns, **part(scale))
+            return cast("PartyModel", make_part(self.name, self.columns, part(scale)))
         if scale != 1.0:
             raise RunError(f"party {self.name!r}: this plan has no scale that the coordinator sets")
         return PartyModel(self.name, self.columns, self.coef, self.offset, self.clip)

@@ -8,13 +8,19 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.blocks import make_block
 from tacit.blocks.dense import RowClip
+from tacit.columns.raw import RawTable
+from tacit.errors import InputError
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
+from tacit.solvers.boosting.model import TreeModel
+from tacit.solvers.boosting.sides import MODEL, BoostingHistory
 from tacit.types import SCORE_CLIP, Matrix, Shard, Trace, TraceRow, Vector
 from tacit.version import __version__
 
@@ -69,9 +75,44 @@ class PartyModel:
         return self.offset * (1.0 + self.bend)
 
 
-def joint_scores(parts: Sequence[PartyModel], constant: float, shards: Sequence[Shard]) -> Vector:
-    """Score of each row: the sum of the parties' scores and the constant."""
-    total = np.full(shards[0].features.shape[0], constant)
+# --- One party's part of a model of trees
+
+
+@dataclass(frozen=True)
+class TreePart:
+    """One party's trees: their score of a row is what they add to it, one number or one for each class."""
+
+    name: str
+    columns: tuple[str, ...]
+    model: TreeModel
+
+    def score(self, features: RawTable) -> Vector:
+        """What the trees add to each row."""
+        return self.model.score(self._values(features))
+
+    def contributions(self, features: RawTable) -> Vector:
+        """What each column adds to each row (TreeSHAP), and last what every row has in common."""
+        return self.model.contributions(self._values(features))
+
+    def _values(self, features: RawTable) -> npt.NDArray[Any]:
+        if not isinstance(features, RawTable) or features.d != self.model.features:
+            raise InputError(f"party {self.name!r}: its trees need its {self.model.features} columns as they are")
+        return features.values
+
+    @property
+    def text(self) -> str:
+        """The trees as LightGBM's text."""
+        return self.model.text
+
+
+def make_part(name: str, columns: tuple[str, ...], made: dict[str, Any]) -> Any:
+    """A party's part of the model from what a side made: trees, or coefficients."""
+    return TreePart(name, columns, **made) if MODEL in made else PartyModel(name, columns, **made)
+
+
+def joint_scores(parts: Sequence[Any], constant: Any, shards: Sequence[Shard]) -> Vector:
+    """Score of each row: the sum of the parties' scores and the constant, one number or one for each class."""
+    total = np.full((shards[0].features.shape[0], *np.shape(constant)), constant, dtype=np.float64)
     for part, shard in zip(parts, shards, strict=True):
         total += part.score(shard.features)
     return total
@@ -86,10 +127,10 @@ class Model:
 
     Attributes
     ----------
-    parts : tuple of PartyModel
+    parts : tuple of PartyModel, or of TreePart
         Each party's part, in the order of the plan. Where rows are split, a part is a node's model of whole rows.
     constant : float
-        What is added to the scores.
+        What is added to the scores; of trees for several classes an array, one number for each.
     mean : PartyModel or None
         Where rows are split: the mean of the nodes' models, with which rows are scored. None where columns are split:
         there the parts' scores are added up.
@@ -145,6 +186,8 @@ class Result:
         Bytes over the whole run, and rounds.
     outlook : tuple of str
         In a private run: whether the collaboration is worth it.
+    boosting : BoostingHistory or None
+        Of a run of trees: losses and steps by round.
     """
 
     plan: Plan
@@ -156,6 +199,7 @@ class Result:
     seconds: float
     traffic: dict[str, int]
     outlook: tuple[str, ...] = ()
+    boosting: BoostingHistory | None = None
 
 
 def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from tacit.plan import Plan
 from tacit.run.coordinator import Coordinator
 from tacit.run.drive import QUIET, Checkpoint, LoopState, Observer, drive, fitting_threads
 from tacit.run.party import Party
-from tacit.run.result import Model, PartyModel, Result, traffic, with_versions
+from tacit.run.result import Model, PartyModel, Result, make_part, traffic, with_versions
 from tacit.solvers.base import Progress
 from tacit.solvers.memory.party import WindowView
 from tacit.types import Arrays, Message, Shard, Vector
@@ -181,6 +181,7 @@ class Run(Star):
             seconds=state.seconds,
             traffic=traffic(state.trace),
             outlook=self._outlook(),
+            boosting=getattr(self.coordinator.side, "history", None),
         )
 
     def _outlook(self) -> tuple[str, ...]:
@@ -202,10 +203,10 @@ class Run(Star):
             made, scale = side.parts(), float(getattr(side, "part_scale", 1.0))
             own = {p.name: p.model(scale) for p in self.parties if p.makes_part}
             parts = tuple(
-                own.get(shard.name) or PartyModel(shard.name, shard.columns, **made[shard.name])
-                for shard in self.shards
+                own.get(shard.name) or make_part(shard.name, shard.columns, made[shard.name]) for shard in self.shards
             )
-        return Model(parts, float(side.intercept), predictions_for=None if private is None else private.predictions_for)
+        constant = side.intercept if np.ndim(side.intercept) else float(side.intercept)
+        return Model(parts, constant, predictions_for=None if private is None else private.predictions_for)
 
     def snapshot(self) -> dict[str, Arrays]:
         """Everything needed to go on later, by who holds it."""

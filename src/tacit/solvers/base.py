@@ -41,6 +41,8 @@ class Problem:
         True where parties may send nothing but what the coordinator adds up: no least or largest values.
     low_memory : bool
         True where numbers per row are what memory is short of: the sides, all in one process, keep them once.
+    trees : TreeSettings or None
+        How trees are grown, where the model is a sum of trees.
     """
 
     loss: Loss
@@ -56,6 +58,7 @@ class Problem:
     seed: int = 0
     sums_only: bool = False
     low_memory: bool = False
+    trees: Any = None  # TreeSettings, which build on this module
 
     @property
     def total(self) -> float:
@@ -168,18 +171,21 @@ class Solver:
         Vectors of one number per row in a round, to a party and back, as measured; besides them a few sums travel.
     on_cluster : bool
         Whether it uses all rows together, so that they may be on a cluster.
+    reads_each_answer : bool
+        True where the coordinator takes the answers by party, and holds the rows of the party with the labels itself;
+        False where it takes their sum.
     """
 
     name: str
     refusal: Callable[[Loss, Regularizer], str]
-    party: Callable[[Problem, Block, Any], PartySide]
-    coordinator: Callable[[Problem, Vector], CoordinatorSide]
+    party: Callable[[Problem, Any, Any], PartySide]
+    coordinator: Callable[..., Any]
     shared: Callable[[Problem], Any] | None = None
     supports_path: bool = False
     vectors: tuple[float, float] = (1.0, 1.0)
     on_cluster: bool = True
+    reads_each_answer: bool = False
     noisy: ClassVar[bool] = False  # what its sides send is computed from the rows as they are
-    reads_each_answer: ClassVar[bool] = False  # the coordinator takes the sum of the answers
 
     def make_shared(self, problem: Problem) -> Any:
         """What parties of one process keep once between them; None where there is nothing of the kind."""
@@ -194,8 +200,8 @@ class Solver:
     def make_coordinator(
         self, problem: Problem, labels: Vector, settings: Any, own: Block | None, release: Release | None
     ) -> Any:
-        """The coordinator's side, which holds no rows."""
-        return self.coordinator(problem, labels)
+        """The coordinator's side, with rows of its own where it reads each answer."""
+        return self.coordinator(problem, labels, own) if self.reads_each_answer else self.coordinator(problem, labels)
 
 
 class Release(Protocol):

@@ -206,7 +206,7 @@ class _Metric:
 
         With M = scale G + ridge of a step, and H what this likely is without noise, an error e of the coefficients
         becomes e - size M^-1 (H e + noise). The noise of a gradient is new in each step; what randomized labels add to
-        it, (excess - 1) G in variance, is the same in all of them. PartyChange in tests/algorithms/gram/test_noise.py.
+        it, (excess - 1) G in variance, is the same in all of them. Checked in tests/algorithms/gram/test_noise.py.
         """
         ridge, vectors = self.ridge[: self.d], self.vectors
         root = 1 / np.sqrt(scale * self.values[: self.d] + ridge)

@@ -1,0 +1,178 @@
+"""A party's columns as trees take them: numbers with NaN for blanks, categories as codes; nothing is scaled.
+
+| class | of |
+|---|---|
+| RawTable | one party's rows: what `Shard.features` is where trees are trained |
+| RawEncoder | how a table of text, dates, numbers and blanks becomes one: the categories that training saw |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tacit.columns.spec import CATEGORY, DATE, NUMBER
+from tacit.columns.table import BLANK, ArrowTable, kind_of_type, number_cells, text_cells
+from tacit.errors import InputError
+from tacit.text import show
+from tacit.types import Vector
+
+KINDS = (NUMBER, DATE, CATEGORY)
+MOST_CATEGORIES = 1_000_000  # of one column, in a record from outside
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """One party's columns, as they are.
+
+    Attributes
+    ----------
+    party : str
+        The party's name, used in every message about the table.
+    columns : tuple of str
+    values : array of shape (rows, columns)
+        float64 or float32; NaN is a blank, and in a column of categories a cell is the number of its category.
+    categorical : tuple of int
+        The places of columns that hold categories.
+    monotone : tuple of int
+        For each column 1 where the score must not fall with it, -1 where it must not rise, 0 where it may do both;
+        empty where that is so of all columns.
+    """
+
+    party: str
+    columns: tuple[str, ...]
+    values: npt.NDArray[Any]
+    categorical: tuple[int, ...] = ()
+    monotone: tuple[int, ...] = ()
+    centre: ClassVar[None] = None  # trees have no use for centred columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.n, self.d
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return int(self.values.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory."""
+        return int(self.values.nbytes)
+
+    def take(self, rows: npt.NDArray[Any]) -> RawTable:
+        """Some of its rows."""
+        return RawTable(self.party, self.columns, self.values[rows], self.categorical, self.monotone)
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """How one column is read: a number, a date as days, or one of the categories that training saw."""
+
+    name: str
+    kind: str = NUMBER
+    categories: tuple[str, ...] = ()
+
+    def cells(self, table: ArrowTable) -> Vector:
+        """The cells as numbers; blank where they are blank, or a category that training did not see."""
+        if self.kind != CATEGORY:
+            return number_cells(table, self.name, days=self.kind == DATE, trained=True)
+        texts = text_cells(table, self.name)
+        number = {text: code for code, text in enumerate(self.categories)}
+        codes = [number.get(text, np.nan) for text in texts.values]
+        return np.array([*codes, np.nan], dtype=np.float64)[texts.codes]
+
+
+@dataclass(frozen=True)
+class RawEncoder:
+    """How a party's table becomes a `RawTable`."""
+
+    columns: tuple[RawColumn, ...]
+
+    @classmethod
+    def learn(cls, table: ArrowTable, categorical: Collection[str] | None = None) -> RawEncoder:
+        """The kinds of these columns, with the categories that occur.
+
+        Parameters
+        ----------
+        table : ArrowTable
+        categorical : collection of str, optional
+            The columns that hold categories; where it is left out, those of text and of categories do.
+        """
+        return cls(tuple(_learned(table, name, categorical) for name in table.columns))
+
+    def table(self, table: ArrowTable, monotone: Sequence[int] = ()) -> RawTable:
+        """These rows, as trees take them."""
+        values = np.empty((table.n_rows, len(self.columns)))
+        for place, column in enumerate(self.columns):
+            values[:, place] = column.cells(table)
+        names = tuple(column.name for column in self.columns)
+        return RawTable(table.party, names, values, self.categorical, tuple(monotone))
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """The places of columns that hold categories."""
+        return tuple(place for place, column in enumerate(self.columns) if column.kind == CATEGORY)
+
+    def record(self) -> list[dict[str, Any]]:
+        """The encoder as plain values."""
+        return [
+            {"name": c.name, "kind": c.kind} | ({"categories": list(c.categories)} if c.kind == CATEGORY else {})
+            for c in self.columns
+        ]
+
+    @classmethod
+    def from_record(cls, record: Any) -> RawEncoder:
+        """The encoder that was written down.
+
+        Raises
+        ------
+        InputError
+            Where it is damaged.
+        """
+        if not isinstance(record, list) or not record:
+            raise InputError("the columns of a part of a model are damaged: they are no list")
+        return cls(tuple(_read_column(item) for item in record))
+
+
+def _learned(table: ArrowTable, name: str, categorical: Collection[str] | None) -> RawColumn:
+    column = table.data.column(name)
+    kind = kind_of_type(table.arrow(name).type)
+    is_text = kind == CATEGORY or str(column.type).startswith("dictionary")
+    if is_text if categorical is None else name in categorical:
+        return RawColumn(name, CATEGORY, tuple(sorted(text_cells(table, name).values)))
+    if kind == CATEGORY:
+        raise InputError(
+            f"party {show(table.party)}: column {show(name)} holds text, but is not among categorical_features: "
+            "name it there, or leave it out"
+        )
+    if not kind:
+        raise InputError(
+            f"party {show(table.party)}: column {show(name)} holds values of type {column.type}, which trees cannot "
+            "use: leave it out, or make numbers of it"
+        )
+    return RawColumn(name, NUMBER if kind == BLANK else kind)
+
+
+def _read_column(item: Any) -> RawColumn:
+    """One column from a record, every entry checked."""
+    known = isinstance(item, Mapping) and isinstance(item.get("name"), str) and item.get("kind") in KINDS
+    if not known:
+        raise InputError("the columns of a part of a model are damaged: each needs a name and a kind")
+    categories = item.get("categories", [])
+    whole = isinstance(categories, list) and len(categories) <= MOST_CATEGORIES
+    if not whole or not all(isinstance(text, str) for text in categories) or len(set(categories)) < len(categories):
+        raise InputError(
+            f"the categories of column {show(item['name'])} are damaged: they are no list of different texts"
+        )
+    return RawColumn(item["name"], item["kind"], tuple(categories))

@@ -1,0 +1,506 @@
+"""Boosted trees for features split between parties."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from tacit.columns.raw import RawEncoder, RawTable
+from tacit.errors import InputError
+from tacit.estimators.base import (
+    ColumnLayout,
+    check_blocks,
+    checked_table,
+    checked_weights,
+    column_names,
+    different_names,
+    in_order,
+    is_block_list,
+    layout_of_blocks,
+    layout_of_table,
+    names_of,
+    own_tables,
+    real_labels,
+)
+from tacit.estimators.baselines import columns_of
+from tacit.estimators.encoding import as_table, is_frame
+from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
+from tacit.run.progress import progress
+from tacit.run.result import Result, TreePart
+from tacit.run.star import Run
+from tacit.solvers.boosting import TreeSettings
+from tacit.solvers.boosting.losses import TreeLoss, make_loss
+from tacit.text import listing, show
+from tacit.types import Shard, Vector
+
+FROM_DTYPE = "from_dtype"
+LARGE = 2_000_000  # cells of a party from which several threads pay for its histograms
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedTables:
+    """What trees are trained on: each party's columns as they are, and how frames became numbers."""
+
+    shards: list[Shard]
+    layout: ColumnLayout
+    encoders: dict[str, RawEncoder]
+
+
+class _VerticalBoosting(BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    def __init__(
+        self,
+        loss: str,
+        parties: Any = 2,
+        learning_rate: float = 0.08,
+        max_rounds: int = 15,
+        trees_per_round: Sequence[int] = (10, 20, 30),
+        max_leaf_nodes: int = 15,
+        max_depth: int | None = None,
+        min_samples_leaf: int | None = None,
+        l2_regularization: float = 5.0,
+        max_bins: int = 255,
+        categorical_features: Any = FROM_DTYPE,
+        monotonic_cst: Any = None,
+        early_stopping: bool = True,
+        validation_fraction: float | None = 0.15,
+        n_iter_no_change: int = 3,
+        tol: float = 3e-4,
+        min_gain_se: float = 0.0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.parties = parties
+        self.learning_rate = learning_rate
+        self.max_rounds = max_rounds
+        self.trees_per_round = trees_per_round
+        self.max_leaf_nodes = max_leaf_nodes
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.l2_regularization = l2_regularization
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.min_gain_se = min_gain_se
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # --- fitting --------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train; a fit that fails leaves the estimator as it was.
+
+        Parameters
+        ----------
+        X : array or frame (pandas, polars, Arrow), with NaN or nothing for blanks; or one of these per party, in a
+            list, by name, as in {"bank": A, "shop": B}, or in PartyTables; the first party holds the labels
+        y : array of labels
+        sample_weight : array or None
+        """
+        before = dict(self.__dict__)
+        try:
+            self._fit(own_tables(X), y, sample_weight)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        prepared, labels = self._take_in(X, y)
+        rows = prepared.shards[0].features.shape[0]
+        if len(labels) != rows:
+            raise InputError(f"y has {len(labels)} labels for {rows} rows: give one label for each row")
+        encoded, loss = self._encode(labels)
+        weights = checked_weights(sample_weight, rows)
+        shards = prepared.shards
+        if weights is not None and not weights.all():  # a row of weight 0 is no row
+            kept = np.flatnonzero(weights)
+            encoded, weights = encoded[kept], weights[kept]
+            shards = [Shard(s.name, s.features.take(kept), s.columns) for s in shards]
+        loss.check_labels(encoded)
+        run = Run(self._plan(shards, loss, weights), shards, encoded)
+        with progress(run.plan, visible=True) if self.verbose else nullcontext() as observe:
+            self._keep(run.go(observe), prepared)
+
+    def _take_in(self, X: Any, y: Any) -> tuple[PreparedTables, npt.NDArray[Any]]:
+        """Each party's columns as trees take them, and the labels."""
+        parties = names_of(X)
+        X = X if parties is None else list(X.values())
+        if isinstance(y, Mapping):
+            raise InputError("y is a mapping: one party holds the labels, so give one array of them")
+        if is_block_list(X):
+            layout, blocks = layout_of_blocks(X, parties), list(X)
+            self.n_features_in_ = layout.n_columns
+            self.__dict__.pop("feature_names_in_", None)
+            if layout.named:
+                self.feature_names_in_ = np.array([name for names in layout.names for name in names], dtype=object)
+        else:
+            names = different_names(X)
+            X, y = checked_table(self, X, y, as_it_is=names is not None)
+            layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
+            blocks = _cut(X, layout)
+        check_blocks(blocks, layout)
+        encoders = self._learn(blocks, layout)
+        return PreparedTables(self._shards(blocks, layout, encoders), layout, encoders), column_or_1d(y, warn=True)
+
+    def _learn(self, blocks: Sequence[Any], layout: ColumnLayout) -> dict[str, RawEncoder]:
+        """How frames, and arrays with categories, become numbers; other arrays are used as they are."""
+        categorical = _named_columns(self.categorical_features, layout)
+        encoders = {}
+        for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
+            own = None if categorical is None else [column for column in columns if column in categorical[name]]
+            if is_frame(block) or own:
+                encoders[name] = RawEncoder.learn(as_table(block, columns, name), own)
+        return encoders
+
+    def _shards(self, blocks: Sequence[Any], layout: ColumnLayout, encoders: Mapping[str, RawEncoder]) -> list[Shard]:
+        monotone = _monotone(self.monotonic_cst, layout)
+        shards = []
+        for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
+            if name in encoders:
+                table = encoders[name].table(as_table(block, columns, name), monotone.get(name, ()))
+            else:
+                table = RawTable(name, columns, _numbers(block, name), (), monotone.get(name, ()))
+            shards.append(Shard(name, table, columns))
+        _check_rows(shards)
+        return shards
+
+    def _plan(self, shards: list[Shard], loss: TreeLoss, weights: Vector | None) -> Plan:
+        cells = max(shard.features.n * shard.features.d for shard in shards)
+        settings = TreeSettings(
+            loss=loss,
+            learning_rate=self.learning_rate,
+            max_leaf_nodes=self.max_leaf_nodes,
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_samples_leaf,
+            l2_regularization=self.l2_regularization,
+            max_bins=self.max_bins,
+            trees=tuple(self.trees_per_round) if isinstance(self.trees_per_round, list | tuple) else (),
+            validation_fraction=0.0 if self.validation_fraction is None else self.validation_fraction,
+            early_stopping=bool(self.early_stopping),
+            tol=self.tol,
+            n_iter_no_change=self.n_iter_no_change,
+            min_gain_se=self.min_gain_se,
+            threads=_threads(self.n_jobs, cells),
+        )
+        request = TrainingRequest(
+            loss=loss.name,
+            penalty="none",
+            alpha=0.0,
+            fit_intercept=False,
+            tol=self.tol,
+            max_rounds=self.max_rounds,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            trees=settings,
+        )
+        split = FeatureSplit(
+            tuple(shard.name for shard in shards),
+            rows=shards[0].features.n,
+            columns=tuple(shard.features.d for shard in shards),
+            input_bytes=sum(shard.features.nbytes for shard in shards),
+            row_weights=weights,
+        )
+        return make_plan(request, split)
+
+    def _keep(self, result: Result, prepared: PreparedTables) -> None:
+        history = result.boosting
+        assert history is not None, "a run of trees has a history"
+        self._layout, self.encoders_ = prepared.layout, prepared.encoders
+        self._model = result.model
+        self._parts = [part for part in result.model.parts if isinstance(part, TreePart)]
+        self._loss = result.plan.problem.loss
+        self.n_rounds_ = self.n_iter_ = len(result.trace)
+        self.converged_, self.trace_, self.certificate_ = result.converged, result.trace, result.certificate
+        self.traffic_ = result.traffic
+        self.train_loss_, self.validation_loss_ = np.array(history.fitted), np.array(history.held_out)
+        self.steps_by_round_ = {name: [row[k] for row in history.steps] for k, name in enumerate(history.parties)}
+        self.party_weights_ = {name: float(np.mean(steps)) for name, steps in self.steps_by_round_.items()}
+        self.n_trees_ = {part.name: len(part.model.trees) for part in self._parts}
+
+    def _encode(self, labels: npt.NDArray[Any]) -> tuple[Vector, TreeLoss]:
+        raise NotImplementedError
+
+    # --- predicting -----------------------------------------------------------------------------------
+
+    def _new_shards(self, X: Any) -> list[Shard]:
+        """New rows, as those of the fit."""
+        check_is_fitted(self, "n_rounds_")
+        X = own_tables(X)
+        X = in_order(X, self._layout.party_names) if names_of(X) else X
+        if is_block_list(X):
+            blocks = list(X)
+        else:
+            blocks = _cut(checked_table(self, X, as_it_is=different_names(X) is not None), self._layout)
+        check_blocks(blocks, self._layout)
+        return self._shards(blocks, self._layout, self.encoders_)
+
+    def _scores(self, X: Any) -> Vector:
+        return self._model.scores(self._new_shards(X))
+
+    def explain(self, X: Any) -> dict[str, Any]:
+        """What each column of each party adds to each score, by TreeSHAP inside the party.
+
+        Returns
+        -------
+        dict of party to dict of column to array
+            One number for each row, or one for each row and class. The sums of a row, with `baseline` under "", are its
+            score.
+        """
+        shards = self._new_shards(X)
+        base = np.zeros(np.shape(self._model.constant)) + self._model.constant
+        found: dict[str, Any] = {}
+        for part, shard in zip(self._parts, shards, strict=True):
+            own = part.contributions(shard.features)
+            found[part.name] = {column: own[..., place] for place, column in enumerate(part.columns)}
+            base = base + own[..., -1]
+        return {**found, "": {"baseline": base}}
+
+
+class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
+    """Boosted trees of parties that hold different features of the same rows: a classifier."""
+
+    def __init__(
+        self,
+        loss: str = "log_loss",
+        parties: Any = 2,
+        learning_rate: float = 0.08,
+        max_rounds: int = 15,
+        trees_per_round: Sequence[int] = (10, 20, 30),
+        max_leaf_nodes: int = 15,
+        max_depth: int | None = None,
+        min_samples_leaf: int | None = None,
+        l2_regularization: float = 5.0,
+        max_bins: int = 255,
+        categorical_features: Any = FROM_DTYPE,
+        monotonic_cst: Any = None,
+        early_stopping: bool = True,
+        validation_fraction: float | None = 0.15,
+        n_iter_no_change: int = 3,
+        tol: float = 3e-4,
+        min_gain_se: float = 0.0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            loss, parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf,
+            l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction,
+            n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state,
+        )  # fmt: skip
+
+    def _encode(self, labels: npt.NDArray[Any]) -> tuple[Vector, TreeLoss]:
+        if self.loss not in ("log_loss", "logistic"):
+            raise InputError(f'loss={self.loss!r} is unknown: a classifier of trees has "log_loss"')
+        _check_blank_labels(labels)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(
+                f"y has one class only, {show(self.classes_[0])}: a classifier needs rows of at least 2 classes"
+            )
+        if len(self.classes_) == 2:
+            return np.where(codes > 0, 1.0, -1.0), make_loss("logistic")
+        return codes.astype(np.float64), make_loss("softmax", classes=len(self.classes_))
+
+    def decision_function(self, X: Any) -> Vector:
+        """Score of each row: log odds of the second of two classes, or one number for each of more."""
+        return self._scores(X)
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Probability of each class."""
+        scores = self._scores(X)
+        if scores.ndim == 2:
+            return np.asarray(softmax(scores, axis=1))
+        positive = expit(scores)
+        return np.column_stack([1 - positive, positive])
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Label of each row."""
+        scores = self._scores(X)
+        codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+        return np.asarray(self.classes_[codes])
+
+
+class VerticalBoostingRegressor(RegressorMixin, _VerticalBoosting):
+    """Boosted trees of parties that hold different features of the same rows: numbers and counts."""
+
+    def __init__(
+        self,
+        loss: str = "squared_error",
+        parties: Any = 2,
+        learning_rate: float = 0.08,
+        max_rounds: int = 15,
+        trees_per_round: Sequence[int] = (10, 20, 30),
+        max_leaf_nodes: int = 15,
+        max_depth: int | None = None,
+        min_samples_leaf: int | None = None,
+        l2_regularization: float = 5.0,
+        max_bins: int = 255,
+        categorical_features: Any = FROM_DTYPE,
+        monotonic_cst: Any = None,
+        early_stopping: bool = True,
+        validation_fraction: float | None = 0.15,
+        n_iter_no_change: int = 3,
+        tol: float = 3e-4,
+        min_gain_se: float = 0.0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        quantile: float = 0.5,
+    ) -> None:
+        super().__init__(
+            loss, parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf,
+            l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction,
+            n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state,
+        )  # fmt: skip
+        self.quantile = quantile
+
+    def _encode(self, labels: npt.NDArray[Any]) -> tuple[Vector, TreeLoss]:
+        names = {"squared_error": "squared", "absolute_error": "quantile"}
+        if self.loss not in (*names, "squared", "poisson", "gamma", "quantile"):
+            known = ", ".join((*names, "poisson", "gamma", "quantile"))
+            raise InputError(f"loss={self.loss!r} is unknown: a regressor of trees has {known}")
+        level = 0.5 if self.loss == "absolute_error" else self.quantile
+        return real_labels(labels, "VerticalBoostingClassifier"), make_loss(
+            names.get(self.loss, self.loss), quantile=level
+        )
+
+    def predict(self, X: Any) -> Vector:
+        """Prediction for each row."""
+        scores = self._scores(X)
+        if self._loss.task != "counts":
+            return scores
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(scores))
+
+
+# --- what users hand over -----------------------------------------------------------------------------
+
+
+def _cut(X: Any, layout: ColumnLayout) -> list[Any]:
+    """One table, cut into the columns of each party."""
+    if sparse.issparse(X):
+        raise InputError("X is sparse: trees take dense arrays and frames, where NaN or nothing is a blank")
+    if is_frame(X):
+        return [columns_of(X, columns) for columns in layout.columns]
+    return [X[:, columns] for columns in layout.columns]
+
+
+def _numbers(block: Any, party: str) -> npt.NDArray[Any]:
+    """A table of numbers, NaN for blanks; infinite ones are refused."""
+    if sparse.issparse(block):
+        raise InputError(f"{party} is sparse: trees take dense arrays and frames, where NaN or nothing is a blank")
+    try:
+        values = np.asarray(block)
+        values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{party} holds something that is no number: give a frame for columns of text") from error
+    if np.isinf(values).any():
+        row, column = np.argwhere(np.isinf(values))[0]
+        raise InputError(
+            f"{party} has an infinite value in row {row}, column {column}: fix it, or leave it blank (NaN)"
+        )
+    return values
+
+
+def _check_rows(shards: Sequence[Shard]) -> None:
+    counts = {shard.name: shard.features.n for shard in shards}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise InputError(f"the parties have different numbers of rows ({listed}): row i must be the same sample")
+    if shards[0].features.n < 2:
+        raise InputError(f"X has {shards[0].features.n} rows, 1 sample: trees need at least 2")
+
+
+def _check_blank_labels(labels: npt.NDArray[Any]) -> None:
+    bad = np.array([label is None or label != label for label in labels.tolist()], dtype=np.bool_)
+    if labels.dtype.kind == "f":
+        bad |= ~np.isfinite(labels)
+    if bad.any():
+        raise InputError(f"y has NaN or infinity, first in row {np.flatnonzero(bad)[0]}: remove these rows")
+
+
+def _named_columns(asked: Any, layout: ColumnLayout) -> dict[str, set[str]] | None:
+    """By party the columns that hold categories; None where their types say it."""
+    if isinstance(asked, str) and asked == FROM_DTYPE:
+        return None
+    names = [(party, name) for party, own in zip(layout.party_names, layout.names, strict=True) for name in own]
+    joint = [names[place] for place in np.argsort(np.concatenate(layout.columns))]
+    asked = [] if asked is None else list(asked)
+    if asked and all(isinstance(one, bool | np.bool_) for one in asked):
+        if len(asked) != len(joint):
+            raise InputError(
+                f"categorical_features has {len(asked)} entries: give one for each of {len(joint)} columns"
+            )
+        asked = [place for place, one in enumerate(asked) if one]
+    found: dict[str, set[str]] = {party: set() for party in layout.party_names}
+    for one in asked:
+        for party, name in _columns_named("categorical_features", one, joint):
+            found[party].add(name)
+    return found
+
+
+def _columns_named(what: str, key: Any, joint: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The columns of this name, or the column of this number."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and 0 <= key < len(joint):
+        return [joint[int(key)]]
+    found = [pair for pair in joint if pair[1] == key]
+    if not found:
+        raise InputError(
+            f"{what} names {show(key)}, which is no column: the columns are {listing(n for _, n in joint)}"
+        )
+    return found
+
+
+def _monotone(asked: Any, layout: ColumnLayout) -> dict[str, tuple[int, ...]]:
+    """By party the direction of each column: -1, 0 or 1."""
+    if asked is None:
+        return {}
+    names = [(party, name) for party, own in zip(layout.party_names, layout.names, strict=True) for name in own]
+    joint = [names[place] for place in np.argsort(np.concatenate(layout.columns))]
+    if not isinstance(asked, Mapping):
+        if len(asked) != len(joint):
+            raise InputError(f"monotonic_cst has {len(asked)} entries: give one for each of {len(joint)} columns")
+        asked = dict(enumerate(asked))
+    found = dict.fromkeys(joint, 0)
+    for key, value in asked.items():
+        if value not in (-1, 0, 1):
+            raise InputError(f"monotonic_cst has {show(value)}: give -1, 0 or 1 for a column")
+        for pair in _columns_named("monotonic_cst", key, joint):
+            found[pair] = int(value)
+    parts = zip(layout.party_names, layout.names, strict=True)
+    return {party: tuple(found[party, name] for name in own) for party, own in parts}
+
+
+def _threads(n_jobs: int | None, cells: int) -> int:
+    """Threads of each party: several only where its histograms are large enough to share out."""
+    cores = os.cpu_count() or 1
+    if n_jobs is None:
+        return cores if cells >= LARGE else 1
+    return max(1, cores + 1 + n_jobs) if n_jobs < 0 else max(1, n_jobs)

@@ -1,0 +1,299 @@
+"""The two sides of boosted trees: a party that is asked, and the label holder, which grows trees of its own first.
+
+| letter | here | |
+|---|---|---|
+| b | constant | best margin that looks at no column |
+| z | margin | joint margin of every row |
+| d_m | added | what party m's new trees add to every row |
+| w_m | steps | how much of d_m is kept, in [0, 1] |
+
+In a round the label holder grows a block on its own columns, chooses its step, and sends z of the fitted rows; all
+others grow a block at that z and answer with d_m; the label holder chooses their steps together. Steps are chosen on
+held-out rows, whose labels are never sent, and halved until the loss on fitted rows does not rise. So both losses fall
+with every round, or stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tacit.columns.raw import RawTable
+from tacit.errors import InputError, RunError
+from tacit.solvers.base import Problem, Progress
+from tacit.solvers.boosting.learner import TreeLearner
+from tacit.solvers.boosting.losses import TreeLoss
+from tacit.solvers.boosting.settings import TreeSettings, held_out
+from tacit.solvers.boosting.steps import choose_steps, guard
+from tacit.types import Arrays, Vector
+
+LARGEST_SLOPE = 1e30  # LightGBM adds up slopes in single precision
+MODEL = "model"
+
+
+def settings_of(problem: Problem) -> TreeSettings:
+    """What a run of trees is told."""
+    assert isinstance(problem.trees, TreeSettings), "the plan of a run of trees has their settings"
+    return problem.trees
+
+
+def _learner(problem: Problem, table: RawTable) -> TreeLearner:
+    settings = settings_of(problem)
+    held = held_out(problem.rows, settings.validation_fraction, problem.seed)
+    return TreeLearner(table, held, settings, problem.seed, problem.row_weights)
+
+
+def in_single(values: Vector) -> Vector:
+    """Values as they travel: of single precision, in float64."""
+    return values.astype(np.float32).astype(np.float64)
+
+
+# --- a party that is asked ----------------------------------------------------------------------------
+
+
+class TreeParty:
+    """Grows trees at the margin it is sent; all that it gives out is what they add to each row."""
+
+    def __init__(self, problem: Problem, table: RawTable, shared: Any = None) -> None:
+        settings = settings_of(problem)
+        self.name = table.party
+        self.place = settings.parties.index(table.party)
+        self.count = len(settings.parties)
+        self.loss = settings.loss
+        self.learner = _learner(problem, table)
+        self.labels: Vector | None = None
+        self.constant = np.zeros(self.loss.outputs)
+
+    @property
+    def coef(self) -> Vector:
+        """None: trees have no coefficients."""
+        return np.zeros(0)
+
+    def start_at(self, coef: Vector) -> Arrays:
+        """Trees have no warm start."""
+        raise RunError("boosted trees cannot start from given coefficients")
+
+    def step(self, round_: int, inbox: Arrays) -> Arrays:
+        """Settle the last block, grow the next one, and say what it adds to each row."""
+        if "labels" in inbox:
+            self._begin(inbox)
+        if self.labels is None:
+            raise RunError(f"party {self.name!r}: no labels came with the first message")
+        self._settle(inbox)
+        margin = self._numbers(inbox, "margin", self._shape(len(self.learner.fitted)))
+        trees = self._numbers(inbox, "trees", (1,))
+        if not 1 <= trees[0] <= 100_000 or trees[0] != int(trees[0]):
+            raise RunError(f"party {self.name!r}: it was asked for {trees[0]:g} trees")
+        constant = self.constant if self.loss.outputs > 1 else self.constant[0]
+        return {"added": self.learner.grow(constant + margin, self.labels, int(trees[0]))}
+
+    def _begin(self, inbox: Arrays) -> None:
+        self.labels = self._numbers(inbox, "labels", (len(self.learner.fitted),))
+        self.constant = self._numbers(inbox, "constant", (self.loss.outputs,))
+        try:
+            self.loss.check_labels(self.labels)
+        except InputError as error:
+            raise RunError(f"party {self.name!r}: the labels that came do not fit: {error}") from error
+
+    def _settle(self, inbox: Arrays) -> None:
+        if self.learner.pending is None:
+            return
+        steps = self._numbers(inbox, "steps", (self.count,))
+        if not 0 <= steps[self.place] <= 1:
+            raise RunError(f"party {self.name!r}: its step {steps[self.place]:g} is not between 0 and 1")
+        self.learner.settle(float(steps[self.place]))
+
+    def _shape(self, rows: int) -> tuple[int, ...]:
+        return (rows,) if self.loss.outputs == 1 else (rows, self.loss.outputs)
+
+    def _numbers(self, inbox: Arrays, name: str, shape: tuple[int, ...]) -> Vector:
+        return checked(inbox, name, shape, self.name)
+
+    def finish(self, inbox: Arrays) -> None:
+        """Settle the last block."""
+        self._settle(inbox)
+
+    def part(self, scale: float) -> dict[str, Any]:
+        """The party's part of the model."""
+        return {MODEL: self.learner.model}
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+        labels = {} if self.labels is None else {"labels": self.labels}
+        return {**self.learner.state(), **labels, "constant": self.constant}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.learner.restore(state)
+        self.labels, self.constant = state.get("labels"), state["constant"]
+
+
+def checked(arrays: Arrays, name: str, shape: tuple[int, ...], party: str) -> Vector:
+    """Numbers that came with a message: there, finite, and as many as there must be."""
+    found = arrays.get(name)
+    if found is None or np.shape(found) != shape or not np.isfinite(found).all():
+        raise RunError(f"party {party!r}: {name} in a message is missing, or has not {shape} finite numbers")
+    return np.asarray(found, dtype=np.float64)
+
+
+# --- the label holder ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BoostingHistory:
+    """How a run of trees went, as the label holder knows it.
+
+    Attributes
+    ----------
+    parties : tuple of str
+        The label holder first.
+    fitted, held_out : tuple of float
+        Mean loss on the fitted and on the held-out rows: of the constant, and after each round.
+    steps : tuple of tuple of float
+        For each round the step of each party.
+    """
+
+    parties: tuple[str, ...]
+    fitted: tuple[float, ...]
+    held_out: tuple[float, ...]
+    steps: tuple[tuple[float, ...], ...]
+
+
+class TreeHolder:
+    """Holds the labels and columns of its own, and decides how much of each party's trees is kept."""
+
+    def __init__(self, problem: Problem, labels: Vector, table: RawTable) -> None:
+        self.settings = settings_of(problem)
+        self.loss: TreeLoss = self.settings.loss
+        self.name, self.others = table.party, self.settings.parties
+        self.loss.check_labels(labels)
+        self.learner = _learner(problem, table)
+        self.labels, self.fitted = labels, self.learner.fitted
+        self.judge = self.learner.held if self.learner.held.size else self.fitted
+        self.weights = problem.row_weights
+        self.round = 0
+        self.constant = self.loss.constant(labels[self.fitted], self._weights_of(self.fitted))
+        shape = (len(labels),) if self.loss.outputs == 1 else (len(labels), self.loss.outputs)
+        self.z: Vector = np.zeros(shape) + self.constant
+        self._check_size()
+        self.losses = [self._losses()]
+        self.steps: list[list[float]] = []
+        self.best, self.waited = self.losses[0][1], 0
+        self.entered: set[str] = set()
+        self.sent: Arrays | None = None
+
+    def _check_size(self) -> None:
+        slopes = self.loss.slopes(self.z, self.labels)
+        if not all(np.isfinite(one).all() and np.abs(one).max() < LARGEST_SLOPE for one in slopes):
+            raise InputError("y has values that are too large for single precision: divide the labels by their size")
+
+    def _weights_of(self, rows: Any) -> Vector | None:
+        return None if self.weights is None else self.weights[rows]
+
+    def _losses(self) -> tuple[float, float]:
+        """Mean loss on the fitted rows, and on those that steps are chosen on."""
+        parts = (self.fitted, self.judge)
+        fitted, judged = (self.loss.mean(self.z[rows], self.labels[rows], self._weights_of(rows)) for rows in parts)
+        return fitted, judged
+
+    # --- a round --------------------------------------------------------------------------------------
+
+    def broadcast(self) -> Arrays:
+        """The margin of the fitted rows after a block of its own; with the first one also their labels."""
+        if self.sent is None:
+            self.round += 1
+            first = {"labels": self.labels[self.fitted], "constant": self.constant} if self.round == 1 else {}
+            last = {"steps": np.array(self.steps[-1][1:])} if self.steps else {}
+            trees = self.settings.trees_of(self.round)
+            self._own_block(trees)
+            margin = in_single((self.z - self.constant)[self.fitted])
+            self.sent = {**first, **last, "margin": margin, "trees": np.array([float(trees)])}
+        return self.sent
+
+    def _own_block(self, trees: int) -> None:
+        margin = self.constant + in_single((self.z - self.constant)[self.fitted])
+        added = self.learner.grow(margin, self.labels[self.fitted], trees)
+        step = self._add([self.name], added[None])[0]
+        self.learner.settle(step)
+        self.steps.append([step])
+
+    def gather(self, answers: Mapping[str, Arrays]) -> Progress:
+        """Choose the steps of the others' blocks, together."""
+        if self.others:
+            added = [checked(answers[name], "added", self.z.shape, name) for name in self.others]
+            self.steps[-1] += self._add(list(self.others), np.array(added))
+        self.sent = None
+        self.losses.append(self._losses())
+        return self._progress()
+
+    def _add(self, names: list[str], added: Vector) -> list[float]:
+        """Move the margin along what these parties add, and return how far."""
+        judge, fitted = self.judge, self.fitted
+        sure = [0.0 if name in self.entered else self.settings.min_gain_se for name in names]
+        rows = (self.loss, self.z[judge], self.labels[judge], added[:, judge])
+        w = choose_steps(*rows, sure, self._weights_of(judge))
+        w = guard(self.loss, self.z[fitted], self.labels[fitted], added[:, fitted], w, self._weights_of(fitted))
+        if w.any():
+            self.z = self.z + np.tensordot(w, added, 1)
+        self.entered |= {name for name, step in zip(names, w, strict=True) if step > 0}
+        return [float(step) for step in w]
+
+    def _progress(self) -> Progress:
+        fitted, judged = self.losses[-1]
+        if judged < self.best - self.settings.tol * abs(self.losses[0][1]):
+            self.best, self.waited = judged, 0
+        else:
+            self.waited += 1
+        still = not any(self.steps[-1])
+        done = still or (self.settings.early_stopping and self.waited >= self.settings.n_iter_no_change)
+        return Progress(objective=fitted, done=done)
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def closing(self) -> Arrays:
+        """The steps of the last blocks."""
+        return {"steps": np.array(self.steps[-1][1:])} if self.steps else {}
+
+    @property
+    def intercept(self) -> Any:
+        """The constant of the joint scores: a number, or one for each class."""
+        return self.constant if self.loss.outputs > 1 else float(self.constant[0])
+
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """The label holder's own part of the model; the others make theirs."""
+        return {self.name: {MODEL: self.learner.model}}
+
+    @property
+    def history(self) -> BoostingHistory:
+        """How the run went."""
+        fitted, held = zip(*self.losses, strict=True)
+        return BoostingHistory((self.name, *self.others), fitted, held, tuple(map(tuple, self.steps)))
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on, after a whole round."""
+        return {
+            **self.learner.state(),
+            "margin": self.z,
+            "losses": np.array(self.losses),
+            "steps": np.array(self.steps),
+            "numbers": np.array([self.round, self.best, self.waited]),
+            "entered": np.array([float(name in self.entered) for name in (self.name, *self.others)]),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.learner.restore(state)
+        self.z = state["margin"]
+        self.losses = [(float(fitted), float(held)) for fitted, held in state["losses"]]
+        self.steps = [list(map(float, row)) for row in state["steps"]]
+        self.round, self.best, self.waited = (
+            int(state["numbers"][0]),
+            float(state["numbers"][1]),
+            int(state["numbers"][2]),
+        )
+        names = (self.name, *self.others)
+        self.entered = {name for name, there in zip(names, state["entered"], strict=True) if there}
+        self.sent = None
