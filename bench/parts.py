@@ -28,6 +28,7 @@ from bench import (
     streamed,
     structure,
     terms,
+    trees,
 )
 
 PARTS: dict[str, ModuleType] = {
@@ -48,6 +49,7 @@ PARTS: dict[str, ModuleType] = {
     "curves": curves,
     "curves_size": curves_size,
     "terms": terms,
+    "trees": trees,
     "align": align,
     "service": service,
     "faults": faults,

@@ -238,6 +238,7 @@ class _VerticalBoosting(BaseEstimator):
         self.n_rounds_ = self.n_iter_ = len(result.trace)
         self.converged_, self.trace_, self.certificate_ = result.converged, result.trace, result.certificate
         self.traffic_ = result.traffic
+        self.interaction_ = history.interaction
         self.train_loss_, self.validation_loss_ = np.array(history.fitted), np.array(history.held_out)
         self.steps_by_round_ = {name: [row[k] for row in history.steps] for k, name in enumerate(history.parties)}
         self.party_weights_ = {name: float(np.mean(steps)) for name, steps in self.steps_by_round_.items()}
