@@ -42,6 +42,7 @@ from tacit.run.result import Result, TreePart
 from tacit.run.star import Run
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import TreeLoss, make_loss
+from tacit.solvers.boosting.settings import LEAST_ROWS
 from tacit.text import listing, show
 from tacit.types import Shard, Vector
 
@@ -136,6 +137,8 @@ class _VerticalBoosting(BaseEstimator):
         rows = prepared.shards[0].features.shape[0]
         if len(labels) != rows:
             raise InputError(f"y has {len(labels)} labels for {rows} rows: give one label for each row")
+        if rows < LEAST_ROWS:
+            raise InputError(f"X has {rows} rows, {rows} sample(s): trees need at least {LEAST_ROWS}")
         encoded, loss = self._encode(labels)
         weights = checked_weights(sample_weight, rows)
         shards = prepared.shards
@@ -262,7 +265,8 @@ class _VerticalBoosting(BaseEstimator):
         return self._shards(blocks, self._layout, self.encoders_)
 
     def _scores(self, X: Any) -> Vector:
-        return self._model.scores(self._new_shards(X))
+        shards = self._new_shards(X)
+        return self._model.scores(shards)
 
     def explain(self, X: Any) -> dict[str, Any]:
         """What each column of each party adds to each score, by TreeSHAP inside the party.
@@ -435,8 +439,6 @@ def _check_rows(shards: Sequence[Shard]) -> None:
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputError(f"the parties have different numbers of rows ({listed}): row i must be the same sample")
-    if shards[0].features.n < 2:
-        raise InputError(f"X has {shards[0].features.n} rows, 1 sample: trees need at least 2")
 
 
 def _check_blank_labels(labels: npt.NDArray[Any]) -> None:
