@@ -29,6 +29,7 @@ from bench import (
     structure,
     terms,
     trees,
+    trees_size,
 )
 
 PARTS: dict[str, ModuleType] = {
@@ -50,6 +51,7 @@ PARTS: dict[str, ModuleType] = {
     "curves_size": curves_size,
     "terms": terms,
     "trees": trees,
+    "trees_size": trees_size,
     "align": align,
     "service": service,
     "faults": faults,
