@@ -28,6 +28,8 @@ from bench import (
     streamed,
     structure,
     terms,
+    trees,
+    trees_size,
 )
 
 PARTS: dict[str, ModuleType] = {
@@ -48,6 +50,8 @@ PARTS: dict[str, ModuleType] = {
     "curves": curves,
     "curves_size": curves_size,
     "terms": terms,
+    "trees": trees,
+    "trees_size": trees_size,
     "align": align,
     "service": service,
     "faults": faults,

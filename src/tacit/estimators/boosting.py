@@ -42,6 +42,7 @@ from tacit.run.result import Result, TreePart
 from tacit.run.star import Run
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import TreeLoss, make_loss
+from tacit.solvers.boosting.settings import LEAST_ROWS
 from tacit.text import listing, show
 from tacit.types import Shard, Vector
 
@@ -63,7 +64,7 @@ class _VerticalBoosting(BaseEstimator):
 
     def __init__(
         self,
-        loss: str,
+        loss: str = "log_loss",
         parties: Any = 2,
         learning_rate: float = 0.08,
         max_rounds: int = 15,
@@ -136,6 +137,8 @@ class _VerticalBoosting(BaseEstimator):
         rows = prepared.shards[0].features.shape[0]
         if len(labels) != rows:
             raise InputError(f"y has {len(labels)} labels for {rows} rows: give one label for each row")
+        if rows < LEAST_ROWS:
+            raise InputError(f"X has {rows} rows, {rows} sample(s): trees need at least {LEAST_ROWS}")
         encoded, loss = self._encode(labels)
         weights = checked_weights(sample_weight, rows)
         shards = prepared.shards
@@ -238,6 +241,7 @@ class _VerticalBoosting(BaseEstimator):
         self.n_rounds_ = self.n_iter_ = len(result.trace)
         self.converged_, self.trace_, self.certificate_ = result.converged, result.trace, result.certificate
         self.traffic_ = result.traffic
+        self.interaction_ = history.interaction
         self.train_loss_, self.validation_loss_ = np.array(history.fitted), np.array(history.held_out)
         self.steps_by_round_ = {name: [row[k] for row in history.steps] for k, name in enumerate(history.parties)}
         self.party_weights_ = {name: float(np.mean(steps)) for name, steps in self.steps_by_round_.items()}
@@ -261,7 +265,8 @@ class _VerticalBoosting(BaseEstimator):
         return self._shards(blocks, self._layout, self.encoders_)
 
     def _scores(self, X: Any) -> Vector:
-        return self._model.scores(self._new_shards(X))
+        shards = self._new_shards(X)
+        return self._model.scores(shards)
 
     def explain(self, X: Any) -> dict[str, Any]:
         """What each column of each party adds to each score, by TreeSHAP inside the party.
@@ -283,36 +288,88 @@ class _VerticalBoosting(BaseEstimator):
 
 
 class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
-    """Boosted trees of parties that hold different features of the same rows: a classifier."""
+    """Boosted trees of parties that hold different features of the same rows: a classifier.
 
-    def __init__(
-        self,
-        loss: str = "log_loss",
-        parties: Any = 2,
-        learning_rate: float = 0.08,
-        max_rounds: int = 15,
-        trees_per_round: Sequence[int] = (10, 20, 30),
-        max_leaf_nodes: int = 15,
-        max_depth: int | None = None,
-        min_samples_leaf: int | None = None,
-        l2_regularization: float = 5.0,
-        max_bins: int = 255,
-        categorical_features: Any = FROM_DTYPE,
-        monotonic_cst: Any = None,
-        early_stopping: bool = True,
-        validation_fraction: float | None = 0.15,
-        n_iter_no_change: int = 3,
-        tol: float = 3e-4,
-        min_gain_se: float = 0.0,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            loss, parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf,
-            l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction,
-            n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state,
-        )  # fmt: skip
+    The score of a row is a constant plus what each party's trees add to it. In each round every party grows trees on
+    its own columns (LightGBM, `pip install 'tacit[trees]'`), and the first party, which holds the labels, keeps a step
+    between 0 and 1 of each party's trees: the one that is best on rows that no tree was fitted on. Interactions between
+    columns of one party are learnt, those across parties are not (`interaction_`).
+
+    Without noise: the answers of a party tell about its rows, and the certificate says so.
+
+    Parameters
+    ----------
+    loss : {"log_loss"}, default "log_loss"
+        Cross-entropy of two classes, or of more.
+    parties : int, list of sizes, or list of column lists, default 2
+        How one X is cut; not used where X is a list with one table per party.
+    learning_rate : float, default 0.08
+        What each tree's leaves are multiplied by.
+    max_rounds : int, default 15
+        Most rounds; each is one exchange of a number per row (of more than two classes: one per row and class).
+    trees_per_round : sequence of int, default (10, 20, 30)
+        Trees that each party grows in the first, second and each further round.
+    max_leaf_nodes : int, default 15
+    max_depth : int or None, default None
+    min_samples_leaf : int or None, default None
+        Fewest rows of a leaf; None takes a fiftieth of the fitted rows, at least 5 and at most 40.
+    l2_regularization : float, default 5
+    max_bins : int, default 255
+        Most different values of a number that splits can tell apart.
+    categorical_features : "from_dtype", None, or list of names, numbers or booleans, default "from_dtype"
+        Columns whose values are categories; by default those of text and of categorical type in frames.
+    monotonic_cst : mapping of column to -1, 0 or 1, list of these, or None, default None
+        1 where the score must not fall with the column, -1 where it must not rise.
+    early_stopping : bool, default True
+        Whether training ends when the loss on held-out rows no longer falls.
+    validation_fraction : float or None, default 0.15
+        The part of the rows that no tree is fitted on. None chooses steps on the fitted rows, which overfits.
+    n_iter_no_change : int, default 3
+        Rounds without progress after which training ends.
+    tol : float, default 3e-4
+        Progress is a fall of the held-out loss by more than this part of the loss of a constant.
+    min_gain_se : float, default 0
+        A party adds nothing until its gain on held-out rows once was above so many standard errors. With 2.5 parties
+        without information end with weight 0, and parties with little may, too.
+    n_jobs : int or None, default None
+        Threads; None takes one for small tables and all for large ones. The model does not depend on it.
+    verbose : int, default 0
+        1 shows a progress bar in a terminal.
+    random_state : int, RandomState or None, default None
+        Which rows are held out.
+
+    Notes
+    -----
+    Frames may hold text, categories, dates (as days) and blanks, which trees use as they are; arrays have NaN for
+    blanks. In new rows a category that training did not see counts as a blank.
+
+    Attributes
+    ----------
+    classes_ : array of labels
+    n_rounds_, converged_, trace_, certificate_, traffic_
+        How the run went: rounds, whether it ended by itself, one record per round (`objective` is the loss on fitted
+        rows), the privacy certificate, bytes.
+    train_loss_, validation_loss_ : array
+        Mean loss on the fitted and on the held-out rows: of the constant, then after each round. Neither ever rises.
+    party_weights_ : dict of str to float
+        Who adds what: the mean over rounds of the step of each party, from 0 (nothing was kept) to 1.
+    steps_by_round_ : dict of str to list of float
+    n_trees_ : dict of str to int
+        Trees of each party.
+    interaction_ : InteractionTest
+        What trees across parties would bring on held-out rows: `gain`, `standard_error`, `p_value` and a `sentence`.
+    encoders_ : dict of str to RawEncoder
+        How the columns of frames became numbers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from tacit import VerticalBoostingClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = VerticalBoostingClassifier(random_state=0).fit({"clinic": X[:, :10], "lab": X[:, 10:]}, y)
+    >>> bool(model.score({"clinic": X[:, :10], "lab": X[:, 10:]}, y) > 0.97)
+    True
+    """
 
     def _encode(self, labels: npt.NDArray[Any]) -> tuple[Vector, TreeLoss]:
         if self.loss not in ("log_loss", "logistic"):
@@ -348,7 +405,26 @@ class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
 
 
 class VerticalBoostingRegressor(RegressorMixin, _VerticalBoosting):
-    """Boosted trees of parties that hold different features of the same rows: numbers and counts."""
+    """Boosted trees of parties that hold different features of the same rows: a regression.
+
+    Parameters
+    ----------
+    loss : str, default "squared_error"
+        "squared_error", "absolute_error", "quantile"; "poisson" (counts) and "gamma" (positive numbers), which predict
+        exp of the score.
+    parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf, \
+l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction, \
+n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state
+        As in VerticalBoostingClassifier.
+    quantile : float, default 0.5
+        The quantile that loss="quantile" predicts.
+
+    Attributes
+    ----------
+    n_rounds_, converged_, trace_, certificate_, traffic_, train_loss_, validation_loss_, party_weights_, \
+steps_by_round_, n_trees_, interaction_, encoders_
+        As in VerticalBoostingClassifier.
+    """
 
     def __init__(
         self,
@@ -434,8 +510,6 @@ def _check_rows(shards: Sequence[Shard]) -> None:
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
         raise InputError(f"the parties have different numbers of rows ({listed}): row i must be the same sample")
-    if shards[0].features.n < 2:
-        raise InputError(f"X has {shards[0].features.n} rows, 1 sample: trees need at least 2")
 
 
 def _check_blank_labels(labels: npt.NDArray[Any]) -> None:

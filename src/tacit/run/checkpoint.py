@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from tacit.columns.compact import CurveMatrix
+from tacit.columns.raw import RawTable
 from tacit.data.cluster import ClusterRows
 from tacit.data.labels import Labels
 from tacit.data.rows_on_disk import RowsOnDisk
@@ -284,6 +285,8 @@ def _digest(matrix: Any) -> str:
 def _arrays_of(matrix: Any) -> list[npt.NDArray[Any]]:
     if isinstance(matrix, CurveMatrix):
         return matrix.arrays
+    if isinstance(matrix, RawTable):
+        return [matrix.values, np.array(matrix.categorical, np.int64), np.array(matrix.monotone, np.int64)]
     if sparse.issparse(matrix):
         return [matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)]
     return [matrix]

@@ -217,9 +217,11 @@ def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "dp-accounting", "cryptography")
 
 
-def with_versions(planned: Certificate) -> Certificate:
-    """What was planned and was run, with the software that ran it."""
-    return planned if planned.versions else replace(planned, versions=versions())
+def with_versions(planned: Certificate, *more: str) -> Certificate:
+    """What was planned and was run, with the software that ran it; `more` are further packages that it used."""
+    if planned.versions:
+        return planned
+    return replace(planned, versions=versions() | {name: _version(name) for name in more})
 
 
 def versions() -> dict[str, str]:
@@ -231,8 +233,12 @@ def versions() -> dict[str, str]:
 def _versions() -> MappingProxyType[str, str]:
     known = {"tacit": __version__, "python": platform.python_version()}
     for name in PACKAGES:
-        try:
-            known[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            known[name] = "unknown"
+        known[name] = _version(name)
     return MappingProxyType(known)
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "unknown"

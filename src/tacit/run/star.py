@@ -170,12 +170,12 @@ class Run(Star):
 
     def result(self) -> Result:
         """The model by party, the trace and the certificate."""
-        state = self.state
+        state, more = self.state, () if self.plan.problem.trees is None else ("lightgbm",)
         return Result(
             plan=self.plan,
             model=self._model(),
             trace=state.trace,
-            certificate=with_versions(self.plan.certificate()),
+            certificate=with_versions(self.plan.certificate(), *more),
             converged=state.converged,
             note=state.note,
             seconds=state.seconds,

@@ -35,9 +35,19 @@ class TreeLearner:
         Of the sample of rows from which LightGBM takes bins, where there are very many.
     weights : array or None
         What each row counts for.
+    groups : list of lists of int, optional
+        Columns that may be in one tree together.
     """
 
-    def __init__(self, table: RawTable, held: Any, settings: TreeSettings, seed: int, weights: Vector | None) -> None:
+    def __init__(
+        self,
+        table: RawTable,
+        held: Any,
+        settings: TreeSettings,
+        seed: int,
+        weights: Vector | None = None,
+        groups: list[list[int]] | None = None,
+    ) -> None:
         self.loss: TreeLoss = settings.loss
         self.rate = settings.learning_rate
         self.features, self.rows = table.d, table.n
@@ -47,6 +57,8 @@ class TreeLearner:
         # leaves of rows are looked up in their cells
         self.values = np.ascontiguousarray(table.values) if self.loss.kinked else None
         self.params = _params(table, settings, len(self.fitted), seed)
+        if groups is not None:
+            self.params["interaction_constraints"] = groups
         _check_varies(table)
         self._make_data(table)
         self.blocks: list[tuple[float, TreeModel]] = []

@@ -24,6 +24,7 @@ import numpy as np
 from tacit.columns.raw import RawTable
 from tacit.errors import InputError, RunError
 from tacit.solvers.base import Problem, Progress
+from tacit.solvers.boosting.interactions import InteractionTest, interactions_across
 from tacit.solvers.boosting.learner import TreeLearner
 from tacit.solvers.boosting.losses import TreeLoss
 from tacit.solvers.boosting.settings import TreeSettings, held_out
@@ -154,19 +155,22 @@ class BoostingHistory:
         Mean loss on the fitted and on the held-out rows: of the constant, and after each round.
     steps : tuple of tuple of float
         For each round the step of each party.
+    interaction : InteractionTest
+        What trees across parties would bring; tested when the run ends.
     """
 
     parties: tuple[str, ...]
     fitted: tuple[float, ...]
     held_out: tuple[float, ...]
     steps: tuple[tuple[float, ...], ...]
+    interaction: InteractionTest
 
 
 class TreeHolder:
     """Holds the labels and columns of its own, and decides how much of each party's trees is kept."""
 
     def __init__(self, problem: Problem, labels: Vector, table: RawTable) -> None:
-        self.settings = settings_of(problem)
+        self.settings, self.seed, self.table = settings_of(problem), problem.seed, table
         self.loss: TreeLoss = self.settings.loss
         self.name, self.others = table.party, self.settings.parties
         self.loss.check_labels(labels)
@@ -183,6 +187,8 @@ class TreeHolder:
         self.steps: list[list[float]] = []
         self.best, self.waited = self.losses[0][1], 0
         self.entered: set[str] = set()
+        self.scores = {name: np.zeros(shape) for name in self.others}  # what each adds to every row, so far
+        self.interaction = InteractionTest()
         self.sent: Arrays | None = None
 
     def _check_size(self) -> None:
@@ -224,7 +230,10 @@ class TreeHolder:
         """Choose the steps of the others' blocks, together."""
         if self.others:
             added = [checked(answers[name], "added", self.z.shape, name) for name in self.others]
-            self.steps[-1] += self._add(list(self.others), np.array(added))
+            steps = self._add(list(self.others), np.array(added))
+            self.steps[-1] += steps
+            for name, step, own in zip(self.others, steps, added, strict=True):
+                self.scores[name] += step * own
         self.sent = None
         self.losses.append(self._losses())
         return self._progress()
@@ -254,7 +263,12 @@ class TreeHolder:
     # --- the end --------------------------------------------------------------------------------------
 
     def closing(self) -> Arrays:
-        """The steps of the last blocks."""
+        """The steps of the last blocks; and here, without a message, the test for interactions across parties."""
+        held = np.zeros(len(self.labels), dtype=np.bool_)
+        held[self.learner.held] = True
+        self.interaction = interactions_across(
+            self.settings, self.table, self.scores, self.z, self.labels, held, self.weights, self.seed
+        )
         return {"steps": np.array(self.steps[-1][1:])} if self.steps else {}
 
     @property
@@ -270,7 +284,7 @@ class TreeHolder:
     def history(self) -> BoostingHistory:
         """How the run went."""
         fitted, held = zip(*self.losses, strict=True)
-        return BoostingHistory((self.name, *self.others), fitted, held, tuple(map(tuple, self.steps)))
+        return BoostingHistory((self.name, *self.others), fitted, held, tuple(map(tuple, self.steps)), self.interaction)
 
     def state(self) -> Arrays:
         """Arrays from which `restore` goes on, after a whole round."""
@@ -281,6 +295,7 @@ class TreeHolder:
             "steps": np.array(self.steps),
             "numbers": np.array([self.round, self.best, self.waited]),
             "entered": np.array([float(name in self.entered) for name in (self.name, *self.others)]),
+            **{f"score.{place}": self.scores[name] for place, name in enumerate(self.others)},
         }
 
     def restore(self, state: Arrays) -> None:
@@ -296,4 +311,5 @@ class TreeHolder:
         )
         names = (self.name, *self.others)
         self.entered = {name for name, there in zip(names, state["entered"], strict=True) if there}
+        self.scores = {name: state[f"score.{place}"].copy() for place, name in enumerate(self.others)}
         self.sent = None

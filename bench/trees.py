@@ -1,0 +1,368 @@
+"""Boosted trees over split columns beside LightGBM with all columns in one place.
+
+"additive" is LightGBM on all columns whose trees may use the columns of one party only: the model class of the joint
+run. "pooled" is without that, "alone" has the label holder's columns only. All have the same settings of trees, the
+same fitted rows, and stop on the same held-out rows. HistGradientBoosting has scikit-learn's defaults.
+
+Every cell is printed, won or lost. Settings were chosen on parts of the training rows of Adult and on generated and
+small sets; nothing is chosen on test rows. Rounds to the additive optimum are counted on 15 % of the training rows that
+no run saw.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import log_loss, mean_poisson_deviance, mean_squared_error
+from threadpoolctl import threadpool_limits
+
+from bench import tree_peers as peers
+from bench.curve_sets import SETS, Cut, missing
+from bench.progress import say, tell
+from bench.row import Row, seconds
+from tacit import VerticalBoostingClassifier, VerticalBoostingRegressor
+from tacit.solvers.boosting.settings import held_out
+from tacit.types import Vector
+
+TITLE = "boosted trees: loss on test rows, mean and standard error over seeds; rounds, bytes, CPU seconds"
+ONLY_WHEN_NAMED = True
+SEEDS, QUICK_SEEDS = 5, 1
+PARTIES = {2: (0.2795, 8), 3: (0.2785, 6), 5: (0.2780, 6), 10: (0.2780, 6)}  # most test loss; most rounds
+NEAR = 0.001
+LEVEL, MOST_ROUNDS = 1.02, 15
+NOISE_COST = 0.0005
+JUDGED = 0.15
+OTHERS = ("heloc", "telco", "housing", "bike")
+UNITS = {"classification": "log loss", "classes": "log loss", "regression": "mean squared error", "counts": "deviance"}
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Rows to learn from and to judge by, and who holds which column."""
+
+    kind: str
+    cut: Cut
+    groups: Mapping[str, list[str]]
+
+    def tables(self, frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+        """Each party's columns."""
+        return {name: frame[columns] for name, columns in self.groups.items()}
+
+    def loss(self, prediction: Vector, y: Vector) -> float:
+        """How wrong predictions are."""
+        if self.kind in ("classification", "classes"):
+            return float(log_loss(y, prediction))
+        if self.kind == "counts":
+            return float(mean_poisson_deviance(y, np.maximum(prediction, 1e-9)))
+        return float(mean_squared_error(y, prediction))
+
+
+def run(quick: bool = False) -> list[Row]:
+    """Adult by the number of parties, other sets, a party of noise, and what it costs."""
+    rows = []
+    with threadpool_limits(1):  # all on one thread, whatever else runs
+        for row in _rows(quick):
+            tell(f"{row.name}: {row.measured} {row.target}")
+            rows.append(row)
+    return rows
+
+
+def _rows(quick: bool) -> Iterator[Row]:
+    if quick:
+        yield from _set_rows("waves", "generated", _task_of(SETS["waves"], 0), 1, judged=False)
+        yield from _cost_rows(_task_of(SETS["waves"], 0), judged=False)
+        return
+    if missing(SETS["adult"]):
+        yield Row("adult", f"skipped: {missing(SETS['adult'])}")
+    else:
+        yield from _cost_rows(adult(2, 0), judged=True)
+        for count, (most, most_rounds) in PARTIES.items():
+            yield from _adult_rows(count, most, most_rounds)
+        yield from _noise_rows()
+    for name in OTHERS:
+        why = missing(SETS[name])
+        if why:
+            yield Row(name, f"skipped: {why}")
+        else:
+            yield from _set_rows(name, name, _task_of(SETS[name], 0), SEEDS, judged=True)
+    yield from _vehicle_rows()
+
+
+# --- sets --------------------------------------------------------------------------------------------
+
+
+def adult(parties: int, seed: int) -> Task:
+    """Adult between two parties as elsewhere, or with its columns dealt out at random."""
+    cut = SETS["adult"].cut(0)
+    if parties == 2:
+        return Task("classification", cut, {name: list(own) for name, own in cut.parties(cut.train).items()})
+    order = np.random.default_rng(seed).permutation(len(cut.train.columns))
+    dealt = [sorted(part) for part in np.array_split(order, parties)]
+    names = list(cut.train)
+    return Task("classification", cut, {f"party {k}": [names[j] for j in own] for k, own in enumerate(dealt, 1)})
+
+
+def _task_of(one: Any, seed: int) -> Task:
+    cut = one.cut(seed)
+    return Task(one.task, cut, {name: list(own) for name, own in cut.parties(cut.train).items()})
+
+
+def vehicle(seed: int) -> Task | None:
+    """Four kinds of vehicles, columns as FATE cut them; None where the files are not at hand."""
+    folder = Path(os.environ.get("TACIT_DATA") or ".")
+    files = [folder / f"vehicle_scale_hetero_{side}.csv.gz" for side in ("guest", "host")]
+    if not all(file.exists() for file in files):
+        return None
+    guest, host = (pd.read_csv(file, index_col="id") for file in files)
+    y = guest.pop("y").to_numpy(dtype=float)
+    frame = guest.add_prefix("guest_").join(host.add_prefix("host_")).reset_index(drop=True)
+    test, train = np.split(np.random.default_rng(seed).permutation(len(y)), [round(0.3 * len(y))])
+    cut = Cut(frame.iloc[train].reset_index(drop=True), y[train], frame.iloc[test].reset_index(drop=True), y[test])
+    groups = {side: [name for name in frame if name.startswith(side)] for side in ("guest", "host")}
+    return Task("classes", cut, groups)
+
+
+# --- one fit -----------------------------------------------------------------------------------------
+
+
+def estimator(kind: str, seed: int, **changed: Any) -> Any:
+    """The joint estimator of a task."""
+    if kind in ("classification", "classes"):
+        return VerticalBoostingClassifier(random_state=seed, **changed)
+    loss = "poisson" if kind == "counts" else "squared_error"
+    return VerticalBoostingRegressor(loss=loss, random_state=seed, **changed)
+
+
+def held_of(rows: int, seed: int) -> Any:
+    """The rows that the joint run of this seed holds out."""
+    plan_seed = int(np.random.RandomState(seed).randint(2**31 - 1))
+    return held_out(rows, 0.15, plan_seed)
+
+
+def joint_loss(task: Task, model: Any, frame: pd.DataFrame, y: Vector) -> float:
+    """Loss of the joint model on rows."""
+    tables = task.tables(frame)
+    if task.kind in ("classification", "classes"):
+        found = model.predict_proba(tables)
+        return task.loss(found[:, 1] if task.kind == "classification" else found, y)
+    return task.loss(model.predict(tables), y)
+
+
+def _peer(task: Task, seed: int, columns: list[str], groups: Any) -> float:
+    cut, held = task.cut, held_of(len(task.cut.y), seed)
+    found = peers.boosted(task.kind, cut.train[columns], cut.y, cut.test[columns], held, groups)
+    return task.loss(found, cut.y_test)
+
+
+def additive(task: Task, seed: int) -> float:
+    """All columns in one place, each tree on the columns of one party."""
+    return _peer(task, seed, list(task.cut.train), list(task.groups.values()))
+
+
+def pooled(task: Task, seed: int) -> float:
+    """All columns in one place."""
+    return _peer(task, seed, list(task.cut.train), None)
+
+
+def alone(task: Task, seed: int) -> float:
+    """The label holder's columns."""
+    return _peer(task, seed, next(iter(task.groups.values())), None)
+
+
+def histogram(task: Task, seed: int) -> float:
+    """scikit-learn on all columns."""
+    cut = task.cut
+    return task.loss(peers.histogram(task.kind, cut.train, cut.y, cut.test, seed), cut.y_test)
+
+
+COMPARED: dict[str, Callable[[Task, int], float]] = {
+    "additive": additive,
+    "pooled": pooled,
+    "alone": alone,
+    "HistGradientBoosting": histogram,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """The joint runs of several seeds."""
+
+    losses: Vector
+    rounds: list[int]
+    bytes: float
+    seconds: float
+    said: list[str]
+
+    @property
+    def shown(self) -> str:
+        """Mean loss, and how the runs went."""
+        went = f"rounds {' '.join(map(str, self.rounds))}; {self.bytes / 1e6:.1f} MB, {seconds(self.seconds)} CPU a fit"
+        return f"{_mean(self.losses)}; {went}"
+
+
+def shared(tasks: list[Task], seeds: int, **changed: Any) -> Shared:
+    """Fit the joint model once for each seed."""
+    losses, rounds, sent, spent, said = [], [], [], [], []
+    for seed in range(seeds):
+        task = tasks[seed]
+        before = _cpu()
+        model = estimator(task.kind, seed, **changed).fit(task.tables(task.cut.train), task.cut.y)
+        spent.append(_cpu() - before)
+        losses.append(joint_loss(task, model, task.cut.test, task.cut.y_test))
+        rounds.append(model.n_rounds_)
+        sent.append(model.traffic_["bytes_down"] + model.traffic_["bytes_up"])
+        said.append(model.interaction_.sentence)
+    return Shared(np.array(losses), rounds, float(np.mean(sent)), float(np.mean(spent)), said)
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _mean(losses: Vector) -> str:
+    error = losses.std(ddof=1) / np.sqrt(len(losses)) if len(losses) > 1 else 0.0
+    return f"{losses.mean():.4f} ± {error:.4f}"
+
+
+# --- rows of the table -------------------------------------------------------------------------------
+
+
+def _adult_rows(count: int, most: float, most_rounds: int) -> Iterator[Row]:
+    tasks = [adult(count, seed) for seed in range(SEEDS)]
+    name = f"adult, {count} parties"
+    say(name)
+    found = shared(tasks, SEEDS)
+    yield Row(f"{name}: joint, log loss", found.shown, float(found.losses.mean()), most, f"at most {most}")
+    for peer, measure in COMPARED.items():
+        if count == 2 or peer in ("additive", "alone"):
+            losses = np.array([measure(task, seed) for seed, task in enumerate(tasks)])
+            yield Row(f"{name}: {peer}, log loss", _mean(losses), float(losses.mean()))
+    counts = [rounds_to_additive(task, seed, most_rounds + 4) for seed, task in enumerate(tasks)]
+    shown = f"{' '.join(map(str, counts))} of {SEEDS} seeds (99: not within {most_rounds + 4})"
+    yield Row(
+        f"{name}: rounds until within {NEAR} of additive", shown, max(counts), most_rounds, f"at most {most_rounds}"
+    )
+
+
+def rounds_to_additive(task: Task, seed: int, most: int) -> int:
+    """Rounds until the loss on unseen training rows is near the additive model's; 99 where it does not get there."""
+    order = np.random.default_rng(100 + seed).permutation(len(task.cut.y))
+    judge, learn = np.split(order, [round(JUDGED * len(order))])
+    cut = task.cut
+    inner = Cut(
+        cut.train.iloc[learn].reset_index(drop=True), cut.y[learn], cut.train.iloc[judge].reset_index(drop=True),
+        cut.y[judge],
+    )  # fmt: skip
+    small = Task(task.kind, inner, task.groups)
+    goal = additive(small, seed) + NEAR
+
+    def is_near(rounds: int) -> bool:
+        model = estimator(task.kind, seed, max_rounds=rounds).fit(small.tables(inner.train), inner.y)
+        return joint_loss(small, model, inner.test, inner.y_test) <= goal
+
+    if not is_near(most):
+        return 99
+    low = 0  # by halving, as the loss falls until then
+    while most - low > 1:
+        middle = (low + most) // 2
+        low, most = (low, middle) if is_near(middle) else (middle, most)
+    return most
+
+
+def _set_rows(name: str, key: str, first: Task, seeds: int, *, judged: bool) -> Iterator[Row]:
+    say(name)
+    tasks = [first, *(_task_of(SETS[key], seed) for seed in range(1, seeds))] if key in SETS else [first]
+    yield from _compared(name, tasks, judged=judged)
+
+
+def _vehicle_rows() -> Iterator[Row]:
+    tasks = [vehicle(seed) for seed in range(SEEDS)]
+    known = [task for task in tasks if task is not None]
+    if not known:
+        yield Row("vehicle", "skipped: its files are in no folder named by the variable TACIT_DATA")
+        return
+    yield from _compared("vehicle, 4 classes", known, judged=True)
+
+
+def _compared(name: str, tasks: list[Task], *, judged: bool) -> Iterator[Row]:
+    unit = UNITS[tasks[0].kind]
+    found = shared(tasks, len(tasks))
+    best = np.array([additive(task, seed) for seed, task in enumerate(tasks)])
+    ratio = float(found.losses.mean() / best.mean())
+    limit = (LEVEL, f"at most {LEVEL} of additive") if judged else (None, "")
+    yield Row(f"{name}: joint / additive, {unit}", f"{ratio:.4f} ({found.shown})", ratio, *limit)
+    yield Row(f"{name}: additive, {unit}", _mean(best), float(best.mean()))
+    for peer in ("pooled", "alone", "HistGradientBoosting"):
+        losses = np.array([COMPARED[peer](task, seed) for seed, task in enumerate(tasks)])
+        yield Row(f"{name}: {peer}, {unit}", _mean(losses), float(losses.mean()))
+    most = (MOST_ROUNDS, f"at most {MOST_ROUNDS}") if judged else (None, "")
+    yield Row(f"{name}: most rounds", str(max(found.rounds)), max(found.rounds), *most)
+    yield Row(f"{name}: interactions across parties, seed 0", found.said[0])
+
+
+def _noise_rows() -> Iterator[Row]:
+    """A third party whose ten columns are noise."""
+    base = adult(2, 0)
+    noisy = [_with_noise(base, seed) for seed in range(SEEDS)]
+    for label, changed in (("", {}), (", min_gain_se=2.5", {"min_gain_se": 2.5})):
+        say(f"noise{label}")
+        without = shared([base] * SEEDS, SEEDS, **changed)
+        losses, weights = [], []
+        for seed, task in enumerate(noisy):
+            model = estimator(task.kind, seed, **changed).fit(task.tables(task.cut.train), task.cut.y)
+            losses.append(joint_loss(task, model, task.cut.test, task.cut.y_test))
+            weights.append(model.party_weights_["noise"])
+        shown = " ".join(f"{weight:.3f}" for weight in weights)
+        most = (0.0, "0 in every run") if changed else (None, "")
+        yield Row(f"adult, a party of noise{label}: its weight", shown, max(weights), *most)
+        cost = float(np.mean(losses) - without.losses.mean())
+        shown = f"{cost:+.5f} ({np.mean(losses):.4f} against {without.losses.mean():.4f})"
+        yield Row(f"adult, a party of noise{label}: what it costs", shown, cost, NOISE_COST, f"at most {NOISE_COST}")
+
+
+def _with_noise(task: Task, seed: int) -> Task:
+    rng = np.random.default_rng(seed)
+    names = [f"noise{j}" for j in range(10)]
+    frames = [
+        frame.join(pd.DataFrame(rng.normal(size=(len(frame), 10)), columns=names))
+        for frame in (task.cut.train, task.cut.test)
+    ]
+    cut = Cut(frames[0], task.cut.y, frames[1], task.cut.y_test, task.cut.held)
+    return Task(task.kind, cut, {**task.groups, "noise": names})
+
+
+def _cost_rows(task: Task, *, judged: bool) -> Iterator[Row]:
+    """CPU seconds of the joint fit against pooled LightGBM with as many trees; both on arrays, one thread."""
+    import lightgbm as lgb
+
+    X, _, categorical = peers.as_numbers(task.cut.train, task.cut.test)
+    place = {name: j for j, name in enumerate(task.cut.train)}
+    columns = [[place[name] for name in own] for own in task.groups.values()]
+    ratios, shown = [], []
+    for seed in range(3):
+        before = _cpu()
+        model = estimator(task.kind, seed, parties=columns, categorical_features=categorical, n_jobs=1)
+        model.fit(X, task.cut.y)
+        joint = _cpu() - before
+        params = {"objective": "binary", "learning_rate": 0.08, "num_leaves": 15, "lambda_l2": 5.0, "verbosity": -1}
+        params |= {"num_threads": 1, "deterministic": True, "force_col_wise": True, "min_data_in_leaf": 40}
+        trees = sum(model.n_trees_.values())
+        before = _cpu()
+        data = lgb.Dataset(X, task.cut.y > 0, categorical_feature=categorical or "auto", params=params)
+        lgb.train(params, data, trees)
+        whole = _cpu() - before
+        ratios.append(joint / whole)
+        shown.append(f"{seconds(joint)} / {seconds(whole)} for {trees} trees")
+    ratio = float(np.median(ratios))
+    limit = (2.5, "at most 2.5") if judged else (None, "")
+    yield Row(
+        "CPU seconds of fit / pooled LightGBM with as many trees", f"{ratio:.2f} ({'; '.join(shown)})", ratio, *limit
+    )
