@@ -21,6 +21,7 @@ from tacit.columns.encoder import (
     NumberColumn,
     TextColumn,
 )
+from tacit.columns.raw import RawEncoder
 from tacit.columns.spec import JOB, MISSING, ROWS
 from tacit.columns.table import ArrowTable, Table, number_cells, text_cells
 from tacit.text import listing, plural, show
@@ -46,6 +47,19 @@ def column_lines(party: str, encoding: Encoding) -> list[str]:
     lines += [f"  {what}: {listing(names, LISTED)}" for what, names in groups.items()]
     bare = [column.name for column in encoder.columns if _unbounded(column)]
     return [*lines, f"  {RANGES} {listing(bare, LISTED)}"] if encoding.protected and bare else lines
+
+
+def raw_lines(encoders: Mapping[str, RawEncoder]) -> list[str]:
+    """The columns of each party as trees take them, one line for those of each kind."""
+    lines = []
+    for party, encoder in encoders.items():
+        lines.append(f"{party}: {plural(len(encoder.columns), 'column')} as they are")
+        groups: dict[str, list[str]] = {}
+        for column in encoder.columns:
+            many = f", {plural(len(column.categories), 'category')}" if column.categories else ""
+            groups.setdefault(f"{column.kind}{many}", []).append(column.name)
+        lines += [f"  {what}: {listing(names, LISTED)}" for what, names in groups.items()]
+    return lines
 
 
 def _unbounded(column: Column) -> bool:
