@@ -419,7 +419,7 @@ def _by_column(begun: PreparedRun, parts: Mapping[str, tuple[PartyModel, Sequenc
 
 
 def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict[str, float]]:
-    """How much each column moves the score by its party's trees: the mean size of its share (TreeSHAP) over some rows."""
+    """How much each column moves the score: the mean size of its share (TreeSHAP) over some rows, by party."""
     found = {}
     for part, shard in zip(parts, shards, strict=True):
         shares = np.abs(part.contributions(shard.features[np.arange(min(shard.features.n, MOST_EXPLAINED))]))

@@ -19,7 +19,7 @@ LEAST_IN_GROUP = 10  # rows: of fewer, a mean says nothing
 
 Measures = dict[str, float]
 AnyLoss = str | Loss | TreeLoss  # a name will do where the loss has no parameters
-BETTER = {"auc": "higher", "accuracy": "higher", "r2": "higher"}  # the others: lower
+BETTER = {"auc": "higher", "accuracy": "higher", "r2": "higher", "coverage": "neither"}  # the others: lower
 TITLES = {
     "auc": "AUC",
     "accuracy": "accuracy",
