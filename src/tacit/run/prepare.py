@@ -191,6 +191,12 @@ def prepare_codes(job: Job, *, cluster: Cluster | None = None, note: Note = no_n
     return (lines, curves) if bends else (lines,)
 
 
+def prepare_variants(jobs: Sequence[Job], note: Note = no_notes) -> list[PreparedRun]:
+    """Several jobs that differ in their model alone, of files that are read once, on the same rows in memory."""
+    files = match_job_files(jobs[0], lambda counts: _note_few(counts, note))
+    return [_encoded(with_terms(job), cast("Loss", loss_of(job)), files) for job in jobs]
+
+
 def with_memory(job: Job, memory: str | None, name: str = "memory") -> Job:
     """The job with an amount of memory, where one is given; `name` is what the user gave it by."""
     if memory is None:
