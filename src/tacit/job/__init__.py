@@ -4,6 +4,7 @@
 |---|---|
 | file.py | `Job`, and what its file may hold by how the data are split; read and written |
 | sections.py | the sections [privacy], [privacy.options], [graph], [encode], [search] and [[party]] |
+| trees.py | the section [trees], and what does not go with trees |
 | values.py | the kinds of value, and how they are written |
 """
 
