@@ -30,6 +30,7 @@ from tacit.estimators.vertical import ENGINES
 from tacit.job.file import SPLITS, Job
 from tacit.job.sections import COLUMN_KEYS, GraphSpec, ModelSection, SearchSpec
 from tacit.job.sections import SECTION_KEYS as SECTIONS
+from tacit.job.trees import TREE_DEFAULTS, TREE_LOSSES, TreesSection
 from tacit.mechanisms import names_for
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.problem.registry import LOSSES, REGULARIZERS
@@ -43,6 +44,7 @@ NEEDED = {("party", "name"), ("party", "data")}
 HOLDERS: dict[str, Any] = {
     "job": Job,
     "model": ModelSection,
+    "trees": TreesSection,
     "graph": GraphSpec,
     "search": SearchSpec,
     "encode": EncodeRules,
@@ -54,6 +56,7 @@ HOLDERS: dict[str, Any] = {
 ABOUT = {
     "job": "What the run is, and where it ends.",
     "model": "What is trained.",
+    "trees": 'How trees are grown, with `kind = "trees"` under [model]: see [Train trees](../how-to/train-trees.md).',
     "search": "How alpha is chosen, where `model.alpha` is left out: see [Choose alpha](../how-to/choose-alpha.md).",
     "graph": 'Who talks to whom: needed with `split = "samples"`, refused without.',
     "encode": "How columns become numbers, for all parties: see [Encode columns](../how-to/encode-columns.md).",
@@ -134,10 +137,11 @@ def _allowed(section: str, key: str) -> str | None:
     words = {
         ("job", "split"): SPLITS,
         ("job", "engine"): ENGINES,
-        ("model", "loss"): sorted(LOSSES),
         ("model", "penalty"): sorted(REGULARIZERS),
         ("privacy", "mechanism"): ["auto", *names_for("features")],
     }.get((section, key))
+    if (section, key) == ("model", "loss"):
+        return f"one of {_words(sorted(LOSSES))}; with trees one of {_words(TREE_LOSSES)}"
     if (section, key) == ("model", "method"):
         return (
             f'"auto"; by columns one of {_words(METHODS)}; with split = "samples" "none", or for one more '
@@ -167,7 +171,8 @@ def _default(section: str, key: str) -> str:
             break
         written = f"`{json.dumps(field.default)}`"
         others = SPLITS["samples"].defaults if section == "job" else {}
-        return written + (f"; samples: `{others[key]}`" if key in others else "")
+        of_trees = f"; trees: `{TREE_DEFAULTS[key]}`" if section == "job" and key in TREE_DEFAULTS else ""
+        return written + (f"; samples: `{others[key]}`" if key in others else "") + of_trees
     if (section, key) == ("job", "name"):
         return "the file's name"
     return "needed" if (section, key) in NEEDED else ""

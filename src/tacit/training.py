@@ -24,7 +24,15 @@ from tacit.run.checkpoint import CHECKPOINT_SECONDS, LOW_MEMORY_CHECKPOINT_SECON
 from tacit.run.drive import Observer
 from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.graph import GraphRun
-from tacit.run.prepare import cluster_for, labels_by_node, prepare, prepare_codes, with_encoding, with_memory
+from tacit.run.prepare import (
+    cluster_for,
+    labels_by_node,
+    prepare,
+    prepare_codes,
+    with_encoding,
+    with_memory,
+    with_own_trees,
+)
 from tacit.run.result import Result
 from tacit.run.saved import SavedRun, load
 from tacit.run.search import TermsSearch, search_job
@@ -250,7 +258,7 @@ def _train(folder: RunFolder, prepared: PreparedRun, observer: JobObserver, chec
         folder.write_trace(result.trace)
         raise RunError(f"{result.note} (stopped after round {len(result.trace)}; no model was written)")
     certificate = with_encoding(result.certificate, prepared.encodings, shared=prepared.job.rows_are_split)
-    return replace(result, certificate=certificate)
+    return replace(result, certificate=with_own_trees(certificate, prepared.raw))
 
 
 def _go(folder: RunFolder, prepared: PreparedRun, observer: JobObserver, checkpoint_every: float | None) -> Result:
@@ -330,6 +338,8 @@ def _evaluate_and_finish(
 
 
 def _why_not(result: Result) -> str:
+    if result.boosting is not None:
+        return f"the loss on held-out rows still fell in the last of {len(result.trace)} rounds: raise rounds"
     return (
         f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
         "the model is usable but not optimal: raise rounds or tol, or scale the columns to similar size"

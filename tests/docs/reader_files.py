@@ -88,4 +88,5 @@ FILES: dict[str, Callable[[Path], None]] = {
     "docs/how-to/job-files.md": job_files,
     "docs/how-to/larger-than-memory.md": large,
     "docs/how-to/predict-together.md": company,
+    "docs/how-to/train-trees.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
 }

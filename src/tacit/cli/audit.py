@@ -69,6 +69,10 @@ def run(options: argparse.Namespace) -> int:
     out = _directory(options.out)
     job = read_job(options.job)
     refuse_search(job, "tacit audit")
+    if job.trees is not None:
+        raise InputError(
+            "tacit audit does not play trees: nothing is claimed for them, and tacit plan says what is sent"
+        )
     plan = prepare(job, note=lambda remark: tell(f"tacit: {remark}")).plan
     whole = test_job(job, options.command)
     with progress_bar("audit", visible=not options.quiet) as observe:

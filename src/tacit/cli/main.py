@@ -27,6 +27,7 @@ start here:
   tacit demo                  see it work on data shipped with scikit-learn
   tacit align job.toml        match rows by id without showing ids
   tacit plan job.toml         see noise, privacy and traffic before training
+  tacit compare job.toml      see whether lines, curves or trees are worth it
   tacit train job.toml        train what a job file describes
   tacit watch RUN             watch a run that another process trains
   tacit predict RUN a.csv b.csv

@@ -186,6 +186,8 @@ class PartySizes:
 
     def encoding_lines(self) -> list[str]:
         """How each party's columns are encoded."""
+        if self.job.trees is not None:
+            return [f"{'columns':<11} as they are: text is a category, dates are days, blanks stay blank"]
         return encoding_lines(self.encodings, shared=False)
 
 
@@ -248,6 +250,8 @@ def _size(job: Job, spec: PartySpec, rows: int | None = None) -> PublicSize:
 
     if rows and _is_stated(job, spec):
         return stated_size([spec], job.encode, rows)
+    if job.trees is not None:
+        return public_size(spec, job.parties, job.folder)
     if job.memory is None:
         protected = spec.name in job.protected
         return public_size(spec, job.parties, job.folder, job.encode, protected=protected, rows=rows)
@@ -494,10 +498,10 @@ def curve_lines(encodings: Mapping[str, Encoding]) -> list[str]:
 
 def label_lines(job: Job) -> list[str]:
     """Which of two labels is positive, as far as the job says: the labels are not looked at."""
-    from tacit.problem.registry import get_loss
+    from tacit.plan.trees import loss_of
     from tacit.run.prepare import common_positive
 
-    if get_loss(job.model.loss).task != "classification":
+    if loss_of(job).task != "classification":
         return []
     label = next(spec.label for spec in job.parties if spec.label is not None)
     positive = common_positive(job)
@@ -539,7 +543,7 @@ def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
     """
     known = job.model.loss == "logistic" and job.model.penalty in ("l2", "none") and job.privacy is None
     alpha = 0.0 if job.model.penalty == "none" else job.model.alpha
-    if not known or job.searched is not None or len(job.parties) < 2:
+    if not known or job.trees is not None or job.searched is not None or len(job.parties) < 2:
         return []
     if rows >= FEW_ROWS * columns or alpha > SMALL_ALPHA:
         return []

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tacit.run.drive import Observer
     from tacit.run.folder import PreparedRun, RunFolder
     from tacit.run.result import Result
+    from tacit.solvers.boosting.sides import BoostingHistory
 
 # --- While it trains
 
@@ -134,7 +135,15 @@ def refuse_search(job: Job, verb: str) -> None:
 # --- How good the model is, in one sentence; and its page
 
 
-FIRST = ("auc", "r2", "deviance", "accuracy", "rmse")  # which measure is said, of those that there are
+FIRST = (
+    "auc",
+    "pinball",
+    "r2",
+    "deviance",
+    "gamma_deviance",
+    "accuracy",
+    "rmse",
+)  # which measure is said, of those that there are
 
 
 def report_if_possible(run: Path) -> Path | None:
@@ -180,6 +189,7 @@ _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
 def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[str]:
     """How the run went, where it is, and what to do next; `page` is its report, where one was written."""
+    from tacit.columns.words import raw_lines
     from tacit.report.verdict import still_true, verdict
     from tacit.run.folder import saved_result
 
@@ -192,11 +202,11 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
         ("job", prepared.job.name),
         ("rows", words.rows(prepared)),
         *_held_out(prepared),
-        *_titled("columns", words.columns(prepared.encodings)),
+        *_titled("columns", words.columns(prepared.encodings) or raw_lines(prepared.raw)),
         *_classes(prepared),
         *([] if searched is None else search_rows(searched)),
         ("rounds", rounds if trained.ended_as_planned else f"{rounds}: NOT converged"),
-        *_objective(record),
+        *(_objective(record) if result.boosting is None else _boosted(result.boosting)),
         *_wrapped("evaluated", evaluated_on(trained.evaluation)),
         ("traffic", words.traffic(record["traffic"])),
         *_privacy(result, still_true(trained.evaluation, result.outlook)),
@@ -218,6 +228,18 @@ def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
         return []
     gap = record["gap"] if isinstance(record["gap"], float) else math.inf
     return [("objective", f"{record['objective']:.6g}, {within(gap)}")]
+
+
+def _boosted(history: BoostingHistory) -> list[tuple[str, str]]:
+    """Where the losses began and ended, and how much of each party's trees was kept."""
+    kept = [sum(steps) for steps in zip(*history.steps, strict=True)]
+    shown = [f"{total:.3g}" if total else "nothing" for total in kept]
+    used = ", ".join(f"{name} {total}" for name, total in zip(history.parties, shown, strict=True))
+    ends = [f"{losses[0]:.5g} to {losses[-1]:.5g}" for losses in (history.held_out, history.fitted)]
+    return [
+        ("loss", f"from {ends[0]} on rows that choose the steps, from {ends[1]} on rows with trees"),
+        ("kept", f"of {plural(len(history.steps), 'block')} of trees each: {used}"),
+    ]
 
 
 def _privacy(result: Result, outlook: Sequence[str]) -> list[tuple[str, str]]:

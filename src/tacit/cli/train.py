@@ -26,6 +26,7 @@ a job file:
   name = "credit"
   holdout = 0.2            # keep part of the rows to evaluate the model on
   [model]
+  kind = "linear"          # or "trees": boosted trees, without privacy
   loss = "logistic"        # hinge, squared_hinge, squared, huber, poisson ...
   alpha = 1e-4             # or, to choose it by cross-validation, instead:
                            # [search]
@@ -92,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train, or go on, and say how it went."""
     from tacit.job import read_job
-    from tacit.job.file import check_engine
+    from tacit.job.file import check_engine, check_trees
     from tacit.run.prepare import cluster_for, with_memory
     from tacit.training import check_interval
 
@@ -100,6 +101,7 @@ def run(options: argparse.Namespace) -> int:
     job = read_job(options.job)
     check_engine(options.engine or job.engine)
     job = with_memory(replace(job, engine=options.engine or job.engine), options.memory, "--memory")
+    check_trees(job)
     with cluster_for(job, _address(options), "--dask") as cluster:
         if job.engine == "flare":
             from tacit.cli.together import train_together

@@ -34,6 +34,7 @@ VERBS = {
     "randomize": Verb("randomize labels before handing data over"),
     "align": Verb("match rows by id without showing ids"),
     "plan": Verb("see rounds, noise, privacy and traffic before training"),
+    "compare": Verb("see whether lines, curves or trees are worth it"),
     "train": Verb("train what a job file describes"),
     "watch": Verb("watch a run in progress"),
     "predict": Verb("predict new rows with a trained model"),

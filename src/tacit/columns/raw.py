@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,10 +16,20 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tacit.columns.spec import CATEGORY, DATE, NUMBER
-from tacit.columns.table import BLANK, ArrowTable, kind_of_type, number_cells, text_cells
+from tacit.columns.spec import CATEGORY, DATE, NUMBER, ColumnSpec, EncodeRules
+from tacit.columns.table import (
+    BLANK,
+    ArrowTable,
+    Rows,
+    Table,
+    check_usable,
+    kind_of_type,
+    number_cells,
+    refuse_numbers_as_text,
+    text_cells,
+)
 from tacit.errors import InputError
-from tacit.text import show
+from tacit.text import plural, show
 from tacit.types import Vector
 
 KINDS = (NUMBER, DATE, CATEGORY)
@@ -74,6 +85,26 @@ class RawTable:
         """Some of its rows."""
         return RawTable(self.party, self.columns, self.values[rows], self.categorical, self.monotone)
 
+    def __getitem__(self, rows: Any) -> RawTable:
+        """Some of its rows, as an array has them."""
+        return self.take(rows)
+
+    @property
+    def arrays(self) -> list[npt.NDArray[Any]]:
+        """All that trees can see of it."""
+        return [self.values, np.array(self.categorical, np.int64), np.array(self.monotone, np.int64)]
+
+    @classmethod
+    def beside(cls, party: str, tables: Sequence[RawTable]) -> RawTable:
+        """Columns of several parties in one table, under the names that say whose they are."""
+        starts = np.cumsum([0, *(table.d for table in tables)]).tolist()
+        categorical = [start + at for start, table in zip(starts, tables, strict=False) for at in table.categorical]
+        bound = any(table.monotone for table in tables)
+        monotone = [sign for table in tables for sign in table.monotone or (0,) * table.d] if bound else []
+        names = tuple(f"{table.party}.{name}" for table in tables for name in table.columns)
+        values = np.hstack([table.values for table in tables])
+        return cls(party, names, values, tuple(categorical), tuple(monotone))
+
 
 @dataclass(frozen=True)
 class RawColumn:
@@ -91,6 +122,22 @@ class RawColumn:
         number = {text: code for code, text in enumerate(self.categories)}
         codes = [number.get(text, np.nan) for text in texts.values]
         return np.array([*codes, np.nan], dtype=np.float64)[texts.codes]
+
+    def remark(self, table: ArrowTable, rows: Rows) -> str:
+        """What is to be said of categories that training did not see; empty where there are none."""
+        if self.kind != CATEGORY:
+            return ""
+        texts, known = text_cells(table, self.name), set(self.categories)
+        new = np.append([text not in known for text in texts.values], False).astype(np.bool_)[texts.codes[rows]]
+        if not new.any():
+            return ""
+        held = show(texts.values[texts.codes[rows][np.flatnonzero(new)[0]]])
+        count = "1 row holds" if new.sum() == 1 else f"{new.sum()} rows hold"
+        of = plural(len(self.categories), "category")
+        return (
+            f"{table.party}: column {show(self.name)}: {count} none of the model's {of} (such as {held}): taken as "
+            "blank"
+        )
 
 
 @dataclass(frozen=True)
@@ -110,6 +157,64 @@ class RawEncoder:
             The columns that hold categories; where it is left out, those of text and of categories do.
         """
         return cls(tuple(_learned(table, name, categorical) for name in table.columns))
+
+    @classmethod
+    def stated(
+        cls, table: Table, names: Sequence[str], specs: Sequence[ColumnSpec], rows: Rows | None = None
+    ) -> RawEncoder:
+        """The kinds that a job states, or that a file has, with the categories that occur in some rows.
+
+        Parameters
+        ----------
+        table : Table
+        names : sequence of str
+            The columns that are used.
+        specs : sequence of ColumnSpec
+            What the job says of some of them, by their own names.
+        rows : array, optional
+            The rows that categories are taken from; all of them by default.
+
+        Raises
+        ------
+        InputError
+            For a column that cannot be used, and for a file without named columns.
+        """
+        if not isinstance(table, ArrowTable):
+            raise InputError(f"party {show(table.party)}: trees need named columns: give a CSV or Parquet file")
+        given = {spec.name: spec for spec in specs}
+        for name in given:
+            if name not in names:
+                raise InputError(f"party {show(table.party)}: columns names {show(name)}, which is not a feature of it")
+        return cls(tuple(_stated(table, given.get(name, ColumnSpec(name)), rows) for name in names))
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Columns that a file must have."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns of the model: the same."""
+        return self.sources
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Columns that are to be read as text."""
+        return tuple(column.name for column in self.columns if column.kind == CATEGORY)
+
+    def matrix(self, table: Table, rows: Rows | None = None) -> RawTable:
+        """Some rows of a file, in order."""
+        table.require(self.sources)
+        if not isinstance(table, ArrowTable):
+            raise InputError(f"party {show(table.party)}: its file is LIBSVM, the model was trained on named columns")
+        whole = self.table(table)
+        return whole if rows is None else whole.take(rows)
+
+    def predicting(self, table: Table, rows: Rows) -> tuple[RawTable, list[str]]:
+        """Some rows of a file with new rows, and remarks on categories that training did not see."""
+        found = self.matrix(table, rows)
+        assert isinstance(table, ArrowTable)
+        return found, [remark for column in self.columns if (remark := column.remark(table, rows))]
 
     def table(self, table: ArrowTable, monotone: Sequence[int] = ()) -> RawTable:
         """These rows, as trees take them."""
@@ -162,6 +267,28 @@ def _learned(table: ArrowTable, name: str, categorical: Collection[str] | None) 
             "use: leave it out, or make numbers of it"
         )
     return RawColumn(name, NUMBER if kind == BLANK else kind)
+
+
+def _stated(table: ArrowTable, spec: ColumnSpec, rows: Rows | None) -> RawColumn:
+    """One column of a job: its kind, and the categories that the job lists or that these rows have."""
+    coded = str(table.data.column(spec.name).type).startswith("dictionary")
+    found = CATEGORY if coded else kind_of_type(table.arrow(spec.name).type)
+    kind = spec.given_kind or (NUMBER if found == BLANK else found)
+    check_usable(table, spec.name, kind or None)
+    if kind != CATEGORY:
+        if found not in (NUMBER, BLANK):
+            number_cells(table, spec.name, days=kind == DATE)  # says which cell is none, in words of training
+        return RawColumn(spec.name, kind)
+    if spec.values is not None:
+        return RawColumn(spec.name, CATEGORY, tuple(sorted(spec.values)))
+    texts = text_cells(table, spec.name)
+    codes = texts.codes if rows is None else texts.codes[rows]
+    counts = Counter(
+        {texts.values[code]: int(n) for code, n in zip(*np.unique(codes, return_counts=True), strict=True) if code >= 0}
+    )
+    if spec.kind is None and not coded:
+        refuse_numbers_as_text(table.party, spec.name, counts, EncodeRules())
+    return RawColumn(spec.name, CATEGORY, tuple(sorted(counts)))
 
 
 def _read_column(item: Any) -> RawColumn:

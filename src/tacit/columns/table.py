@@ -441,12 +441,12 @@ def refuse_guesses(party: str, spec: ColumnSpec, counts: Mapping[str, float], ru
         would be lost are numbers or dates.
     """
     if spec.kind is None:
-        _refuse_numbers_as_text(party, spec.name, counts, rules)
+        refuse_numbers_as_text(party, spec.name, counts, rules)
         _refuse_lost_texts(party, spec.name, counts, rules)
         _refuse_lost_amounts(party, spec.name, counts, rules)
 
 
-def _refuse_numbers_as_text(party: str, name: str, counts: Mapping[str, float], rules: EncodeRules) -> None:
+def refuse_numbers_as_text(party: str, name: str, counts: Mapping[str, float], rules: EncodeRules) -> None:
     """Refuse to guess where a column of text is mostly numbers: one wrong cell makes a file's numbers text."""
     wrong = [value for value in sorted(counts) if not reads_as_number(value)]
     if 2 * sum(counts[value] for value in wrong) > sum(counts.values()):

@@ -21,7 +21,8 @@ from tacit.columns.encoder import (
     NumberColumn,
     TextColumn,
 )
-from tacit.columns.spec import JOB, MISSING, ROWS
+from tacit.columns.raw import RawColumn, RawEncoder
+from tacit.columns.spec import CATEGORY, DATE, JOB, MISSING, ROWS
 from tacit.columns.table import ArrowTable, Table, number_cells, text_cells
 from tacit.text import listing, plural, show
 
@@ -46,6 +47,19 @@ def column_lines(party: str, encoding: Encoding) -> list[str]:
     lines += [f"  {what}: {listing(names, LISTED)}" for what, names in groups.items()]
     bare = [column.name for column in encoder.columns if _unbounded(column)]
     return [*lines, f"  {RANGES} {listing(bare, LISTED)}"] if encoding.protected and bare else lines
+
+
+def raw_lines(encoders: Mapping[str, RawEncoder]) -> list[str]:
+    """The columns of each party as trees take them, one line for those of each kind."""
+    lines = []
+    for party, encoder in encoders.items():
+        lines.append(f"{party}: {plural(len(encoder.columns), 'column')} as they are")
+        groups: dict[str, list[str]] = {}
+        for column in encoder.columns:
+            many = f", {plural(len(column.categories), 'category')}" if column.categories else ""
+            groups.setdefault(f"{column.kind}{many}", []).append(column.name)
+        lines += [f"  {what}: {listing(names, LISTED)}" for what, names in groups.items()]
+    return lines
 
 
 def _unbounded(column: Column) -> bool:
@@ -214,11 +228,25 @@ class Cell:
         return f"{self.column} = {_shown(self.value)}" + (f" ({self.note})" if self.note else "")
 
 
-def raw_cells(encoder: Encoder, table: Table, row: int) -> tuple[Cell, ...]:
+def raw_cells(encoder: Encoder | RawEncoder, table: Table, row: int) -> tuple[Cell, ...]:
     """The cells of one row of a table, counted from 0, in the order of the encoder's columns."""
     assert isinstance(table, ArrowTable)  # the encoder has refused any other
     one = ArrowTable(table.party, table.columns, 1, table.data.slice(row, 1))
-    return tuple(_cell(column, one) for column in encoder.columns)
+    return tuple(
+        _tree_cell(column, one) if isinstance(column, RawColumn) else _cell(column, one) for column in encoder.columns
+    )
+
+
+def _tree_cell(column: RawColumn, table: ArrowTable) -> Cell:
+    """A cell as trees take it, which is as it stands."""
+    if column.kind == CATEGORY:
+        texts = text_cells(table, column.name)
+        text = None if texts.codes[0] < 0 else texts.values[texts.codes[0]]
+        known = text is None or text in column.categories
+        return Cell(column.name, text, "" if known else "not seen in training, taken as blank", 1)
+    number = float(column.cells(table)[0])
+    value = None if np.isnan(number) else _date(number) if column.kind == DATE else number
+    return Cell(column.name, value, "", 1)
 
 
 def _cell(column: Column, table: ArrowTable) -> Cell:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.encoder import Encoder
+from tacit.columns.raw import RawEncoder
 from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules, is_wildcard, resolve_specs, text_names
 from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.data.align import Counts, MatchedRows, Rows, align
@@ -86,6 +87,8 @@ class JobData:
         Rows kept, and dropped for each party.
     encodings : mapping of str to Encoding
         By party, how its columns were encoded; LIBSVM files are not.
+    raw : mapping of str to RawEncoder
+        By party, how its columns were read, where trees take them as they are.
     """
 
     shards: list[Shard]
@@ -93,6 +96,7 @@ class JobData:
     ids: npt.NDArray[Any] | None
     counts: Counts
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
+    raw: Mapping[str, RawEncoder] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,9 +151,7 @@ class MatchedFiles:
         alignment = self.alignment
         if encode is None:
             return self._data(_shards(self.tables, self.names, alignment))
-        kept = (holdout or Holdout()).trained(len(self.labels), alignment.ids)
-        learnt = alignment.rows if kept is None else [rows[kept] for rows in alignment.rows]
-        parts = zip(self.tables, self.specs, self.names, learnt, strict=True)
+        parts = zip(self.tables, self.specs, self.names, self._learnt(holdout), strict=True)
         encodings = {
             spec.name: encoding
             for table, spec, columns, rows in parts
@@ -157,6 +159,21 @@ class MatchedFiles:
         }
         encoders = [encodings[spec.name].encoder if spec.name in encodings else None for spec in self.specs]
         return self._data(_shards(self.tables, self.names, alignment, encoders=encoders), encodings)
+
+    def as_they_are(self, holdout: Holdout | None = None) -> JobData:
+        """Shards of columns as trees take them; categories are those of the rows that are not held out."""
+        parts = zip(self.tables, self.specs, self.names, self._learnt(holdout), strict=True)
+        raw = {
+            spec.name: RawEncoder.stated(table, columns, spec.known_columns(columns), rows)
+            for table, spec, columns, rows in parts
+        }
+        shards = _shards(self.tables, self.names, self.alignment, encoders=[raw[spec.name] for spec in self.specs])
+        return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, raw=raw)
+
+    def _learnt(self, holdout: Holdout | None) -> Sequence[Rows]:
+        """The rows of each file from which constants may be taken."""
+        kept = (holdout or Holdout()).trained(len(self.labels), self.alignment.ids)
+        return self.alignment.rows if kept is None else [rows[kept] for rows in self.alignment.rows]
 
     def _data(self, shards: list[Shard], encodings: Mapping[str, Encoding] | None = None) -> JobData:
         return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings or {})
@@ -289,7 +306,7 @@ def refuse_columns(party: str, columns: Sequence[ColumnSpec]) -> None:
 def load_prediction_data(
     party_specs: Sequence[PartySpec],
     paths: Sequence[Source],
-    encoders: Sequence[Encoder | None] | None = None,
+    encoders: Sequence[Encoder | RawEncoder | None] | None = None,
     row_ids: Sequence[str] = (),
 ) -> PredictionData:
     """Read and align new rows for a trained model.
@@ -302,7 +319,7 @@ def load_prediction_data(
     paths : sequence of paths or data frames
         One per party, in the same order. Columns that the model does not use are ignored. In a
         LIBSVM file a column number above those of the file is a column of zeros.
-    encoders : sequence of Encoder or None
+    encoders : sequence of Encoder, RawEncoder or None
         For each party how its columns were encoded in training; None where they were used as they are.
     row_ids : sequence of str
         For one file of whole rows: id columns, of which the first that the file has names its rows, as they stand.
@@ -381,7 +398,7 @@ def _shards(
     names: Sequence[tuple[str, ...]],
     alignment: MatchedRows,
     *,
-    encoders: Sequence[Encoder | None] | None = None,
+    encoders: Sequence[Encoder | RawEncoder | None] | None = None,
     said: list[str] | None = None,
 ) -> list[Shard]:
     """Build each party's shard of the common rows; `said` collects remarks on new rows, None in training."""

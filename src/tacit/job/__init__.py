@@ -4,6 +4,7 @@
 |---|---|
 | file.py | `Job`, and what its file may hold by how the data are split; read and written |
 | sections.py | every other section, such as [model], [privacy] and [[party]], and the keys of all of them |
+| trees.py | the section [trees], and what does not go with trees |
 | values.py | the kinds of value |
 """
 

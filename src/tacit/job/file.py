@@ -1,7 +1,8 @@
 """The job file: its sections and keys, read and written.
 
 [job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout
-[model]    loss, penalty, alpha, fit_intercept, method, rho, published, terms
+[model]    kind, loss, quantile, penalty, alpha, fit_intercept, method, rho, published, terms
+[trees]    learning_rate, max_leaf_nodes, ...: with kind = "trees"
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
 [graph]    kind or edges, with split = "samples"
 [encode]   scale, rare, most, pairs, codebook: how columns become numbers
@@ -53,6 +54,18 @@ from tacit.job.sections import (
     read_search,
     values_of_options,
     values_of_privacy,
+)
+from tacit.job.trees import (
+    LINEAR_MODEL,
+    MODEL_KEYS,
+    TREE_DEFAULTS,
+    TREES,
+    TREES_KEYS,
+    TreesSection,
+    check_tree_parties,
+    check_tree_run,
+    refuse_for_trees,
+    refuse_trees_keys,
 )
 from tacit.job.values import parse_keys
 from tacit.privacy.request import PaperOptions, Privacy
@@ -163,6 +176,8 @@ class Job:
         How columns become numbers.
     search : SearchSpec or None
         How alpha is chosen; None where the model has it.
+    trees : TreesSection or None
+        How trees are grown; None where the model is linear.
     folder : Path
         Folder that the relative paths of the parties start from; not part of the file.
     file : str
@@ -185,6 +200,7 @@ class Job:
     graph: GraphSpec | None = None
     encode: EncodeRules = field(default_factory=EncodeRules)
     search: SearchSpec | None = None
+    trees: TreesSection | None = None
     folder: Path = Path(".")
     file: str = field(default="", compare=False)
 
@@ -260,13 +276,14 @@ class Job:
         lines: list[str | None] = ["[job]"]
         lines += [assignment(key, getattr(self, key)) for key in SECTION_KEYS["job"]]
         lines += ["", "[model]"]
-        given = [key for key in SECTION_KEYS["model"] if key != "alpha" or self.search is None]
-        lines += [assignment(key, getattr(self.model, key)) for key in given]
+        lines += [assignment(key, getattr(self.model, key)) for key in self._model_keys]
+        if self.trees is not None:
+            lines += ["", "[trees]", *(assignment(key, getattr(self.trees, key)) for key in TREES_KEYS)]
         if self.search is not None:
             lines += ["", "[search]", *(assignment(key, getattr(self.search, key)) for key in SEARCH_KEYS)]
         if self.graph is not None:
             lines += ["", "[graph]", *(assignment(key, getattr(self.graph, key)) for key in GRAPH_KEYS)]
-        rules = {key: getattr(self.encode, key) for key in ENCODE_KEYS}
+        rules = {key: getattr(self.encode, key) for key in (ENCODE_KEYS if self.trees is None else ())}
         rules |= {"codebook": columns_record(self.encode.codebook)}  # as a table: a job that travels is one text
         lines += ["", "[encode]", *(assignment(key, value) for key, value in rules.items())]
         if self.privacy is not None:
@@ -285,6 +302,14 @@ class Job:
             lines += ["", "[[party]]"]
             lines += [assignment(key, value) for key, value in values.items()]
         return "\n".join(line for line in lines if line is not None) + "\n"
+
+    @property
+    def _model_keys(self) -> list[str]:
+        """The keys of [model] that say something in this job."""
+        if self.trees is not None:
+            return [key for key in SECTION_KEYS["model"] if key in MODEL_KEYS]
+        unsaid = {"kind", "quantile", *(() if self.search is None else ("alpha",))}
+        return [key for key in SECTION_KEYS["model"] if key not in unsaid]
 
     def _moved(self, data: str, folder: Path) -> str:
         """Return a path of data as seen from another folder."""
@@ -338,8 +363,11 @@ def match_job_files(job: Job, matched: Callable[[Counts], None] | None = None) -
 
 
 def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
-    """Encode the columns of files that were read and aligned; as `load_job_data`."""
-    return files.encoded(job.encode, job.protected, Holdout(job.holdout, job.seed or 0))
+    """Encode the columns of files that were read and aligned, or take them as they are; as `load_job_data`."""
+    holdout = Holdout(job.holdout, job.seed or 0)
+    if job.trees is not None:
+        return files.as_they_are(holdout)
+    return files.encoded(job.encode, job.protected, holdout)
 
 
 def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> JobData:
@@ -401,8 +429,9 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
     if split not in SPLITS:
         raise InputError(f'job.split = {show(split)} is not allowed: it must be "features" or "samples"')
     rules = SPLITS[split]
-    top = {**rules.defaults, **top}
     given = _section(document.get("model", {}), "model")
+    trees = _trees(document, given, top)
+    top = {**rules.defaults, **(TREE_DEFAULTS if trees is not None else {}), **top}
     model, private = ModelSection(**given), "privacy" in document
     if model.published and not rules.publishes:
         raise InputError(f'model.published is not used with split = "{split}": remove it')
@@ -422,6 +451,7 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
         privacy=privacy,
         options=options,
         search=search,
+        trees=trees,
         parties=tuple(with_codebook(party, encode.codebook) for party in parties) if encode.codebook else parties,
         encode=encode,
         graph=_graph(document, [party.name for party in parties], top.get("seed") or 0),
@@ -429,7 +459,33 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
         file=path.name,
     )
     check_memory(job)
+    check_trees(job)
     return job
+
+
+def _trees(document: Mapping[str, Any], model: Mapping[str, Any], top: Mapping[str, Any]) -> TreesSection | None:
+    """How trees are grown; None for a linear model."""
+    if model.get("kind", LINEAR_MODEL) != TREES:
+        refuse_trees_keys(document, model)
+        return None
+    encode = document.get("encode", {})
+    keys = {"split": Job.split, "engine": Job.engine, "secure_aggregation": False}
+    check_tree_run(**{key: top.get(key, usual) for key, usual in keys.items()})
+    refuse_for_trees(document, model, encode if isinstance(encode, dict) else {})
+    return TreesSection(**_section(document.get("trees", {}), "trees"))
+
+
+def check_trees(job: Job) -> None:
+    """Refuse what does not go with trees, where the job has them; what a caller added to its file, too.
+
+    Raises
+    ------
+    InputError
+        As `check_tree_run` and `check_tree_parties`.
+    """
+    if job.trees is not None:
+        check_tree_run(split=job.split, engine=job.engine, secure_aggregation=job.secure_aggregation)
+        check_tree_parties(job.parties)
 
 
 def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> EncodeRules:
@@ -552,8 +608,10 @@ def check_all_rows(job: Job, key: str) -> None:
     Raises
     ------
     InputError
-        For a sample split, [search], holdout, and statements about columns.
+        For a sample split, trees, [search], holdout, and statements about columns.
     """
+    if job.trees is not None:
+        raise InputError(f"{key} does not go with trees, which are grown on rows in memory: leave {key} out")
     if job.rows_are_split:
         raise InputError(f'{key} is not used with split = "samples": leave {key} out')
     if job.holdout:

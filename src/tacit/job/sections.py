@@ -15,6 +15,7 @@ from tacit.columns.spec import AUTO, DATE, KINDS, LINEAR, SCALES, TERMS, ColumnS
 from tacit.columns.table import MOST_COLUMNS
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
+from tacit.job.trees import LINEAR_MODEL, MODEL_KINDS, QUANTILE, TREES_KEYS
 from tacit.job.values import (
     AMOUNT,
     EDGES,
@@ -520,13 +521,20 @@ class ModelSection:
 
     Attributes
     ----------
+    kind : {"linear", "trees"}
+        What the score of a row is: a weighted sum of its encoded columns, or a sum of boosted trees, which each party
+        grows on its own columns.
+    quantile : float or None
+        With kind = "trees" and loss = "quantile": which quantile is predicted; None is the median.
     terms : {"linear", "spline", "auto"}
         What a number adds to the score: a line, or a smooth curve; "auto" takes curves where a search finds them
         better by more than chance, or, with privacy, where every protected number has a range. A column may say another
         `term`.
     """
 
+    kind: str = LINEAR_MODEL
     loss: str = "logistic"
+    quantile: float | None = None
     penalty: str = "l2"
     alpha: float = 1e-4
     fit_intercept: bool = True
@@ -549,7 +557,9 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "holdout": PART,
     },
     "model": {
+        "kind": one_of(MODEL_KINDS),
         "loss": TEXT,
+        "quantile": QUANTILE,
         "penalty": TEXT,
         "alpha": NUMBER,
         "fit_intercept": TRUTH,
@@ -558,6 +568,7 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "published": TRUTH,
         "terms": one_of((*TERMS, AUTO)),
     },
+    "trees": TREES_KEYS,
     "search": SEARCH_KEYS,
     "graph": GRAPH_KEYS,
     "encode": ENCODE_KEYS,

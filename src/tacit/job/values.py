@@ -30,6 +30,19 @@ def whole_number(least: int, most: int, allowed: str = "") -> Kind:
     return Kind(allowed or f"a whole number from {least} to {most}", parse)
 
 
+def number_between(least: float, most: float, *, above: bool = False, below: bool = False) -> Kind:
+    """A number in a range; `above` and `below` say that its lower or upper end is not allowed."""
+
+    def parse(value: Any) -> float:
+        number = _number(value)
+        _need(least < number if above else least <= number)
+        _need(number < most if below else number <= most)
+        return number
+
+    start = f"a number above {least:g}" if above else f"a number from {least:g}"
+    return Kind(f"{start} and below {most:g}" if below else f"{start} to {most:g}", parse)
+
+
 def one_of(choices: Sequence[str]) -> Kind:
     """One of some words."""
 

@@ -19,6 +19,7 @@ from tacit.privacy.certificate import Certificate, cautions, up
 from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
 from tacit.privacy.request import Privacy
 from tacit.solvers import SOLVERS
+from tacit.solvers.boosting import TREES, TreeSettings
 from tacit.solvers.consensus.admm import MOST_SUMS
 from tacit.text import duration, plural, size
 from tacit.topologies import FeatureSplit, SampleSplit
@@ -146,6 +147,8 @@ class FeatureWords(Words):
         """Mechanism and form."""
         masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
         private = plan.private
+        if plan.problem.trees is not None:
+            return _trees(plan)
         if private is None:
             return "; ".join([f"none: method {plan.solver.name}, without noise", *masks])
         return "; ".join([private.mechanism.describe(), *_form(private.privacy, private.holder), *masks])
@@ -196,6 +199,8 @@ class FeatureWords(Words):
         most = found["rounds"]["most"]
         if found["rounds"]["fixed"]:
             return f"{most}, fixed beforehand"
+        if found["method"] == TREES.name:
+            return f"until the loss on held-out rows no longer falls, at most {most}"
         return f"until the stopping rule holds, at most {most}"
 
     def traffic_words(self, plan: PlannedRun, found: Mapping[str, Any]) -> str:
@@ -323,9 +328,24 @@ def _form(privacy: Privacy, holder: str) -> list[str]:
     return said
 
 
+def _trees(plan: PlannedRun) -> str:
+    """What a run of trees does, in words."""
+    settings: TreeSettings = plan.problem.trees
+    counts = ", ".join(map(str, settings.trees[:-1])) + f" and then {settings.trees[-1]}"
+    part = settings.validation_fraction
+    chosen = f"the {part:.0%} of the rows that have no trees" if part else "all rows"
+    return (
+        f"none: boosted trees, without noise; in each round a party grows {counts} trees of at most "
+        f"{settings.max_leaf_nodes} leaves on its own columns, and the label holder chooses on {chosen} how much of "
+        "them is kept"
+    )
+
+
 def _vectors(plan: PlannedRun) -> tuple[float, float]:
     """Numbers per row in a round, to a party and back."""
     private = plan.private
+    if plan.problem.trees is not None:
+        return 1.0 - plan.problem.trees.validation_fraction, 1.0
     ordinary = private is None or private.solver is None
     down, back = SOLVERS[plan.recorded_method].vectors if ordinary or private is None else private.mechanism.vectors
     return down, MASKED * back if plan.secure else back

@@ -37,6 +37,8 @@ def with_terms(job: Job) -> Job:
 
     Where labels alone are protected, "auto" is lines: to choose takes the labels.
     """
+    if job.trees is not None:
+        return job
     if job.encode.terms == AUTO and job.privacy is not None and job.privacy.epsilon is None:
         job = job.with_terms(LINEAR)
     noise = curve_noise(job.privacy, get_loss(job.model.loss), job.split, job.names, secure=job.secure_aggregation)

@@ -51,6 +51,8 @@ def _without(name: str, job: Job | None) -> str:
 
 def run_curves(run: SavedRun) -> Curves:
     """What the page of a run draws unless it is told: all columns where some number is a curve, none elsewhere."""
+    if run.model.is_trees:
+        return {}
     known = [encoder for encoder in run.model.encoders if encoder is not None]
     return model_curves(run.model) if any(encoder.has_curves for encoder in known) else {}
 

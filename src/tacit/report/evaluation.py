@@ -22,16 +22,17 @@ import numpy as np
 from scipy import sparse
 
 from tacit.columns.compact import CurveMatrix
+from tacit.columns.raw import RawTable
 from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
+from tacit.plan.trees import named_loss, tree_settings
 from tacit.problem.losses import Loss, Modified
-from tacit.problem.registry import LOSSES
-from tacit.report.measures import calibration, difference, measure, roc, row_losses, spread
+from tacit.report.measures import AnyLoss, calibration, difference, measure, roc, row_losses, spread
 from tacit.run.folder import PreparedRun
 from tacit.run.predict import ALL_PARTIES
-from tacit.run.result import Model, PartyModel, Result
+from tacit.run.result import Model, PartyModel, Result, TreePart
 from tacit.run.search import search_job
 from tacit.run.star import Run
 from tacit.types import Matrix, Shard, Vector
@@ -45,6 +46,7 @@ MOST_ROWS = 1_000_000  # beyond, no other model is trained to compare with
 MOST_VALUES = (
     200_000_000  # rows times columns of all parties together (of sparse rows, values that are not 0): the same
 )
+MOST_EXPLAINED = 2_000  # rows on which the shares of columns are measured, which takes long for trees
 MOST_SEARCHED = (
     5_000_000_000  # these times the fits of the search: beyond, other models take the alpha of the joint one
 )
@@ -77,16 +79,17 @@ def is_searched(prepared: PreparedRun) -> bool:
 
 def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) -> Apart:
     """The same problem as one party would solve it by itself."""
-    model, shard = prepared.job.model, join_columns(shards)
+    model, shard, trees = prepared.job.model, join_columns(shards), tree_settings(prepared.job)
     plan = make_plan(
         TrainingRequest(
             loss=model.loss,
-            penalty=model.penalty,
+            penalty=model.penalty if trees is None else "none",
             alpha=model.alpha if prepared.job.search is None else prepared.plan.problem.alpha,
-            fit_intercept=model.fit_intercept,
+            fit_intercept=model.fit_intercept and trees is None,
             tol=max(prepared.job.tol, 1e-6),
             max_rounds=max(prepared.job.rounds, LEAST_ROUNDS),
             seed=prepared.plan.problem.seed,
+            trees=trees,
         ),
         FeatureSplit(
             (shard.name,),
@@ -118,6 +121,9 @@ def join_columns(shards: Sequence[Shard]) -> Shard:
     if len(shards) == 1:
         return shards[0]
     matrices = [shard.features for shard in shards]
+    if isinstance(matrices[0], RawTable):
+        table = RawTable.beside(TOGETHER, matrices)
+        return Shard(TOGETHER, table, table.columns)
     whole = CurveMatrix.beside(matrices) if _are_curves(matrices) else _stacked(matrices, sparse.hstack, np.hstack)
     return Shard(TOGETHER, whole, tuple(f"{shard.name}.{name}" for shard in shards for name in shard.columns))
 
@@ -209,8 +215,8 @@ def evaluate(result: Result, prepared: PreparedRun, watch: Watch | None = None) 
             "held_out": len(rows.labels) if rows.aside else 0,
             "evaluated": len(rows.labels),
         },
-        "loss": loss,
-        "task": LOSSES[loss].task,
+        "loss": loss.name,
+        "task": loss.task,
         "classes": list(prepared.labels.classes),
         "split": prepared.job.split,
         "parties": list(prepared.job.names),
@@ -252,8 +258,8 @@ def _refusal(result: Result, prepared: PreparedRun, rows: _Rows) -> str:
     return "" if rows.aside else NO_HOLDOUT
 
 
-def _plain_loss(loss: Loss) -> str:
-    return loss.inner.name if isinstance(loss, Modified) else loss.name
+def _plain_loss(loss: Loss) -> Loss:
+    return loss.inner if isinstance(loss, Modified) else loss
 
 
 # --- other columns -----------------------------------------------------------------------------------
@@ -267,12 +273,14 @@ def _evaluate_parties(
         shard.name: part.score(shard.features) for part, shard in zip(result.model.parts, rows.shards, strict=True)
     }
     scores = np.sum(list(parts.values()), axis=0) + result.model.constant
-    joint = _figures(JOINT, "", scores, rows.labels, record["loss"], _columns(prepared.shards))
+    joint = _figures(JOINT, "", scores, rows.labels, _plain_loss(prepared.plan.problem.loss), _columns(prepared.shards))
     record["models"].append(joint | {"alpha": record["alpha"]})
     record["shares"] = {name: spread(own) for name, own in parts.items()}
     record |= _by_column(
         prepared, {part.name: (part, [shard]) for part, shard in zip(result.model.parts, rows.shards, strict=True)}
     )
+    if isinstance(result.model.parts[0], TreePart):
+        record["importance"] = _importance(result.model.parts, rows.shards)
     private, holder = result.certificate.private, prepared.job.holder
     wanted: list[tuple[str, list[int]]] = [  # a party's name, or nothing for all of them
         (shard.name, [number]) for number, shard in enumerate(prepared.shards) if not private or shard.name == holder
@@ -302,7 +310,8 @@ def _compare(
         return
     if prepared.job.search is not None and not is_searched(prepared):
         record["notes"].append(SAME_ALPHA)
-    expected = row_losses(joint, rows.labels, record["loss"])
+    loss = _plain_loss(prepared.plan.problem.loss)
+    expected = row_losses(joint, rows.labels, loss)
     for done, (name, numbers) in enumerate(wanted):
         if watch is not None:
             watch(_title(name), done / len(wanted))
@@ -314,8 +323,8 @@ def _compare(
         kind = ALONE if name else POOLED
         shard = join_columns([rows.shards[k] for k in numbers])
         scores = apart.model.scores([shard])
-        figures = _figures(kind, name, scores, rows.labels, record["loss"], len(shard.columns))
-        against = difference(expected, row_losses(scores, rows.labels, record["loss"]))
+        figures = _figures(kind, name, scores, rows.labels, loss, len(shard.columns))
+        against = difference(expected, row_losses(scores, rows.labels, loss))
         record["models"].append(figures | {"alpha": apart.alpha, "joint_against_it": against})
 
 
@@ -411,12 +420,21 @@ def _by_column(prepared: PreparedRun, parts: Mapping[str, tuple[PartyModel, Sequ
     return {"columns": found}
 
 
+def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict[str, float]]:
+    """How much each column moves the score: the mean size of its share (TreeSHAP) over some rows, by party."""
+    found = {}
+    for part, shard in zip(parts, shards, strict=True):
+        shares = np.abs(part.contributions(shard.features[np.arange(min(shard.features.n, MOST_EXPLAINED))]))
+        found[part.name] = dict(zip(part.columns, shares.mean(axis=0)[:-1].tolist(), strict=True))
+    return found
+
+
 # --- one model ---------------------------------------------------------------------------------------
 
 
-def _figures(kind: str, party: str, scores: Vector, labels: Vector, loss: str, columns: int) -> dict[str, Any]:
+def _figures(kind: str, party: str, scores: Vector, labels: Vector, loss: AnyLoss, columns: int) -> dict[str, Any]:
     """What is said of one model."""
-    known = LOSSES[loss].task == "classification"
+    known = (named_loss(loss) if isinstance(loss, str) else loss).task == "classification"
     return {
         "kind": kind,
         "party": party,

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tacit.problem.registry import LOSSES, get_loss
+from tacit.plan.trees import named_loss
+from tacit.problem.losses import Loss
+from tacit.solvers.boosting import TreeLoss
 from tacit.types import Vector
 
 MOST_POINTS = 120  # of a curve: more cannot be told apart in a picture
@@ -16,7 +18,8 @@ GROUPS = 10  # of rows with similar predictions, in the picture of calibration
 LEAST_IN_GROUP = 10  # rows: of fewer, a mean says nothing
 
 Measures = dict[str, float]
-BETTER = {"auc": "higher", "accuracy": "higher", "r2": "higher"}  # the others: lower
+AnyLoss = str | Loss | TreeLoss  # a name will do where the loss has no parameters
+BETTER = {"auc": "higher", "accuracy": "higher", "r2": "higher", "coverage": "neither"}  # the others: lower
 TITLES = {
     "auc": "AUC",
     "accuracy": "accuracy",
@@ -25,10 +28,17 @@ TITLES = {
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
     "deviance": "mean Poisson deviance",
+    "gamma_deviance": "mean gamma deviance",
+    "pinball": "mean quantile loss",
+    "coverage": "share of labels below the prediction",
 }
 
 
-def measure(scores: Vector, labels: Vector, loss: str) -> Measures:
+def _known(loss: AnyLoss) -> Loss | TreeLoss:
+    return named_loss(loss) if isinstance(loss, str) else loss
+
+
+def measure(scores: Vector, labels: Vector, loss: AnyLoss) -> Measures:
     """The measures that fit a loss; AUC only where both classes are there.
 
     Parameters
@@ -37,41 +47,51 @@ def measure(scores: Vector, labels: Vector, loss: str) -> Measures:
         Of the model, one for each row.
     labels : array
         -1 and +1, or numbers.
-    loss : str
-        Name of the loss that the model was trained with.
+    loss : str, Loss or TreeLoss
+        The loss that the model was trained with.
     """
-    if LOSSES[loss].task == "classification":
-        return _of_classes(scores, labels, loss)
-    predicted = np.exp(scores) if LOSSES[loss].task == "counts" else scores
+    known = _known(loss)
+    if known.task == "classification":
+        return _of_classes(scores, labels, known)
+    if known.name == "quantile":
+        return {"pinball": float(np.mean(known.value(scores, labels))), "coverage": float(np.mean(labels <= scores))}
+    predicted = np.exp(scores) if known.task == "counts" else scores
     error = predicted - labels
     found = {"rmse": float(np.sqrt(np.mean(error**2))), "mae": float(np.mean(np.abs(error)))}
     spread = float(np.sum((labels - labels.mean()) ** 2))
     if spread > 0:
         found["r2"] = 1.0 - float(np.sum(error**2)) / spread
-    if LOSSES[loss].task == "counts":
-        from sklearn.metrics import mean_poisson_deviance
-
-        found["deviance"] = float(mean_poisson_deviance(labels, np.maximum(predicted, 1e-300)))
+    if known.task == "counts":
+        found |= _deviance(known.name, np.maximum(predicted, 1e-300), labels)
     return found
 
 
-def _of_classes(scores: Vector, labels: Vector, loss: str) -> Measures:
+def _deviance(loss: str, predicted: Vector, labels: Vector) -> Measures:
+    from sklearn.metrics import mean_gamma_deviance, mean_poisson_deviance
+
+    if loss == "gamma":
+        return {"gamma_deviance": float(mean_gamma_deviance(labels, predicted))}
+    return {"deviance": float(mean_poisson_deviance(labels, predicted))}
+
+
+def _of_classes(scores: Vector, labels: Vector, loss: Loss | TreeLoss) -> Measures:
     from sklearn.metrics import roc_auc_score
 
     found = {}
     if len(np.unique(labels)) == 2:
         found["auc"] = float(roc_auc_score(labels, scores))
     found["accuracy"] = float(np.mean((scores > 0) == (labels > 0)))
-    if LOSSES[loss].log_odds:
+    if loss.log_odds:
         found["log_loss"] = float(np.mean(np.logaddexp(0.0, -labels * scores)))
     return found
 
 
-def row_losses(scores: Vector, labels: Vector, loss: str) -> Vector:
+def row_losses(scores: Vector, labels: Vector, loss: AnyLoss) -> Vector:
     """The loss of each row that a model was trained on: log loss, squared error, or what the loss is."""
+    known = _known(loss)
     with np.errstate(over="ignore"):
-        values = np.asarray(get_loss(loss).value(scores, labels), dtype=np.float64)
-    return 2 * values if loss == "squared" else values
+        values = np.asarray(known.value(scores, labels), dtype=np.float64)
+    return 2 * values if known.name == "squared" else values
 
 
 def difference(joint: Vector, other: Vector) -> Measures:
@@ -105,14 +125,14 @@ def roc(scores: Vector, labels: Vector) -> list[list[float]]:
     return [false[keep].round(4).tolist(), true[keep].round(4).tolist()]
 
 
-def calibration(scores: Vector, labels: Vector, loss: str) -> list[dict[str, Any]]:
+def calibration(scores: Vector, labels: Vector, loss: AnyLoss) -> list[dict[str, Any]]:
     """Mean prediction and mean outcome of groups of rows with similar predictions, about equal in size.
 
     For a loss with probabilities these are probabilities of the positive class, else predicted numbers; nothing for
     losses whose scores are neither.
     """
-    kind = LOSSES[loss]
-    if kind.task == "classification" and not kind.log_odds:
+    kind = _known(loss)
+    if kind.name == "quantile" or (kind.task == "classification" and not kind.log_odds):
         return []
     predicted, outcome = scores, labels
     if kind.task == "classification":

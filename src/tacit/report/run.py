@@ -9,7 +9,7 @@ from jinja2 import TemplateError
 
 from tacit.errors import InputError
 from tacit.files import damaged, show_path, write_text
-from tacit.report import pictures, run_pictures
+from tacit.report import pictures, run_pictures, tree_words
 from tacit.report import run_words as words
 from tacit.report.curve_words import curve_section, run_curves
 from tacit.report.evaluation import SAME_ALPHA
@@ -75,7 +75,8 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         warning=words.NOT_FOR_OTHERS if run.certificate.private and evaluation.get("models") else "",
         on_graph=run.on_graph,
         tiles=words.tiles(run),
-        job=words.job_rows(run),
+        job=_job(run),
+        revealed=tree_words.REVEALED if run.model.is_trees else "",
         parties=words.node_rows(run) if run.on_graph else words.party_rows(run),
         matched=(evaluation.get("matching") or {}).get("by", ""),
         models=words.model_rows(run),
@@ -83,8 +84,8 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         evaluated=f"{evaluation['rows']['evaluated']:,}" if evaluation.get("models") else "",
         notes=evaluation.get("notes", ["This run was not evaluated."]),
         quality=_quality(run),
-        shares=None if run.on_graph else words.share_rows(run),
-        share_figures=_shares(run),
+        shares=None if run.on_graph else tree_words.share_rows(run) if run.model.is_trees else words.share_rows(run),
+        share_figures=[*_shares(run), *tree_words.importance(run)],
         curves=curve_section(run, run_curves(run) if curves is None else curves),
         graph_figures=_graph(run),
         way=_way(run),
@@ -96,6 +97,12 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         version=__version__,
         path=show_path(run.path),
     )
+
+
+def _job(run: SavedRun) -> list[tuple[str, str]]:
+    """What was trained and how, by the kind of model."""
+    own = tree_words.job_rows(run) if run.model.is_trees else words.job_rows(run)
+    return [*words.label_rows(run), *own, *words.held_rows(run)]
 
 
 # --- pictures ----------------------------------------------------------------------------------------
@@ -150,6 +157,8 @@ def _graph(run: SavedRun) -> list[Figure]:
 
 
 def _way(run: SavedRun) -> list[Figure]:
+    if run.model.is_trees:
+        return tree_words.way(run)
     figures = []
     draw = run_pictures.objective(run.trace)
     if draw is not None:

@@ -117,6 +117,40 @@ def shares(spreads: Mapping[str, Mapping[str, Any]]) -> Draw:
     return draw
 
 
+def columns(rows: Sequence[tuple[str, str, float]], parties: Sequence[str]) -> Draw:
+    """How much each column moves the score, in the colour of its party; the largest on top."""
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        places = list(range(len(rows)))[::-1]
+        colours = {name: SERIES[(number + 1) % len(SERIES)] for number, name in enumerate(parties)}
+        for party in dict.fromkeys(party for _, party, _ in rows):
+            own = [(place, value) for place, (_, of, value) in zip(places, rows, strict=True) if of == party]
+            axes.barh([at for at, _ in own], [value for _, value in own], 0.6, color=colours[party], label=short(party))
+        axes.set_yticks(places, [short(name) for name, _, _ in rows])
+        axes.grid(visible=False, axis="y")
+        axes.legend(loc="lower right")
+        axes.set_xlabel("moves the score of a row by")
+
+    return draw
+
+
+def losses(held_out: Sequence[float], fitted: Sequence[float]) -> Draw:
+    """Mean loss by round on both kinds of rows; the first is that of a constant."""
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for number, (name, values) in enumerate((("held out", held_out), ("with trees", fitted))):
+            rounds = list(range(len(values)))
+            style = {"marker": _mark(values), "markersize": 4, "linewidth": 1.6}
+            axes.plot(rounds, values, color=SERIES[number], label=name, **style)
+        axes.legend()
+        axes.set(xlabel="round", ylabel="mean loss")
+        _whole_rounds(axes)
+
+    return draw
+
+
 def convergence(trace: Trace) -> tuple[Draw, str] | None:
     """The certified gap by round, or the objective above its least, or residuals; None where nothing is known."""
     rounds = [row.round for row in trace]

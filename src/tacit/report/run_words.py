@@ -17,8 +17,8 @@ from tacit.run.saved import SavedRun
 from tacit.text import duration, plural, size
 
 DASH = "–"
-ARROWS = {"higher": "↑", "lower": "↓"}
-ORDER = ("auc", "accuracy", "log_loss", "r2", "rmse", "mae", "deviance")
+ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
+ORDER = ("auc", "accuracy", "log_loss", "pinball", "coverage", "r2", "rmse", "mae", "deviance", "gamma_deviance")
 NOT_FOR_OTHERS = (
     "Not for publication. The figures of this page come from labels and from scores of single rows, which no "
     "certificate covers."
@@ -129,14 +129,21 @@ def job_rows(run: SavedRun) -> list[tuple[str, str]]:
     if model.terms == AUTO:
         bends = any(encoder is not None and encoder.has_bends for encoder in run.model.encoders)
         rows.insert(1, ("terms", f'{"curves" if bends else "lines"}, as terms = "auto" took them'))
-    if run.model.classes:
-        negative, positive = run.model.classes
-        rows.insert(0, ("label", f"{positive} is positive, {negative} is negative"))
-    if run.job.holdout:
-        rows.append(
-            ("held out", f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on")
-        )
     return rows
+
+
+def label_rows(run: SavedRun) -> list[tuple[str, str]]:
+    """What the labels mean; nothing where they are numbers."""
+    if not run.model.classes:
+        return []
+    negative, positive = run.model.classes
+    return [("label", f"{positive} is positive, {negative} is negative")]
+
+
+def held_rows(run: SavedRun) -> list[tuple[str, str]]:
+    """Which rows were held out; nothing where none were."""
+    said = f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
+    return [("held out", said)] if run.job.holdout else []
 
 
 def _alpha(run: SavedRun) -> str:
@@ -201,7 +208,7 @@ def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     keys = [key for key in ORDER if any(key in model["measures"] for model in models)]
     searched = bool(run.evaluation and run.evaluation.get("searched"))
     more = ["alpha"] if searched else []
-    head = ["model", "columns", *more, *(f"{TITLES[key]} {ARROWS[BETTER.get(key, 'lower')]}" for key in keys)]
+    head = ["model", "columns", *more, *(f"{TITLES[key]}{ARROWS[BETTER.get(key, 'lower')]}" for key in keys)]
     rows = [
         [
             title_of(model) + _given(run, model),

@@ -27,6 +27,7 @@ from tacit.errors import FaultError
 from tacit.files import open_arrays, plain_number, write_atomically, write_text
 from tacit.job import Job
 from tacit.job.sections import ENCODE_KEYS, GRAPH_KEYS, OPTION_KEYS, PRIVACY_KEYS, PRIVACY_OPTIONS, SEARCH_KEYS
+from tacit.job.trees import TREES_KEYS
 from tacit.run.drive import LoopState, Session
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
@@ -241,6 +242,7 @@ def job_values(job: Job) -> dict[str, Any]:
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
     keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "memory", "holdout")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
+    values |= {f"trees.{key}": job.trees and getattr(job.trees, key) for key in TREES_KEYS}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
     values |= {f"encode.{key}": getattr(job.encode, key) for key in ENCODE_KEYS}
     values |= {f"search.{key}": job.search and getattr(job.search, key) for key in SEARCH_KEYS}
@@ -283,10 +285,8 @@ def _digest(matrix: Any) -> str:
 
 
 def _arrays_of(matrix: Any) -> list[npt.NDArray[Any]]:
-    if isinstance(matrix, CurveMatrix):
+    if isinstance(matrix, CurveMatrix | RawTable):
         return matrix.arrays
-    if isinstance(matrix, RawTable):
-        return [matrix.values, np.array(matrix.categorical, np.int64), np.array(matrix.monotone, np.int64)]
     if sparse.issparse(matrix):
         return [matrix.data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)]
     return [matrix]

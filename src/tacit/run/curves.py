@@ -159,6 +159,11 @@ def _names(column: TextColumn) -> npt.NDArray[Any]:
     return np.array([name.removeprefix(f"{column.name}=") for name in column.names], dtype=object)
 
 
+NO_CURVES = (
+    "a model of trees has no curves, as what a column adds depends on the other columns of its party: see tacit "
+    "explain for one row, and tacit report for the columns that matter most"
+)
+
 # --- of a run ------------------------------------------------------------------------------------------
 
 
@@ -189,7 +194,15 @@ def _own_curves(folder: RunFolder) -> dict[str, tuple[Curve, ...]]:
 
 
 def model_curves(model: SavedModel) -> dict[str, tuple[Curve, ...]]:
-    """The curves of a model by party; parties whose columns were not encoded have none."""
+    """The curves of a model by party; parties whose columns were not encoded have none.
+
+    Raises
+    ------
+    InputError
+        For a model of trees.
+    """
+    if model.is_trees:
+        raise InputError(NO_CURVES)
     found: dict[str, tuple[Curve, ...]] = {}
     for part, encoder in zip(model.parties, model.encoders, strict=True):
         if encoder is not None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
 from tacit.blocks import make_block
+from tacit.columns.raw import RawTable
 from tacit.columns.words import Cell
 from tacit.run.predict import SavedModel
-from tacit.run.result import PartyModel
+from tacit.run.result import PartyModel, TreePart
 from tacit.types import SCORE_CLIP, Matrix, Shard, Vector
 
 
@@ -33,7 +34,8 @@ class Share:
     adds : array
         What each column adds; with `rest` these sum to `score`.
     rest : float
-        What belongs to no column: a constant of the party, which takes its average row off where columns are centred.
+        What belongs to no column: a constant of the party, which takes its average row off where columns are centred;
+        of trees their mean over the rows they were grown on.
     """
 
     party: str
@@ -70,9 +72,17 @@ class Share:
 
 def explain(model: SavedModel, shards: Sequence[Shard], row: int) -> list[Share]:
     """What each party adds to the score of one row, which counts from 0."""
-    return [
-        _share(part, shard.features[[row]], shard.columns) for part, shard in zip(model.parties, shards, strict=True)
-    ]
+    pairs = zip(model.parties, shards, strict=True)
+    if model.is_trees:
+        return [_tree_share(cast("TreePart", part), shard.features[[row]]) for part, shard in pairs]
+    return [_share(part, shard.features[[row]], shard.columns) for part, shard in pairs]
+
+
+def _tree_share(part: TreePart, features: RawTable) -> Share:
+    """What trees add, by column (TreeSHAP); what belongs to none is their mean over the rows they were grown on."""
+    shares = part.contributions(features)[0]
+    values = np.asarray(features.values[0], dtype=np.float64)
+    return Share(part.name, float(part.score(features)[0]), part.columns, values, shares[:-1], float(shares[-1]))
 
 
 def _share(part: PartyModel, features: Matrix, columns: tuple[str, ...]) -> Share:

@@ -9,6 +9,7 @@
 | checkpoint.npz | the state of every side after some round, for its owner alone; gone once the run is finished |
 | trace.jsonl | one line per round, added as it ends; infinities and NaN are "infinity", "-infinity" and "nan" |
 | model/PARTY.json | a party's columns, their encoding, coefficients and what noise does to them; or those of a node |
+| model/PARTY.txt | the party's trees as LightGBM's text, where the model is of trees |
 | model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
 | evaluation.json | how good the model is; in a private run for the label holder alone |
@@ -23,7 +24,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ import numpy as np
 from tacit.blocks.dense import RowClip
 from tacit.columns.constants import Encoding
 from tacit.columns.encoder import Encoder, to_record
+from tacit.columns.raw import RawEncoder
 from tacit.columns.spec import TERMS
 from tacit.data.align import RowMatching
 from tacit.data.cluster import ClusterGoneError
@@ -50,6 +52,7 @@ from tacit.files import (
     write_text,
 )
 from tacit.job import Job, read_job
+from tacit.job.trees import TREES
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss, Modified
@@ -66,7 +69,8 @@ from tacit.run.checkpoint import (
     write_trace,
 )
 from tacit.run.drive import LoopState, Session
-from tacit.run.result import Model, PartyModel, Result, versions
+from tacit.run.result import Model, PartyModel, Result, TreePart, versions
+from tacit.run.tree_parts import SavedTrees
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
 
@@ -94,6 +98,7 @@ class PreparedRun:
     held: HeldOut | None = None
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
     matching: RowMatching | None = None
+    raw: Mapping[str, RawEncoder] = field(default_factory=dict)  # of trees, by party
 
     def record(self) -> dict[str, Any]:
         """What plan.json holds."""
@@ -113,9 +118,8 @@ class SavedPart:
     encoder: Encoder | None = None
 
     def record(self) -> dict[str, Any]:
-        """What model/PARTY.json holds."""
+        """What model/PARTY.json holds, beside its format."""
         return {
-            "format": FORMAT,
             "party": self.part.name,
             "id": self.id,
             "columns": list(self.part.columns),
@@ -158,6 +162,7 @@ class SavedJoint:
         loss = self.loss.inner if isinstance(self.loss, Modified) else self.loss  # it serves the true labels
         return {
             "format": FORMAT,
+            **({"kind": TREES} if isinstance(self.model.parts[0], TreePart) else {}),
             "loss": loss.name,
             "task": loss.task,
             "classes": list(self.classes),
@@ -216,6 +221,7 @@ class SavedResult:
     gap: float | None = None
     traffic: Mapping[str, int] | None = None
     outlook: Sequence[str] | None = None
+    boosting: Mapping[str, Any] | None = None  # of trees: losses and steps by round
 
     def record(self) -> dict[str, Any]:
         """What result.json holds."""
@@ -229,6 +235,7 @@ class SavedResult:
             "gap": None if self.gap is None else plain_number(self.gap),
             "traffic": None if self.traffic is None else dict(self.traffic),
             "outlook": None if self.outlook is None else list(self.outlook),
+            "boosting": None if self.boosting is None else dict(self.boosting),
         }
         return {key: value for key, value in values.items() if value is not None}
 
@@ -245,6 +252,7 @@ def saved_result(result: Result, prepared: PreparedRun) -> SavedResult:
         gap=gaps[-1] if gaps else math.inf,
         traffic=result.traffic,
         outlook=result.outlook,
+        boosting=None if result.boosting is None else asdict(result.boosting),
     )
 
 
@@ -252,6 +260,8 @@ def model_objective(result: Result, prepared: PreparedRun) -> float:
     """Objective of the model itself: a method may end on coefficients of an earlier round than the last."""
     if result.plan.private is not None:
         return math.nan  # it is a function of every row, and nobody may know it
+    if result.boosting is not None:
+        return result.boosting.fitted[-1]
     model, problem, labels = result.model, result.plan.problem, prepared.labels.values
     if model.mean is not None:
         return result.trace[-1].objective
@@ -491,15 +501,21 @@ class RunFolder:
         encoders = {name: encoding.encoder for name, encoding in prepared.encodings.items()}
         names = [part.name for part in model.parts]
         for part in model.parts:
+            if isinstance(part, TreePart):
+                self.write_part(SavedTrees(part, ids[part.name], prepared.raw[part.name]))
+                continue
             self.write_part(SavedPart(part, ids[part.name] if model.mean is None else None, encoders.get(part.name)))
         named = list(dict.fromkeys(name for name in ids.values() if name is not None))  # each once
         loss, classes = result.plan.problem.loss, prepared.labels.classes
         self.write_joint(SavedJoint(loss, classes, names, model, encoders.get(names[0]), named))
 
-    def write_part(self, saved: SavedPart) -> None:
+    def write_part(self, saved: SavedPart | SavedTrees) -> None:
         """Write one party's part of the model."""
         (self.path / MODEL).mkdir(exist_ok=True)
-        write_json(self.part(saved.part.name), saved.record())
+        file = self.part(saved.part.name)
+        if isinstance(saved, SavedTrees):
+            saved.write_text(file)
+        write_json(file, {"format": FORMAT, **saved.record()})
 
     def write_joint(self, saved: SavedJoint) -> None:
         """Write what belongs to no single party."""

@@ -19,9 +19,12 @@ from tacit.columns.encoder import Encoder, from_record
 from tacit.data.load import PartySpec, PredictionData, Source, load_prediction_data
 from tacit.errors import InputError
 from tacit.files import damaged, read_json, show_path, write_atomically
+from tacit.job.trees import TREE_LOSSES, TREES
+from tacit.plan.trees import named_loss
 from tacit.problem.registry import LOSSES
 from tacit.run.folder import CERTIFICATE, FORMAT, MODEL, PLAN, RESULT, SAMPLES, RunFolder
-from tacit.run.result import PartyModel, joint_scores
+from tacit.run.result import PartyModel, TreePart, joint_scores
+from tacit.run.tree_parts import read_trees
 from tacit.text import show
 from tacit.types import Shard, Vector
 
@@ -79,7 +82,7 @@ class SavedModel:
         The two labels, the positive one last; empty where the labels are numbers.
     constant : float
         Added to the sum of the parties' scores.
-    parties : tuple of PartyModel
+    parties : tuple of PartyModel, or of TreePart
         In the order of the job; a single one, with the consensus model, where the rows were split.
     ids : tuple of str or None
         Each party's id column.
@@ -88,7 +91,7 @@ class SavedModel:
     not_covered : tuple of str
         What the certificate of a private run says about predictions that it does not cover.
     encoders : tuple of Encoder or None
-        How each party's columns become the model's; None where they are the same.
+        How each party's columns become the model's; None where they are the same. Of trees a RawEncoder each.
     names : tuple of str
         All parties of the job, those too whose part was not read.
     row_ids : tuple of str
@@ -103,9 +106,14 @@ class SavedModel:
     ids: tuple[str | None, ...]
     predictions_for: str | None = None
     not_covered: tuple[str, ...] = ()
-    encoders: tuple[Encoder | None, ...] = ()
+    encoders: tuple[Encoder | None, ...] = ()  # typed as those of linear models, which most readers want
     names: tuple[str, ...] = ()
     row_ids: tuple[str, ...] = ()
+
+    @property
+    def is_trees(self) -> bool:
+        """Whether the score is a sum of trees."""
+        return isinstance(self.parties[0], TreePart) if self.parties else False
 
     @property
     def specs(self) -> tuple[PartySpec, ...]:
@@ -154,7 +162,7 @@ def predictions_of(model: SavedModel, ids: npt.NDArray[Any] | None, score: Vecto
         return Predictions(ids, score, values.tolist(), None)
     negative, positive = model.classes
     labels = [positive if above else negative for above in (score > 0).tolist()]
-    return Predictions(ids, score, labels, expit(score) if LOSSES[model.loss].log_odds else None)
+    return Predictions(ids, score, labels, expit(score) if named_loss(model.loss).log_odds else None)
 
 
 # --- reading -----------------------------------------------------------------------------------------
@@ -173,7 +181,8 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
     file = RunFolder(run).joint
     record = _read(file)
     loss, task = _text(file, record, "loss"), _text(file, record, "task")
-    if loss not in LOSSES or LOSSES[loss].task != task:
+    trees = _is_trees(file, record)
+    if loss not in (TREE_LOSSES if trees else LOSSES) or named_loss(loss).task != task:
         raise damaged(file, f"loss {show(loss)} for {show(task)} is unknown")
     names = _texts(file, record, "parties")
     whole = _is_whole(file, record)
@@ -183,6 +192,8 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         )
     read = [name for name in names if own is None or name in own]
     pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in read]
+    if any(isinstance(part, TreePart) is not trees for part, _, _ in pairs):
+        raise damaged(file, "some parts of the model are trees, and some are not")
     return SavedModel(
         loss=loss,
         task=task,
@@ -196,6 +207,13 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         names=names,
         row_ids=_texts(file, record, "ids") if whole and record.get("ids") else (),
     )
+
+
+def _is_trees(file: Path, record: dict[str, Any]) -> bool:
+    """Whether it is a model of trees; that of a linear one does not say its kind."""
+    if record.get("kind") not in (None, TREES):
+        raise damaged(file, f"its kind is {show(record['kind'])}, which this version does not know")
+    return record.get("kind") == TREES
 
 
 def load_part(file: Path) -> Part:
@@ -213,7 +231,7 @@ def _is_whole(file: Path, record: dict[str, Any]) -> bool:
     return split == SAMPLES
 
 
-Part = tuple[PartyModel, str | None, Encoder | None]
+Part = tuple[Any, str | None, Any]  # PartyModel and Encoder or None; of trees TreePart and RawEncoder
 
 
 def _consensus(file: Path, record: dict[str, Any]) -> Part:
@@ -275,8 +293,11 @@ def _party(folder: Path, name: str, joint: Path) -> Part:
     record = _read(file)
     if record.get("party") != name:
         raise damaged(file, f"it is the part of {show(record.get('party'))}, not of {show(name)}")
-    columns, values = _coefficients(file, record)
     id_ = None if record.get("id", 0) is None else _text(file, record, "id")
+    if _is_trees(file, record):
+        trees, schema = read_trees(file, record, name)
+        return trees, id_, schema
+    columns, values = _coefficients(file, record)
     bend = _number(file, record.get("bend", 0.0), "bend")
     offset = _number(file, record.get("offset"), "offset")
     clip, encoder = _clip(file, record.get("clip"), len(columns)), _encoder(file, record, columns)

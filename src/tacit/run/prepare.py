@@ -14,11 +14,12 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from tacit.columns.constants import Encoding
+from tacit.columns.raw import RawEncoder
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.columns.words import constants
 from tacit.data.align import Counts, RowMatching, align
@@ -38,6 +39,7 @@ from tacit.plan.make import Plan, make_plan
 from tacit.plan.memory import check_on_cluster, check_reading
 from tacit.plan.request import TrainingRequest
 from tacit.plan.terms import auto_remarks, curve_columns, with_row_norms, with_terms
+from tacit.plan.trees import loss_of, tree_settings
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
@@ -99,11 +101,12 @@ def _check_mechanism(job: Job) -> None:
 def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingRequest:
     """What a job asks for."""
     model, columns = job.model, curve_columns or [0] * len(job.parties)
+    trees = tree_settings(job)
     return TrainingRequest(
         loss=model.loss,
-        penalty=model.penalty,
+        penalty=model.penalty if trees is None else "none",
         alpha=model.alpha,
-        fit_intercept=model.fit_intercept,
+        fit_intercept=model.fit_intercept and trees is None,  # trees have a constant of their own
         tol=job.tol,
         method=method,
         rho=model.rho,
@@ -115,6 +118,7 @@ def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingReq
         secure_aggregation=job.secure_aggregation,
         memory=None if job.memory is None else bytes_of(job.memory),
         holdout=job.holdout,
+        trees=trees,
     )
 
 
@@ -187,6 +191,12 @@ def prepare_codes(job: Job, *, cluster: Cluster | None = None, note: Note = no_n
     return (lines, curves) if bends else (lines,)
 
 
+def prepare_variants(jobs: Sequence[Job], note: Note = no_notes) -> list[PreparedRun]:
+    """Several jobs that differ in their model alone, of files that are read once, on the same rows in memory."""
+    files = match_job_files(jobs[0], lambda counts: _note_few(counts, note))
+    return [_encoded(with_terms(job), cast("Loss", loss_of(job)), files) for job in jobs]
+
+
 def with_memory(job: Job, memory: str | None, name: str = "memory") -> Job:
     """The job with an amount of memory, where one is given; `name` is what the user gave it by."""
     if memory is None:
@@ -235,12 +245,23 @@ def with_encoding(
     )
 
 
+def with_own_trees(certificate: Certificate, raw: Mapping[str, RawEncoder]) -> Certificate:
+    """The certificate with what the parts of a model of trees hold; as it is where there are none."""
+    if not raw:
+        return certificate
+    said = (
+        f"the saved parts of the model of {', '.join(raw)}: the splits of trees, their numbers of rows and the "
+        "categories come from the rows of the party, whose own part stays with it"
+    )
+    return replace(certificate, does_not_cover=(*certificate.does_not_cover, said))
+
+
 # --- Different columns of the same rows ----------------------------------------------------------------
 
 
 def _prepare_parties(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun:
     """Prepare a job whose parties hold different columns, wherever the rows are to be kept."""
-    loss = get_loss(job.model.loss)  # before files that may be large are read
+    loss = cast("Loss", loss_of(job))  # before files that may be large are read
     if cluster is not None:
         return _on_cluster(job, loss, cluster, note)
     return _in_memory(job, loss, note) if job.memory is None else _on_disk(job, loss, note)
@@ -266,7 +287,8 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
     taken = sum(_nbytes(shard.features) for shard in shards)
     plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names, job.privacy))
     plan.problem.loss.check_labels(labels.values)
-    return PreparedRun(job, plan, shards, labels, held, data.encodings, RowMatching(data.ids is not None, data.counts))
+    matching = RowMatching(data.ids is not None, data.counts)
+    return PreparedRun(job, plan, shards, labels, held, data.encodings, matching, data.raw)
 
 
 def _on_disk(job: Job, loss: Loss, note: Note) -> PreparedRun:

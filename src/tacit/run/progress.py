@@ -78,4 +78,6 @@ def _left(seconds: float) -> str:
 def _distance(row: TraceRow) -> str:
     if math.isfinite(row.gap):
         return f"gap {row.gap:.1e}"
+    if row.primal == row.dual == 0.0:  # as with trees, which have none
+        return ""
     return f"residuals {row.primal:.1e}, {row.dual:.1e}"

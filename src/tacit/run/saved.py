@@ -70,7 +70,13 @@ class SavedRun:
         """Coefficients by party and encoded column; of "all parties" where they hold different rows.
 
         They are those of rows whose score is neither clipped nor bent off, as in the estimators.
+
+        Raises
+        ------
+        InputError
+            For a model of trees, which has none.
         """
+        self._refuse_trees()
         names = [ALL_PARTIES] if self.on_graph else [party.name for party in self.model.parties]
         parts = zip(names, self.model.parties, strict=True)
         return {name: dict(zip(part.columns, part.linear_coef.tolist(), strict=True)) for name, part in parts}
@@ -78,7 +84,12 @@ class SavedRun:
     @property
     def intercept(self) -> float:
         """The intercept that goes with `coef`."""
+        self._refuse_trees()
         return self.model.constant - sum(party.linear_offset for party in self.model.parties)
+
+    def _refuse_trees(self) -> None:
+        if self.model.is_trees:
+            raise InputError("a model of trees has no coefficients: use predict, model.parties[...].text or the report")
 
     def predict(self, rows: Mapping[str, Source] | Sequence[Source] | Source) -> Predictions:
         """Predict new rows, as `tacit predict` does; what it would remark is a warning.
