@@ -179,6 +179,12 @@ def _refuse(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
         (not layout.others, "one party only: with nobody to protect it from, leave privacy out"),
         (not problem.fit_intercept, "fit_intercept=False: rows are centred privately, so give fit_intercept=True"),
         (problem.regularizer.name not in ("l2", "none"), f'penalty={problem.regularizer.name!r}: give penalty="l2"'),
+        (
+            everyone and problem.trees is not None,
+            "boosted trees with protect='everyone': the label holder's trees are grown on its rows without noise; "
+            "give protect='others', or train curves",
+        ),
+        (privacy.refit and problem.trees is not None, "refit=True with boosted trees: leave refit out"),
         (privacy.refit and everyone, "refit=True: it is for protect='others'"),
         (privacy.refit and not loss.smooth, f"refit=True: loss={loss.name!r} has kinks: leave refit out"),
         (privacy.refit and not classifies, "refit=True: it is for two classes: leave refit out"),
