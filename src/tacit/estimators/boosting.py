@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tacit.columns.raw import RawEncoder, RawTable
+from tacit.columns.table import ArrowTable
 from tacit.errors import InputError
 from tacit.estimators.base import (
     ColumnLayout,
@@ -35,17 +36,23 @@ from tacit.estimators.base import (
     real_labels,
 )
 from tacit.estimators.baselines import columns_of
+from tacit.estimators.coded import Codes, column_adds, encode_protected, protected_tables, protects_rows
 from tacit.estimators.encoding import as_table, is_frame
+from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
+from tacit.plan.splits import loss_beside_trees
+from tacit.privacy.request import Privacy
 from tacit.run.progress import progress
-from tacit.run.result import Result, TreePart
+from tacit.run.result import PartyModel, Result, TreePart
 from tacit.run.star import Run
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import TreeLoss, make_loss
+from tacit.solvers.boosting.sides import BoostingHistory
 from tacit.text import listing, show
 from tacit.types import Shard, Vector
 
 FROM_DTYPE = "from_dtype"
+ALPHA = 1e-4  # penalty of protected parties' curves, as in VerticalClassifier
 LARGE = 2_000_000  # cells of a party from which several threads pay for its histograms
 
 
@@ -56,6 +63,7 @@ class PreparedTables:
     shards: list[Shard]
     layout: ColumnLayout
     encoders: dict[str, RawEncoder]
+    tables: list[ArrowTable]  # of parties whose rows are protected: their columns become public codes
 
 
 class _VerticalBoosting(BaseEstimator):
@@ -83,6 +91,9 @@ class _VerticalBoosting(BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        privacy: Any = None,
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         self.loss = loss
         self.parties = parties
@@ -104,6 +115,9 @@ class _VerticalBoosting(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.privacy = privacy
+        self.ranges = ranges
+        self.categories = categories
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -144,9 +158,14 @@ class _VerticalBoosting(BaseEstimator):
             encoded, weights = encoded[kept], weights[kept]
             shards = [Shard(s.name, s.features.take(kept), s.columns) for s in shards]
         loss.check_labels(encoded)
-        run = Run(self._plan(shards, loss, weights), shards, encoded)
+        codes = Codes(privacy=self.privacy)
+        if protects_rows(self.privacy):
+            seen = loss_beside_trees(loss, self.privacy)
+            wishes = self.ranges, self.categories
+            codes, shards = encode_protected(shards[0], prepared.tables, wishes, seen, self.privacy)
+        run = Run(self._plan(shards, loss, weights, codes.privacy), shards, encoded)
         with progress(run.plan, visible=True) if self.verbose else nullcontext() as observe:
-            self._keep(run.go(observe), prepared)
+            self._keep(run.go(observe), prepared, codes)
 
     def _take_in(self, X: Any, y: Any) -> tuple[PreparedTables, npt.NDArray[Any]]:
         """Each party's columns as trees take them, and the labels."""
@@ -166,14 +185,21 @@ class _VerticalBoosting(BaseEstimator):
             layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
             blocks = _cut(X, layout)
         check_blocks(blocks, layout)
+        tables = protected_tables(blocks, layout) if protects_rows(self.privacy) else []
         encoders = self._learn(blocks, layout)
-        return PreparedTables(self._shards(blocks, layout, encoders), layout, encoders), column_or_1d(y, warn=True)
+        prepared = PreparedTables(self._shards(blocks, layout, encoders), layout, encoders, tables)
+        return prepared, column_or_1d(y, warn=True)
+
+    def _open(self, blocks: Sequence[Any], layout: ColumnLayout) -> list[tuple[str, Any, tuple[str, ...]]]:
+        """The parties whose columns trees take: all of them, or the first where the others' rows are protected."""
+        parts = list(zip(layout.party_names, blocks, layout.names, strict=True))
+        return parts[:1] if protects_rows(self.privacy) else parts
 
     def _learn(self, blocks: Sequence[Any], layout: ColumnLayout) -> dict[str, RawEncoder]:
         """How frames, and arrays with categories, become numbers; other arrays are used as they are."""
         categorical = _named_columns(self.categorical_features, layout)
         encoders = {}
-        for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
+        for name, block, columns in self._open(blocks, layout):
             own = None if categorical is None else [column for column in columns if column in categorical[name]]
             if is_frame(block) or own:
                 encoders[name] = RawEncoder.learn(as_table(block, columns, name), own)
@@ -182,7 +208,7 @@ class _VerticalBoosting(BaseEstimator):
     def _shards(self, blocks: Sequence[Any], layout: ColumnLayout, encoders: Mapping[str, RawEncoder]) -> list[Shard]:
         monotone = _monotone(self.monotonic_cst, layout)
         shards = []
-        for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
+        for name, block, columns in self._open(blocks, layout):
             if name in encoders:
                 table = encoders[name].table(as_table(block, columns, name), monotone.get(name, ()))
             else:
@@ -191,9 +217,31 @@ class _VerticalBoosting(BaseEstimator):
         _check_rows(shards)
         return shards
 
-    def _plan(self, shards: list[Shard], loss: TreeLoss, weights: Vector | None) -> Plan:
-        cells = max(shard.features.n * shard.features.d for shard in shards)
-        settings = TreeSettings(
+    def _plan(self, shards: list[Shard], loss: TreeLoss, weights: Vector | None, privacy: Privacy | None) -> Plan:
+        linear = protects_rows(privacy)  # the parts of protected parties are
+        request = TrainingRequest(
+            loss=loss.name,
+            penalty="l2" if linear else "none",
+            alpha=ALPHA if linear else 0.0,
+            fit_intercept=linear,
+            tol=self.tol,
+            max_rounds=USUAL_ROUNDS if linear else self.max_rounds,
+            privacy=privacy,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            trees=self._settings(shards, loss),
+        )
+        split = FeatureSplit(
+            tuple(shard.name for shard in shards),
+            rows=shards[0].features.n,
+            columns=tuple(shard.features.shape[1] for shard in shards),
+            input_bytes=sum(shard.features.nbytes for shard in shards),
+            row_weights=weights,
+        )
+        return make_plan(request, split)
+
+    def _settings(self, shards: list[Shard], loss: TreeLoss) -> TreeSettings:
+        cells = max(shard.features.n * shard.features.d for shard in shards if isinstance(shard.features, RawTable))
+        return TreeSettings(
             loss=loss,
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.max_leaf_nodes,
@@ -209,39 +257,25 @@ class _VerticalBoosting(BaseEstimator):
             min_gain_se=self.min_gain_se,
             threads=_threads(self.n_jobs, cells),
         )
-        request = TrainingRequest(
-            loss=loss.name,
-            penalty="none",
-            alpha=0.0,
-            fit_intercept=False,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            trees=settings,
-        )
-        split = FeatureSplit(
-            tuple(shard.name for shard in shards),
-            rows=shards[0].features.n,
-            columns=tuple(shard.features.d for shard in shards),
-            input_bytes=sum(shard.features.nbytes for shard in shards),
-            row_weights=weights,
-        )
-        return make_plan(request, split)
 
-    def _keep(self, result: Result, prepared: PreparedTables) -> None:
-        history = result.boosting
-        assert history is not None, "a run of trees has a history"
-        self._layout, self.encoders_ = prepared.layout, prepared.encoders
-        self._model = result.model
-        self._parts = [part for part in result.model.parts if isinstance(part, TreePart)]
+    def _keep(self, result: Result, prepared: PreparedTables, codes: Codes) -> None:
+        self._layout, self._codes = prepared.layout, codes
+        self.encoders_ = {**prepared.encoders, **codes.encodings.encoders}
+        self._model, self._parts = result.model, list(result.model.parts)
         self._loss = result.plan.problem.loss
         self.n_rounds_ = self.n_iter_ = len(result.trace)
-        self.converged_, self.trace_, self.certificate_ = result.converged, result.trace, result.certificate
-        self.traffic_ = result.traffic
+        self.converged_, self.trace_ = result.converged, result.trace
+        self.certificate_ = codes.certificate(result.certificate)
+        self.traffic_, self.outlook_ = result.traffic, result.outlook
+        self.row_norms_ = codes.row_norms(prepared.layout.party_names)
+        self.n_trees_ = {part.name: len(part.model.trees) for part in self._parts if isinstance(part, TreePart)}
+        if result.boosting is not None:
+            self._keep_history(result.boosting)
+
+    def _keep_history(self, history: BoostingHistory) -> None:
         self.train_loss_, self.validation_loss_ = np.array(history.fitted), np.array(history.held_out)
         self.steps_by_round_ = {name: [row[k] for row in history.steps] for k, name in enumerate(history.parties)}
         self.party_weights_ = {name: float(np.mean(steps)) for name, steps in self.steps_by_round_.items()}
-        self.n_trees_ = {part.name: len(part.model.trees) for part in self._parts}
 
     def _encode(self, labels: npt.NDArray[Any]) -> tuple[Vector, TreeLoss]:
         raise NotImplementedError
@@ -258,13 +292,19 @@ class _VerticalBoosting(BaseEstimator):
         else:
             blocks = _cut(checked_table(self, X, as_it_is=different_names(X) is not None), self._layout)
         check_blocks(blocks, self._layout)
-        return self._shards(blocks, self._layout, self.encoders_)
+        shards = self._shards(blocks, self._layout, self.encoders_)
+        return [*shards, *self._codes.again(protected_tables(blocks, self._layout))] if self._coded else shards
+
+    @property
+    def _coded(self) -> bool:
+        """Whether all parties but the first have codes instead of trees."""
+        return bool(self._codes.encodings.by_party)
 
     def _scores(self, X: Any) -> Vector:
         return self._model.scores(self._new_shards(X))
 
     def explain(self, X: Any) -> dict[str, Any]:
-        """What each column of each party adds to each score, by TreeSHAP inside the party.
+        """What each column of each party adds to each score, by TreeSHAP inside the party; a curve adds its own value.
 
         Returns
         -------
@@ -276,6 +316,10 @@ class _VerticalBoosting(BaseEstimator):
         base = np.zeros(np.shape(self._model.constant)) + self._model.constant
         found: dict[str, Any] = {}
         for part, shard in zip(self._parts, shards, strict=True):
+            if isinstance(part, PartyModel):
+                found[part.name], rest = column_adds(part, shard, self._codes.encodings.encoders[part.name])
+                base = base + rest
+                continue
             own = part.contributions(shard.features)
             found[part.name] = {column: own[..., place] for place, column in enumerate(part.columns)}
             base = base + own[..., -1]
@@ -307,11 +351,14 @@ class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        privacy: Any = None,
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         super().__init__(
             loss, parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf,
             l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction,
-            n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state,
+            n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state, privacy, ranges, categories,
         )  # fmt: skip
 
     def _encode(self, labels: npt.NDArray[Any]) -> tuple[Vector, TreeLoss]:
@@ -373,11 +420,14 @@ class VerticalBoostingRegressor(RegressorMixin, _VerticalBoosting):
         verbose: int = 0,
         random_state: Any = None,
         quantile: float = 0.5,
+        privacy: Any = None,
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         super().__init__(
             loss, parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf,
             l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction,
-            n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state,
+            n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state, privacy, ranges, categories,
         )  # fmt: skip
         self.quantile = quantile
 

@@ -24,11 +24,12 @@ from tacit.plan.request import TrainingRequest
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured
 from tacit.privacy.request import SPARING, Privacy
 from tacit.problem.losses import Loss
-from tacit.problem.losses.modified import modified_rows
+from tacit.problem.losses.modified import flip_of, modified_rows
 from tacit.problem.registry import get_loss
 from tacit.solvers import METHODS, SOLVERS, Solver
 from tacit.solvers.base import PrivateSolver, Problem
 from tacit.solvers.boosting import TREES, TreeSettings
+from tacit.solvers.boosting.losses import TreeLoss
 from tacit.solvers.boosting.settings import for_labels
 from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
 from tacit.solvers.consensus.admm import ADMM
@@ -228,7 +229,7 @@ class FeaturePlanner(SplitPlanner):
         """The unbiased loss of labels that are randomized before a solver begins, or the loss as it is."""
         loss, privacy = request.plain_loss, request.privacy
         if isinstance(privacy, Privacy) and request.trees is not None:
-            return _loss_of_trees(request.trees, privacy)
+            return loss_beside_trees(request.trees.loss, privacy)
         if not isinstance(privacy, Privacy) or privacy.label_epsilon is None:
             return loss
         return _asked_mechanism(privacy).seen_loss(loss, privacy)
@@ -397,16 +398,23 @@ def _window(request: TrainingRequest, layout: FeatureSplit) -> int:
     return max(1, min(32, int(room // (16 * max(layout.rows, 1)))))
 
 
-def _loss_of_trees(trees: TreeSettings, privacy: Privacy) -> Loss:
-    """The loss that parties see: that of linear models where their rows are protected, as their parts are linear."""
+def loss_beside_trees(loss: TreeLoss, privacy: Privacy) -> Loss:
+    """The loss that parties see: that of linear models where their rows are protected, as their parts are linear.
+
+    Raises
+    ------
+    InputError
+        Where there is none.
+    """
     if privacy.epsilon is None:
-        return cast("Loss", for_labels(trees, privacy.label_epsilon, 0).loss)
-    if not trees.loss.linear_name:
+        assert privacy.label_epsilon is not None
+        return cast("Loss", loss.of_randomized(flip_of(privacy.label_epsilon)))
+    if not loss.linear_name:
         raise InputError(
-            f"privacy does not fit loss={trees.loss.name!r} of trees: protected parties fit logistic, squared or "
-            "absolute errors; choose one of these, or leave privacy out"
+            f"privacy does not fit loss={loss.name!r} of trees: protected parties fit logistic, squared or absolute "
+            "errors; choose one of these, or leave privacy out"
         )
-    return get_loss(trees.loss.linear_name)
+    return get_loss(loss.linear_name)
 
 
 def _asked_trees(request: TrainingRequest, rows: int) -> TreeSettings:

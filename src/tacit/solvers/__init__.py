@@ -7,9 +7,7 @@ from tacit.solvers.multipliers import MULTIPLIERS
 from tacit.solvers.sgd import SGD
 from tacit.solvers.sharing import AVERAGED, PUBLISHED
 
-SOLVERS: dict[str, Solver] = {
-    solver.name: solver for solver in (MEMORY, AVERAGED, MULTIPLIERS, PUBLISHED, SGD, TREES)
-}
+SOLVERS: dict[str, Solver] = {solver.name: solver for solver in (MEMORY, AVERAGED, MULTIPLIERS, PUBLISHED, SGD, TREES)}
 # Those that linear models name as their method; trees have estimators of their own.
 METHODS: tuple[str, ...] = tuple(sorted(name for name, one in SOLVERS.items() if not one.reads_each_answer))
 

@@ -39,7 +39,7 @@ from tacit.mechanisms.gram.settings import (
     steps_for,
     symbol_slope,
 )
-from tacit.mechanisms.gram.sides import BITS, GRAM_SHARING, SYMBOLS, flip_of
+from tacit.mechanisms.gram.sides import BITS, GRAM_SHARING, SYMBOLS
 from tacit.privacy import accountant, curves
 from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
 from tacit.privacy.certificate import NO_ROWS, OTHER_RUNS, Certificate, at_several_parties, row_and_label
@@ -50,7 +50,7 @@ from tacit.privacy.randomness import GRID_BITS
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import CLASSES, RANDOMIZED, SEEDED, Privacy
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.modified import modified
+from tacit.problem.losses.modified import flip_of, modified
 from tacit.solvers.base import Problem
 from tacit.text import plural
 from tacit.topologies import FeatureSplit

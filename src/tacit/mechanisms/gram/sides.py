@@ -46,6 +46,7 @@ from tacit.mechanisms.gram.settings import (
     levels_of,
 )
 from tacit.problem.losses.base import Loss
+from tacit.problem.losses.modified import flip_of
 from tacit.solvers.alone import OwnFit, fit_alone, out_of_fold
 from tacit.solvers.base import PrivateSolver, Problem, Progress, Release, Solver, private_progress
 from tacit.solvers.boosting.alone import OwnTrees, trees_alone
@@ -176,11 +177,6 @@ def part_of(fit: PrivateFit, scale: float) -> dict[str, Any]:
 def tree_part(own: OwnTrees) -> dict[str, Any]:
     """The label holder's part of the model, of trees."""
     return {MODEL: own.model, "offset": -own.constant}
-
-
-def flip_of(label_epsilon: float | None) -> float:
-    """Probability with which a label was flipped."""
-    return 0.0 if label_epsilon is None else 1 / (1 + math.exp(min(label_epsilon, 700.0)))
 
 
 def share_clip(fit: PrivateFit) -> float:

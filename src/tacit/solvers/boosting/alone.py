@@ -91,9 +91,7 @@ def _grown(settings: TreeSettings, table: RawTable, labels: Vector, seed: int, t
     return OwnTrees(whole.learner.model, whole.constant)
 
 
-def _out_of_fold(
-    settings: TreeSettings, table: RawTable, labels: Vector, seed: int, folds: int
-) -> tuple[Vector, int]:
+def _out_of_fold(settings: TreeSettings, table: RawTable, labels: Vector, seed: int, folds: int) -> tuple[Vector, int]:
     """The scores by the number of trees that does best, and that number."""
     fold = np.arange(table.n) % folds
     parts = [_Fold(settings, table, labels, seed, fold == one) for one in range(folds)]

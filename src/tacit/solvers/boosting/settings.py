@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InputError
+from tacit.problem.losses.modified import flip_of
 from tacit.solvers.boosting.losses import TreeLoss
 
 LEAST_ROWS = 2
@@ -115,8 +116,7 @@ def for_labels(settings: TreeSettings, label_epsilon: float | None, rows: int) -
     """
     if label_epsilon is None:
         return settings
-    flip = 1 / (1 + math.exp(min(label_epsilon, 700.0)))
-    changed = replace(settings, loss=settings.loss.of_randomized(flip))
+    changed = replace(settings, loss=settings.loss.of_randomized(flip_of(label_epsilon)))
     if label_epsilon > CALM_EPSILON:
         return changed
     return replace(
