@@ -207,15 +207,19 @@ def test_no_pair_of_rows_costs_more_than_the_certificate_says(more: dict[str, An
     assert isinstance(found.scene.shards[0].features, RawTable)
     assert found.ratio <= 1 + 1e-9
     assert found.leaks == 0
-    assert found.ratio > 0.6
+    assert found.ratio > 0.5  # a search that finds nothing bad proves nothing
+
+
+@pytest.fixture(scope="module")
+def bad_pair() -> WorstPair:
+    return worst(small(), (300,), 40, transcripts=4)
 
 
 @pytest.mark.parametrize("half", [False, True])
-def test_half_the_noise_is_caught(half: bool) -> None:
-    found = worst(small(), (300,), 40, transcripts=4)
-    scene = found.scene
+def test_half_the_noise_is_caught(bad_pair: WorstPair, half: bool) -> None:
+    scene = bad_pair.scene
     scene.used = toy.half(scene.planned) if half else scene.planned
-    guesses = Game(scene, found.first, found.second).play(1600 if half else 800, seed=1)
+    guesses = Game(scene, bad_pair.first, bad_pair.second).play(1600 if half else 600, seed=1, workers=2)
     bound = lower_bound(guesses, 1e-5)
     print(f"half={half}: epsilon at least {bound.epsilon_curve:.3f}")
     assert (bound.epsilon_curve > 1) == half

@@ -185,30 +185,28 @@ class _VerticalBoosting(BaseEstimator):
             layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
             blocks = _cut(X, layout)
         check_blocks(blocks, layout)
-        tables = protected_tables(blocks, layout) if protects_rows(self.privacy) else []
-        encoders = self._learn(blocks, layout)
-        prepared = PreparedTables(self._shards(blocks, layout, encoders), layout, encoders, tables)
-        return prepared, column_or_1d(y, warn=True)
+        coded = protects_rows(self.privacy)
+        tables = protected_tables(blocks, layout) if coded else []
+        encoders = self._learn(blocks, layout, coded=coded)
+        shards = self._shards(blocks, layout, encoders, coded=coded)
+        return PreparedTables(shards, layout, encoders, tables), column_or_1d(y, warn=True)
 
-    def _open(self, blocks: Sequence[Any], layout: ColumnLayout) -> list[tuple[str, Any, tuple[str, ...]]]:
-        """The parties whose columns trees take: all of them, or the first where the others' rows are protected."""
-        parts = list(zip(layout.party_names, blocks, layout.names, strict=True))
-        return parts[:1] if protects_rows(self.privacy) else parts
-
-    def _learn(self, blocks: Sequence[Any], layout: ColumnLayout) -> dict[str, RawEncoder]:
+    def _learn(self, blocks: Sequence[Any], layout: ColumnLayout, *, coded: bool) -> dict[str, RawEncoder]:
         """How frames, and arrays with categories, become numbers; other arrays are used as they are."""
         categorical = _named_columns(self.categorical_features, layout)
         encoders = {}
-        for name, block, columns in self._open(blocks, layout):
+        for name, block, columns in _open_parties(blocks, layout, coded=coded):
             own = None if categorical is None else [column for column in columns if column in categorical[name]]
             if is_frame(block) or own:
                 encoders[name] = RawEncoder.learn(as_table(block, columns, name), own)
         return encoders
 
-    def _shards(self, blocks: Sequence[Any], layout: ColumnLayout, encoders: Mapping[str, RawEncoder]) -> list[Shard]:
+    def _shards(
+        self, blocks: Sequence[Any], layout: ColumnLayout, encoders: Mapping[str, Any], *, coded: bool
+    ) -> list[Shard]:
         monotone = _monotone(self.monotonic_cst, layout)
         shards = []
-        for name, block, columns in self._open(blocks, layout):
+        for name, block, columns in _open_parties(blocks, layout, coded=coded):
             if name in encoders:
                 table = encoders[name].table(as_table(block, columns, name), monotone.get(name, ()))
             else:
@@ -292,13 +290,9 @@ class _VerticalBoosting(BaseEstimator):
         else:
             blocks = _cut(checked_table(self, X, as_it_is=different_names(X) is not None), self._layout)
         check_blocks(blocks, self._layout)
-        shards = self._shards(blocks, self._layout, self.encoders_)
-        return [*shards, *self._codes.again(protected_tables(blocks, self._layout))] if self._coded else shards
-
-    @property
-    def _coded(self) -> bool:
-        """Whether all parties but the first have codes instead of trees."""
-        return bool(self._codes.encodings.by_party)
+        coded = bool(self._codes.encodings.by_party)
+        shards = self._shards(blocks, self._layout, self.encoders_, coded=coded)
+        return [*shards, *self._codes.again(protected_tables(blocks, self._layout))] if coded else shards
 
     def _scores(self, X: Any) -> Vector:
         return self._model.scores(self._new_shards(X))
@@ -451,6 +445,14 @@ class VerticalBoostingRegressor(RegressorMixin, _VerticalBoosting):
 
 
 # --- what users hand over -----------------------------------------------------------------------------
+
+
+def _open_parties(
+    blocks: Sequence[Any], layout: ColumnLayout, *, coded: bool
+) -> list[tuple[str, Any, tuple[str, ...]]]:
+    """The parties whose columns trees take: all of them, or the first where the others' become codes."""
+    parts = list(zip(layout.party_names, blocks, layout.names, strict=True))
+    return parts[:1] if coded else parts
 
 
 def _cut(X: Any, layout: ColumnLayout) -> list[Any]:
