@@ -19,6 +19,7 @@ import numpy as np
 
 from tacit.audit.replay import Cost, Replay
 from tacit.blocks.dense import Block
+from tacit.columns.raw import RawTable
 from tacit.errors import RunError, TacitError
 from tacit.mechanisms.base import COORDINATOR
 from tacit.plan import Plan
@@ -125,7 +126,7 @@ class Scene:
         self.owner = COORDINATOR if self.holder else party
         self.planned = tuple(plan.private.releases.get(self.owner, ()))
         self.used = self.planned if used is None else tuple(used)
-        self.held = PartyData(next(np.array(shard.features) for shard in shards if shard.name == party), labels)
+        self.held = PartyData(next(_cells(shard.features) for shard in shards if shard.name == party), labels)
         self.exchanges = self._listen(seed)
 
     def play(self, held: PartyData, seed: int | None, swap: Swap | None = None) -> PartyOutput:
@@ -139,7 +140,8 @@ class Scene:
             return PartyOutput(sent, np.array(party.coef))
 
     def _play_holder(self, plan: Plan, held: PartyData) -> PartyOutput:
-        coordinator = Coordinator(plan, held.labels, Block(held.rows))
+        own = _raw(self.party, held.rows) if plan.problem.trees is not None else Block(held.rows)
+        coordinator = Coordinator(plan, held.labels, cast("Block", own))
         sent = []
         for said, answers in self.exchanges:
             if said.kind == "finish":
@@ -147,7 +149,8 @@ class Scene:
             else:
                 sent.append(plain(coordinator.broadcast(said.round)))
                 coordinator.combine(said.round, answers)
-        return PartyOutput(tuple(sent), np.array(coordinator.side.parts()[self.party]["coef"]))
+        coef = coordinator.side.parts()[self.party].get("coef", np.zeros(0))  # trees have none
+        return PartyOutput(tuple(sent), np.array(coef))
 
     def compare(self, first: PartyData, second: PartyData, seed: int | None = None) -> Pair:
         """Run on the first data, then hand the same transcript to the second."""
@@ -345,12 +348,27 @@ def row_norm(plan: Plan, party: str) -> float:
 def _shard(plan: Plan, name: str, rows: int, columns: int, rng: np.random.Generator, *, own: bool) -> Shard:
     """Rows of about the public norm, often to one side; of a party that is not attacked, often zeros."""
     features = rng.normal(size=(rows, columns)) * row_norm(plan, name)
+    if plan.problem.trees is not None and name not in plan.asked_parties:
+        return Shard(name, _raw(name, features), _names(name, columns))
     aside = rng.random() < 0.5
     if own and columns == SCENE_COLUMNS and aside:
         features = 0.2 * features + row_norm(plan, name) * rng.normal(size=columns)
     if not own and aside:
         features[:] = 0.0
-    return Shard(name, features, tuple(f"{name}{number}" for number in range(columns)))
+    return Shard(name, features, _names(name, columns))
+
+
+def _cells(features: Any) -> Vector:
+    return np.array(features.values if isinstance(features, RawTable) else features)
+
+
+def _names(party: str, columns: int) -> tuple[str, ...]:
+    return tuple(f"{party}{number}" for number in range(columns))
+
+
+def _raw(party: str, rows: Vector) -> RawTable:
+    """Rows of a label holder whose part of the model is trees."""
+    return RawTable(party, _names(party, rows.shape[1]), rows)
 
 
 def _labels(plan: Plan, rows: int, rng: np.random.Generator) -> Vector:

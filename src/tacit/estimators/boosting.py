@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tacit.columns.raw import RawEncoder, RawTable
+from tacit.columns.table import ArrowTable
 from tacit.errors import InputError
 from tacit.estimators.base import (
     ColumnLayout,
@@ -35,18 +36,24 @@ from tacit.estimators.base import (
     real_labels,
 )
 from tacit.estimators.baselines import columns_of
+from tacit.estimators.coded import Codes, column_adds, encode_protected, protected_tables, protects_rows
 from tacit.estimators.encoding import as_table, is_frame
+from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
+from tacit.plan.splits import loss_beside_trees
+from tacit.privacy.request import Privacy
 from tacit.run.progress import progress
-from tacit.run.result import Result, TreePart
+from tacit.run.result import PartyModel, Result, TreePart
 from tacit.run.star import Run
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import TreeLoss, make_loss
 from tacit.solvers.boosting.settings import LEAST_ROWS
+from tacit.solvers.boosting.sides import BoostingHistory
 from tacit.text import listing, show
 from tacit.types import Shard, Vector
 
 FROM_DTYPE = "from_dtype"
+ALPHA = 1e-4  # penalty of protected parties' curves, as in VerticalClassifier
 LARGE = 2_000_000  # cells of a party from which several threads pay for its histograms
 
 
@@ -57,6 +64,7 @@ class PreparedTables:
     shards: list[Shard]
     layout: ColumnLayout
     encoders: dict[str, RawEncoder]
+    tables: list[ArrowTable]  # of parties whose rows are protected: their columns become public codes
 
 
 class _VerticalBoosting(BaseEstimator):
@@ -84,6 +92,9 @@ class _VerticalBoosting(BaseEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
+        privacy: Any = None,
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         self.loss = loss
         self.parties = parties
@@ -105,6 +116,9 @@ class _VerticalBoosting(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+        self.privacy = privacy
+        self.ranges = ranges
+        self.categories = categories
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -147,9 +161,14 @@ class _VerticalBoosting(BaseEstimator):
             encoded, weights = encoded[kept], weights[kept]
             shards = [Shard(s.name, s.features.take(kept), s.columns) for s in shards]
         loss.check_labels(encoded)
-        run = Run(self._plan(shards, loss, weights), shards, encoded)
+        codes = Codes(privacy=self.privacy)
+        if protects_rows(self.privacy):
+            seen = loss_beside_trees(loss, self.privacy)
+            wishes = self.ranges, self.categories
+            codes, shards = encode_protected(shards[0], prepared.tables, wishes, seen, self.privacy)
+        run = Run(self._plan(shards, loss, weights, codes.privacy), shards, encoded)
         with progress(run.plan, visible=True) if self.verbose else nullcontext() as observe:
-            self._keep(run.go(observe), prepared)
+            self._keep(run.go(observe), prepared, codes)
 
     def _take_in(self, X: Any, y: Any) -> tuple[PreparedTables, npt.NDArray[Any]]:
         """Each party's columns as trees take them, and the labels."""
@@ -169,23 +188,28 @@ class _VerticalBoosting(BaseEstimator):
             layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
             blocks = _cut(X, layout)
         check_blocks(blocks, layout)
-        encoders = self._learn(blocks, layout)
-        return PreparedTables(self._shards(blocks, layout, encoders), layout, encoders), column_or_1d(y, warn=True)
+        coded = protects_rows(self.privacy)
+        tables = protected_tables(blocks, layout) if coded else []
+        encoders = self._learn(blocks, layout, coded=coded)
+        shards = self._shards(blocks, layout, encoders, coded=coded)
+        return PreparedTables(shards, layout, encoders, tables), column_or_1d(y, warn=True)
 
-    def _learn(self, blocks: Sequence[Any], layout: ColumnLayout) -> dict[str, RawEncoder]:
+    def _learn(self, blocks: Sequence[Any], layout: ColumnLayout, *, coded: bool) -> dict[str, RawEncoder]:
         """How frames, and arrays with categories, become numbers; other arrays are used as they are."""
         categorical = _named_columns(self.categorical_features, layout)
         encoders = {}
-        for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
+        for name, block, columns in _open_parties(blocks, layout, coded=coded):
             own = None if categorical is None else [column for column in columns if column in categorical[name]]
             if is_frame(block) or own:
                 encoders[name] = RawEncoder.learn(as_table(block, columns, name), own)
         return encoders
 
-    def _shards(self, blocks: Sequence[Any], layout: ColumnLayout, encoders: Mapping[str, RawEncoder]) -> list[Shard]:
+    def _shards(
+        self, blocks: Sequence[Any], layout: ColumnLayout, encoders: Mapping[str, Any], *, coded: bool
+    ) -> list[Shard]:
         monotone = _monotone(self.monotonic_cst, layout)
         shards = []
-        for name, block, columns in zip(layout.party_names, blocks, layout.names, strict=True):
+        for name, block, columns in _open_parties(blocks, layout, coded=coded):
             if name in encoders:
                 table = encoders[name].table(as_table(block, columns, name), monotone.get(name, ()))
             else:
@@ -194,9 +218,31 @@ class _VerticalBoosting(BaseEstimator):
         _check_rows(shards)
         return shards
 
-    def _plan(self, shards: list[Shard], loss: TreeLoss, weights: Vector | None) -> Plan:
-        cells = max(shard.features.n * shard.features.d for shard in shards)
-        settings = TreeSettings(
+    def _plan(self, shards: list[Shard], loss: TreeLoss, weights: Vector | None, privacy: Privacy | None) -> Plan:
+        linear = protects_rows(privacy)  # the parts of protected parties are
+        request = TrainingRequest(
+            loss=loss.name,
+            penalty="l2" if linear else "none",
+            alpha=ALPHA if linear else 0.0,
+            fit_intercept=linear,
+            tol=self.tol,
+            max_rounds=USUAL_ROUNDS if linear else self.max_rounds,
+            privacy=privacy,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            trees=self._settings(shards, loss),
+        )
+        split = FeatureSplit(
+            tuple(shard.name for shard in shards),
+            rows=shards[0].features.n,
+            columns=tuple(shard.features.shape[1] for shard in shards),
+            input_bytes=sum(shard.features.nbytes for shard in shards),
+            row_weights=weights,
+        )
+        return make_plan(request, split)
+
+    def _settings(self, shards: list[Shard], loss: TreeLoss) -> TreeSettings:
+        cells = max(shard.features.n * shard.features.d for shard in shards if isinstance(shard.features, RawTable))
+        return TreeSettings(
             loss=loss,
             learning_rate=self.learning_rate,
             max_leaf_nodes=self.max_leaf_nodes,
@@ -212,40 +258,26 @@ class _VerticalBoosting(BaseEstimator):
             min_gain_se=self.min_gain_se,
             threads=_threads(self.n_jobs, cells),
         )
-        request = TrainingRequest(
-            loss=loss.name,
-            penalty="none",
-            alpha=0.0,
-            fit_intercept=False,
-            tol=self.tol,
-            max_rounds=self.max_rounds,
-            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
-            trees=settings,
-        )
-        split = FeatureSplit(
-            tuple(shard.name for shard in shards),
-            rows=shards[0].features.n,
-            columns=tuple(shard.features.d for shard in shards),
-            input_bytes=sum(shard.features.nbytes for shard in shards),
-            row_weights=weights,
-        )
-        return make_plan(request, split)
 
-    def _keep(self, result: Result, prepared: PreparedTables) -> None:
-        history = result.boosting
-        assert history is not None, "a run of trees has a history"
-        self._layout, self.encoders_ = prepared.layout, prepared.encoders
-        self._model = result.model
-        self._parts = [part for part in result.model.parts if isinstance(part, TreePart)]
+    def _keep(self, result: Result, prepared: PreparedTables, codes: Codes) -> None:
+        self._layout, self._codes = prepared.layout, codes
+        self.encoders_ = {**prepared.encoders, **codes.encodings.encoders}
+        self._model, self._parts = result.model, list(result.model.parts)
         self._loss = result.plan.problem.loss
         self.n_rounds_ = self.n_iter_ = len(result.trace)
-        self.converged_, self.trace_, self.certificate_ = result.converged, result.trace, result.certificate
-        self.traffic_ = result.traffic
+        self.converged_, self.trace_ = result.converged, result.trace
+        self.certificate_ = codes.certificate(result.certificate)
+        self.traffic_, self.outlook_ = result.traffic, result.outlook
+        self.row_norms_ = codes.row_norms(prepared.layout.party_names)
+        self.n_trees_ = {part.name: len(part.model.trees) for part in self._parts if isinstance(part, TreePart)}
+        if result.boosting is not None:
+            self._keep_history(result.boosting)
+
+    def _keep_history(self, history: BoostingHistory) -> None:
         self.interaction_ = history.interaction
         self.train_loss_, self.validation_loss_ = np.array(history.fitted), np.array(history.held_out)
         self.steps_by_round_ = {name: [row[k] for row in history.steps] for k, name in enumerate(history.parties)}
         self.party_weights_ = {name: float(np.mean(steps)) for name, steps in self.steps_by_round_.items()}
-        self.n_trees_ = {part.name: len(part.model.trees) for part in self._parts}
 
     def _encode(self, labels: npt.NDArray[Any]) -> tuple[Vector, TreeLoss]:
         raise NotImplementedError
@@ -262,14 +294,16 @@ class _VerticalBoosting(BaseEstimator):
         else:
             blocks = _cut(checked_table(self, X, as_it_is=different_names(X) is not None), self._layout)
         check_blocks(blocks, self._layout)
-        return self._shards(blocks, self._layout, self.encoders_)
+        coded = bool(self._codes.encodings.by_party)
+        shards = self._shards(blocks, self._layout, self.encoders_, coded=coded)
+        return [*shards, *self._codes.again(protected_tables(blocks, self._layout))] if coded else shards
 
     def _scores(self, X: Any) -> Vector:
         shards = self._new_shards(X)
         return self._model.scores(shards)
 
     def explain(self, X: Any) -> dict[str, Any]:
-        """What each column of each party adds to each score, by TreeSHAP inside the party.
+        """What each column of each party adds to each score, by TreeSHAP inside the party; a curve adds its own value.
 
         Returns
         -------
@@ -281,6 +315,10 @@ class _VerticalBoosting(BaseEstimator):
         base = np.zeros(np.shape(self._model.constant)) + self._model.constant
         found: dict[str, Any] = {}
         for part, shard in zip(self._parts, shards, strict=True):
+            if isinstance(part, PartyModel):
+                found[part.name], rest = column_adds(part, shard, self._codes.encodings.encoders[part.name])
+                base = base + rest
+                continue
             own = part.contributions(shard.features)
             found[part.name] = {column: own[..., place] for place, column in enumerate(part.columns)}
             base = base + own[..., -1]
@@ -295,7 +333,7 @@ class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
     between 0 and 1 of each party's trees: the one that is best on rows that no tree was fitted on. Interactions between
     columns of one party are learnt, those across parties are not (`interaction_`).
 
-    Without noise: the answers of a party tell about its rows, and the certificate says so.
+    Without `privacy` there is no noise: the answers of a party tell about its rows, and the certificate says so.
 
     Parameters
     ----------
@@ -337,6 +375,13 @@ class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
         1 shows a progress bar in a terminal.
     random_state : int, RandomState or None, default None
         Which rows are held out.
+    privacy : Privacy or None, default None
+        With `Privacy(epsilon=...)` the rows of all parties but the first are protected: it alone has trees, and the
+        others add private curves. With `Privacy(epsilon=None, label_epsilon=...)` labels are randomized once.
+    ranges : mapping of column to (low, high), or None, default None
+        Public ranges of the protected parties' numbers, where rows are protected.
+    categories : mapping of column to list, or None, default None
+        Public lists of the protected parties' categories.
 
     Notes
     -----
@@ -358,8 +403,12 @@ class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
         Trees of each party.
     interaction_ : InteractionTest
         What trees across parties would bring on held-out rows: `gain`, `standard_error`, `p_value` and a `sentence`.
-    encoders_ : dict of str to RawEncoder
-        How the columns of frames became numbers.
+    encoders_ : dict
+        By party, how the columns of frames became numbers.
+    row_norms_ : dict of str to float
+        Where rows are protected: the norm of each protected party's encoded rows, which follows from the code.
+    outlook_ : tuple of str
+        Where rows are protected: whether the collaboration is worth it, as far as the run can tell.
 
     Examples
     --------
@@ -414,7 +463,7 @@ class VerticalBoostingRegressor(RegressorMixin, _VerticalBoosting):
         exp of the score.
     parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf, \
 l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction, \
-n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state
+n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state, privacy, ranges, categories
         As in VerticalBoostingClassifier.
     quantile : float, default 0.5
         The quantile that loss="quantile" predicts.
@@ -422,7 +471,7 @@ n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state
     Attributes
     ----------
     n_rounds_, converged_, trace_, certificate_, traffic_, train_loss_, validation_loss_, party_weights_, \
-steps_by_round_, n_trees_, interaction_, encoders_
+steps_by_round_, n_trees_, interaction_, encoders_, row_norms_, outlook_
         As in VerticalBoostingClassifier.
     """
 
@@ -449,11 +498,14 @@ steps_by_round_, n_trees_, interaction_, encoders_
         verbose: int = 0,
         random_state: Any = None,
         quantile: float = 0.5,
+        privacy: Any = None,
+        ranges: Any = None,
+        categories: Any = None,
     ) -> None:
         super().__init__(
             loss, parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf,
             l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction,
-            n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state,
+            n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state, privacy, ranges, categories,
         )  # fmt: skip
         self.quantile = quantile
 
@@ -477,6 +529,14 @@ steps_by_round_, n_trees_, interaction_, encoders_
 
 
 # --- what users hand over -----------------------------------------------------------------------------
+
+
+def _open_parties(
+    blocks: Sequence[Any], layout: ColumnLayout, *, coded: bool
+) -> list[tuple[str, Any, tuple[str, ...]]]:
+    """The parties whose columns trees take: all of them, or the first where the others' become codes."""
+    parts = list(zip(layout.party_names, blocks, layout.names, strict=True))
+    return parts[:1] if coded else parts
 
 
 def _cut(X: Any, layout: ColumnLayout) -> list[Any]:

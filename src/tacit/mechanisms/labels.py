@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tacit.errors import InputError
 from tacit.mechanisms.base import COORDINATOR, LABELS, Mechanism, MechanismRequest, PrivatePlan
-from tacit.privacy.certificate import OTHER_LABELS, Certificate
+from tacit.privacy.certificate import OTHER_LABELS, ROWS_OF_TREES, Certificate, leaves_trees
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import RandomizedResponse
 from tacit.privacy.releases import AllowedResponse
@@ -52,15 +52,8 @@ def _plan(mechanism: RandomizedLabels, request: MechanismRequest, layout: Featur
         unit="label",
         adversary=adversary,
         covers=(RANDOMIZED,),
-        does_not_cover=(
-            "the rows of every party: one number per row leaves it in each round, without noise",
-            "predictions: each asked row discloses one score per party",
-            OTHER_LABELS,
-            CLASSES,
-        ),
-        per_party=dict.fromkeys(
-            layout.parties, f"in each round one number for each of {layout.rows} rows, without noise"
-        ),
+        does_not_cover=(*_rows_tell(request), OTHER_LABELS, CLASSES),
+        per_party=_leaves(request, layout),
         theorem=THEOREM,
         claims=(Claim("label", layout.holder, "replace-one", adversary, (event,), THEOREM),),
         target=Target(privacy.label_epsilon, 0.0),
@@ -77,3 +70,20 @@ def _plan(mechanism: RandomizedLabels, request: MechanismRequest, layout: Featur
         rounds=request.max_rounds,
         noise={},
     )
+
+
+def _rows_tell(request: MechanismRequest) -> tuple[str, ...]:
+    """What is not protected of the rows."""
+    if request.problem.trees is not None:
+        return ROWS_OF_TREES
+    return (
+        "the rows of every party: one number per row leaves it in each round, without noise",
+        "predictions: each asked row discloses one score per party",
+    )
+
+
+def _leaves(request: MechanismRequest, layout: FeatureSplit) -> dict[str, str]:
+    """What leaves each party."""
+    if request.problem.trees is not None:
+        return leaves_trees(layout.parties, layout.others, layout.rows, labels="randomized labels")
+    return dict.fromkeys(layout.parties, f"in each round one number for each of {layout.rows} rows, without noise")

@@ -31,7 +31,8 @@ class Coordinator:
         self.releaser: Releaser | None = None
         if private is not None:
             self.releaser = Releaser(private.releases.get(COORDINATOR, ()), COORDINATOR, private.privacy.noise_seed)
-        self.labels = labels if self.reads_each_answer else self._randomized(labels)
+        self.draws_labels = not (self.reads_each_answer and plan.solver.noisy)  # else the side does it
+        self.labels = self._randomized(labels) if self.draws_labels else labels
         self.side = self._make_side()
 
     def _make_side(self) -> Any:
@@ -87,13 +88,13 @@ class Coordinator:
         """Arrays from which `restore` goes on; randomized labels are kept, never drawn twice."""
         if self.releaser is None:
             return dict(self.side.state())
-        return {**self.side.state(), **self.releaser.state(), **({} if self.reads_each_answer else {SEEN: self.labels})}
+        return {**self.side.state(), **self.releaser.state(), **({SEEN: self.labels} if self.draws_labels else {})}
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
         if self.releaser is not None:
             self.releaser.restore(state)
-            if not self.reads_each_answer:
+            if self.draws_labels:
                 self.labels = state[SEEN]
                 self.side = self._make_side()
         self.side.restore(state)

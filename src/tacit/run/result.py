@@ -51,7 +51,7 @@ class PartyModel:
             score = np.asarray(features @ self.coef, dtype=np.float64) - self.offset
         else:
             score = self.clip.apply(make_block(features)).predict(self.coef) + self.constant
-        return score + self.bend * np.clip(score, -SCORE_CLIP, SCORE_CLIP) if self.bend else score
+        return _bent(score, self.bend)
 
     @property
     def constant(self) -> float:
@@ -75,24 +75,43 @@ class PartyModel:
         return self.offset * (1.0 + self.bend)
 
 
+def _bent(score: Vector, bend: float) -> Vector:
+    return score + bend * np.clip(score, -SCORE_CLIP, SCORE_CLIP) if bend else score
+
+
 # --- One party's part of a model of trees
 
 
 @dataclass(frozen=True)
 class TreePart:
-    """One party's trees: their score of a row is what they add to it, one number or one for each class."""
+    """One party's trees: their score of a row is what they add to it, one number or one for each class.
+
+    Beside private parts the label holder's trees have a constant and are bent off, as its linear part is: the score is
+    s = trees - offset, and then s + bend * (s clipped to -4 .. 4).
+    """
 
     name: str
     columns: tuple[str, ...]
     model: TreeModel
+    offset: float = 0.0
+    bend: float = 0.0
 
     def score(self, features: RawTable) -> Vector:
         """What the trees add to each row."""
-        return self.model.score(self._values(features))
+        return _bent(self.model.score(self._values(features)) - self.offset, self.bend)
 
     def contributions(self, features: RawTable) -> Vector:
-        """What each column adds to each row (TreeSHAP), and last what every row has in common."""
-        return self.model.contributions(self._values(features))
+        """What each column adds to each row (TreeSHAP), and last what every row has in common.
+
+        Where scores are bent off, what is missing beyond the clip is part of the last number.
+        """
+        adds = self.model.contributions(self._values(features))
+        adds[..., -1] -= self.offset
+        if self.bend:
+            straight = adds.sum(axis=-1)
+            adds *= 1 + self.bend
+            adds[..., -1] += _bent(straight, self.bend) - (1 + self.bend) * straight
+        return adds
 
     def _values(self, features: RawTable) -> npt.NDArray[Any]:
         if not isinstance(features, RawTable) or features.d != self.model.features:

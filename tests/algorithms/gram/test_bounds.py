@@ -11,8 +11,7 @@ from scipy.special import expit
 from tacit.mechanisms.gram import fit, settings
 from tacit.mechanisms.gram.fit import side_columns
 from tacit.mechanisms.gram.settings import CONSTANT, Response, bounds
-from tacit.mechanisms.gram.sides import flip_of
-from tacit.problem.losses.modified import modified
+from tacit.problem.losses.modified import flip_of, modified
 from tacit.problem.registry import get_loss
 
 MANY = 400_000

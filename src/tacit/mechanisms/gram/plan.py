@@ -39,7 +39,7 @@ from tacit.mechanisms.gram.settings import (
     steps_for,
     symbol_slope,
 )
-from tacit.mechanisms.gram.sides import BITS, GRAM_SHARING, SYMBOLS, flip_of
+from tacit.mechanisms.gram.sides import BITS, GRAM_SHARING, SYMBOLS
 from tacit.privacy import accountant, curves
 from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
 from tacit.privacy.certificate import NO_ROWS, OTHER_RUNS, Certificate, at_several_parties, row_and_label
@@ -50,7 +50,7 @@ from tacit.privacy.randomness import GRID_BITS
 from tacit.privacy.releases import Allowed, AllowedResponse, Planned
 from tacit.privacy.request import CLASSES, RANDOMIZED, SEEDED, Privacy
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.modified import modified
+from tacit.problem.losses.modified import flip_of, modified
 from tacit.solvers.base import Problem
 from tacit.text import plural
 from tacit.topologies import FeatureSplit
@@ -181,6 +181,12 @@ def _refuse(privacy: Privacy, problem: Problem, layout: FeatureSplit) -> None:
         (not layout.others, "one party only: with nobody to protect it from, leave privacy out"),
         (not problem.fit_intercept, "fit_intercept=False: rows are centred privately, so give fit_intercept=True"),
         (problem.regularizer.name not in ("l2", "none"), f'penalty={problem.regularizer.name!r}: give penalty="l2"'),
+        (
+            everyone and problem.trees is not None,
+            "boosted trees with protect='everyone': the label holder's trees are grown on its rows without noise; "
+            "give protect='others', or train curves",
+        ),
+        (privacy.refit and problem.trees is not None, "refit=True with boosted trees: leave refit out"),
         (privacy.refit and everyone, "refit=True: it is for protect='others'"),
         (privacy.refit and not loss.smooth, f"refit=True: loss={loss.name!r} has kinks: leave refit out"),
         (privacy.refit and not classifies, "refit=True: it is for two classes: leave refit out"),

@@ -11,6 +11,7 @@ import numpy as np
 
 from tacit.blocks import make_block
 from tacit.blocks.dense import Block, RowClip
+from tacit.columns.raw import RawTable
 from tacit.errors import RunError, TacitError
 from tacit.mechanisms.base import LABELS, LARGEST, Inbox
 from tacit.mechanisms.gram.fit import (
@@ -45,8 +46,12 @@ from tacit.mechanisms.gram.settings import (
     levels_of,
 )
 from tacit.problem.losses.base import Loss
+from tacit.problem.losses.modified import flip_of
 from tacit.solvers.alone import OwnFit, fit_alone, out_of_fold
 from tacit.solvers.base import PrivateSolver, Problem, Progress, Release, Solver, private_progress
+from tacit.solvers.boosting.alone import OwnTrees, trees_alone
+from tacit.solvers.boosting.settings import for_labels
+from tacit.solvers.boosting.sides import MODEL, settings_of
 from tacit.solvers.memory import MEMORY
 from tacit.solvers.multipliers import MULTIPLIERS
 from tacit.solvers.sharing import AVERAGED
@@ -169,9 +174,9 @@ def part_of(fit: PrivateFit, scale: float) -> dict[str, Any]:
     return {"coef": coef, "offset": float(fit.clip.centre @ coef), "clip": fit.clip, "noise": noise}
 
 
-def flip_of(label_epsilon: float | None) -> float:
-    """Probability with which a label was flipped."""
-    return 0.0 if label_epsilon is None else 1 / (1 + math.exp(min(label_epsilon, 700.0)))
+def tree_part(own: OwnTrees) -> dict[str, Any]:
+    """The label holder's part of the model, of trees."""
+    return {MODEL: own.model, "offset": -own.constant}
 
 
 def share_clip(fit: PrivateFit) -> float:
@@ -296,12 +301,17 @@ class GramHolder:
     ) -> None:
         self.problem, self.settings, self.block, self.release = problem, settings, block, release
         self.labels, self.solvers, self.seen_loss = labels, solvers, settings.seen_loss
-        self.own_fit: OwnFit | PrivateFit | None = None
+        self.own_fit: OwnFit | OwnTrees | PrivateFit | None = None
         self.sent: Arrays = {}
         self.fits: dict[str, PrivateFit] = {}
         self.scale = 1.0
         self.refitted = False
         self.gain: Gain | None = None
+
+    @property
+    def table(self) -> RawTable | None:
+        """The own columns as trees take them, where the own part of the model is trees."""
+        return self.block if isinstance(self.block, RawTable) else None
 
     # --- what goes out ---------------------------------------------------------------------------------
 
@@ -316,12 +326,20 @@ class GramHolder:
     def _offset(self) -> Arrays:
         """Scores by fits that did not see the row, so that the others see honest residuals."""
         seen = self._seen_labels()
-        problem, weights = self._own_problem(seen)
-        whole = self.own_fit = fit_alone(problem, self.block, seen, self.solvers, weights)
-        offset = out_of_fold(problem, self.block, seen, self.solvers, FOLDS, weights, whole=whole)
+        self.own_fit, offset = self._own_line(seen) if self.table is None else self._own_trees(self.table, seen)
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
         return {"offset": offset / self.scale, "labels": seen / self.scale}
+
+    def _own_line(self, seen: Vector) -> tuple[OwnFit, Vector]:
+        problem, weights = self._own_problem(seen)
+        whole = fit_alone(problem, self.block, seen, self.solvers, weights)
+        return whole, out_of_fold(problem, self.block, seen, self.solvers, FOLDS, weights, whole=whole)
+
+    def _own_trees(self, table: RawTable, seen: Vector) -> tuple[OwnTrees, Vector]:
+        """Trees, their number included, are made from the labels that are sent and from nothing else of labels."""
+        settings = for_labels(settings_of(self.problem), self.settings.label_epsilon, table.n)
+        return trees_alone(settings, table, seen, FOLDS, self.problem.seed)
 
     def _own_problem(self, seen: Vector) -> tuple[Problem, Vector | None]:
         """The label holder's own problem; rows whose randomized label says little weigh less, and alpha is larger."""
@@ -499,6 +517,9 @@ class GramHolder:
             return {**part, "offset": part["offset"] - constant}
 
     def _exact_fit(self) -> dict[str, Any]:
+        if self.table is not None:
+            settings = settings_of(self.problem)  # with the loss of the true labels
+            return tree_part(trees_alone(settings, self.table, self.labels, FOLDS, self.problem.seed)[0])
         if not isinstance(self.own_fit, PrivateFit):
             exact = fit_alone(self.problem, self.block, self.labels, self.solvers)
             return {"coef": exact.coef, "offset": -exact.intercept}
@@ -512,6 +533,8 @@ class GramHolder:
         assert self.own_fit is not None
         if isinstance(self.own_fit, PrivateFit):
             return part_of(self.own_fit, 1.0)
+        if isinstance(self.own_fit, OwnTrees):
+            return tree_part(self.own_fit)
         return {"coef": self.own_fit.coef, "offset": -self.own_fit.intercept}
 
     def closing(self) -> Arrays:
@@ -525,6 +548,8 @@ class GramHolder:
             state |= {f"fit.{list(self.settings.fits).index(name)}.{key}": v for key, v in fit_to_arrays(fit).items()}
         if isinstance(self.own_fit, PrivateFit):
             state |= {f"private.{key}": value for key, value in fit_to_state(self.own_fit).items()}
+        elif isinstance(self.own_fit, OwnTrees):
+            state |= {f"own.{key}": value for key, value in self.own_fit.state().items()}
         elif self.own_fit is not None:
             state["own"] = np.append(self.own_fit.coef, self.own_fit.intercept)
         gain = (math.nan,) * 3 if self.gain is None else (self.gain.alone, self.gain.change, self.gain.sd)
@@ -541,6 +566,8 @@ class GramHolder:
                 self.fits[name] = fit_from_arrays(arrays, fit.row_norm)
         if "own" in state:
             self.own_fit = OwnFit(state["own"][:-1], float(state["own"][-1]))
+        elif "own.trees" in state:
+            self.own_fit = OwnTrees.restored(_under("own.", state), self.block.d)
         elif self.settings.holder_fit is not None and "private.coef" in state:
             self.own_fit = fit_from_arrays(_under("private.", state), self.settings.holder_fit.row_norm)
         self.scale, self.refitted = float(state["numbers"][0]), bool(state["numbers"][1])

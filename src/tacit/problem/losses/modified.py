@@ -38,6 +38,11 @@ LEAST_EPSILON = 1e-3  # below it c is above 1000 and the labels are coins
 _MIRRORS: dict[type[Loss], tuple[float, float, float]] = {Logistic: (1.0, 1.0, 0.0), Sigmoid: (-1.0, 0.0, 1.0)}
 
 
+def flip_of(label_epsilon: float | None) -> float:
+    """Probability with which a label was flipped."""
+    return 0.0 if label_epsilon is None else 1 / (1 + math.exp(min(label_epsilon, 700.0)))
+
+
 class Modified(Loss):
     """Loss of randomized labels whose mean over the flips is the inner loss of the true labels.
 

@@ -78,6 +78,23 @@ class TreeLoss(ABC):
         if self.task == "classification" and self.outputs == 1 and not np.all(np.abs(y) == 1):
             raise InputError(f"loss={self.name!r} needs labels -1 and +1")
 
+    def of_randomized(self, flip: float) -> TreeLoss:
+        """The loss of labels that were flipped with this probability.
+
+        Raises
+        ------
+        InputError
+            Where labels are not one of two.
+        """
+        raise InputError(
+            f"label_epsilon does not fit loss={self.name!r}: labels are randomized where there are two classes"
+        )
+
+    @property
+    def linear_name(self) -> str:
+        """The name of the same loss of linear models; empty where there is none."""
+        return ""
+
     def record(self) -> dict[str, Any]:
         """The loss as plain values."""
         return {"name": self.name}
@@ -87,6 +104,11 @@ class FromProblem(TreeLoss):
     """A loss that linear models have, too."""
 
     of: Loss
+
+    @property
+    def linear_name(self) -> str:
+        """The name of that loss."""
+        return self.of.name
 
     def value(self, z: Vector, y: Vector) -> Vector:
         """Loss of each row."""
@@ -101,6 +123,10 @@ class LogisticTrees(FromProblem):
     """Logistic loss of labels -1 and +1."""
 
     name, task, log_odds, of = "logistic", "classification", True, Logistic()
+
+    def of_randomized(self, flip: float) -> TreeLoss:
+        """The likelihood of the randomized label."""
+        return RandomizedTrees(flip)
 
     def constant(self, y: Vector, weights: Vector | None = None) -> Vector:
         """The log odds of +1."""
@@ -242,6 +268,11 @@ class QuantileTrees(TreeLoss):
         if not 0 < level < 1:
             raise InputError(f"quantile={level!r} is not allowed: give a number between 0 and 1")
         self.level = float(level)
+
+    @property
+    def linear_name(self) -> str:
+        """That of the median."""
+        return "absolute" if self.level == 0.5 else ""
 
     def value(self, z: Vector, y: Vector) -> Vector:
         """Level times what is missing, or 1 - level times what is too much."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InputError
+from tacit.problem.losses.modified import flip_of
 from tacit.solvers.boosting.losses import TreeLoss
 
 LEAST_ROWS = 2
 RAMP = (10, 20, 30)  # trees of the first rounds; the last number goes on
+CALM_EPSILON = 1.0  # of labels: up to it randomized ones are so noisy that trees are kept small
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,24 @@ class TreeSettings:
         names = [name for name in self.__dataclass_fields__ if name not in ("loss", "threads", "parties", "trees")]
         own = {name: getattr(self, name) for name in names}
         return {"loss": self.loss.record(), **own, "trees": list(self.trees)}
+
+
+def for_labels(settings: TreeSettings, label_epsilon: float | None, rows: int) -> TreeSettings:
+    """The settings for labels that were randomized: their likelihood as the loss, and calmer trees for a small epsilon.
+
+    How calm was chosen on training rows of one census.
+    """
+    if label_epsilon is None:
+        return settings
+    changed = replace(settings, loss=settings.loss.of_randomized(flip_of(label_epsilon)))
+    if label_epsilon > CALM_EPSILON:
+        return changed
+    return replace(
+        changed,
+        max_leaf_nodes=min(settings.max_leaf_nodes, 8),
+        min_samples_leaf=max(settings.least_leaf(rows), min(rows // 100, 200)),
+        l2_regularization=max(settings.l2_regularization, 20.0),
+    )
 
 
 def held_out(rows: int, fraction: float, seed: int) -> npt.NDArray[np.bool_]:
