@@ -22,7 +22,7 @@ from tacit.mechanisms.given_labels import check_given, given_certificate, option
 from tacit.plan.memory import check_low_memory, fitting_window
 from tacit.plan.request import TrainingRequest
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured
-from tacit.privacy.request import SPARING, Privacy
+from tacit.privacy.request import CAN_LEAVE_OUT_HOLDER, Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.losses.modified import flip_of, modified_rows
 from tacit.problem.registry import get_loss
@@ -430,7 +430,7 @@ def _check_trees(request: TrainingRequest) -> str:
         raise InputError(f"method={request.method!r} does not fit trees: leave method out")
     if request.memory is not None:
         raise InputError("memory is not available with boosted trees: leave it out, or train a linear model")
-    if request.privacy is not None and request.privacy.mechanism not in SPARING:
+    if request.privacy is not None and request.privacy.mechanism not in CAN_LEAVE_OUT_HOLDER:
         raise InputError(
             f"mechanism={request.privacy.mechanism!r} does not fit boosted trees, whose label holder grows trees on "
             "its own rows beside mechanism 'gram' of the others: leave mechanism out"
