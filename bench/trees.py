@@ -17,10 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
-from sklearn.metrics import log_loss, mean_poisson_deviance, mean_squared_error
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import log_loss, mean_poisson_deviance, mean_squared_error, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from bench import tree_peers as peers
@@ -29,6 +31,7 @@ from bench.progress import say, tell
 from bench.row import Row, seconds
 from tacit import VerticalBoostingClassifier, VerticalBoostingRegressor
 from tacit.solvers.boosting.settings import held_out
+from tacit.solvers.boosting.sides import TreeHolder
 from tacit.types import Vector
 
 TITLE = "boosted trees: loss on test rows, mean and standard error over seeds; rounds, bytes, CPU seconds"
@@ -86,6 +89,7 @@ def _rows(quick: bool) -> Iterator[Row]:
         for count, (most, most_rounds) in PARTIES.items():
             yield from _adult_rows(count, most, most_rounds)
         yield from _noise_rows()
+        yield from _attack_rows(adult(2, 0))
     for name in OTHERS:
         why = missing(SETS[name])
         if why:
@@ -337,6 +341,40 @@ def _with_noise(task: Task, seed: int) -> Task:
     ]
     cut = Cut(frames[0], task.cut.y, frames[1], task.cut.y_test, task.cut.held)
     return Task(task.kind, cut, {**task.groups, "noise": names})
+
+
+SECRETS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "sex": lambda frame: frame["sex"] == "Male",
+    "capital gain above 5000": lambda frame: frame["capital-gain"] > 5000,
+    "married": lambda frame: frame["marital-status"] == "Married-civ-spouse",
+    "born in the United States": lambda frame: frame["native-country"] == "United-States",
+}
+KNOWN = 0.1
+
+
+def _attack_rows(task: Task) -> Iterator[Row]:
+    """What a label holder who knows a tenth of the other party's rows finds out about the rest."""
+    say("what the answers tell")
+    answers: list[Vector] = []
+    gather = TreeHolder.gather
+
+    def listening(side: TreeHolder, came: Mapping[str, Any]) -> Any:
+        answers.extend(arrays["added"] for arrays in came.values())
+        return gather(side, came)
+
+    with mock.patch.object(TreeHolder, "gather", listening):
+        estimator(task.kind, 0).fit(task.tables(task.cut.train), task.cut.y)
+    own, _, _ = peers.as_numbers(task.tables(task.cut.train)["holder"], task.tables(task.cut.test)["holder"])
+    known = np.random.default_rng(0).random(len(own)) < KNOWN
+    before = np.column_stack([own, task.cut.y])
+    for name, secret in SECRETS.items():
+        truth = secret(task.cut.train).to_numpy(dtype=bool)
+        areas = []
+        for seen in (before, np.column_stack([before, *answers])):
+            guess = HistGradientBoostingClassifier(random_state=0).fit(seen[known], truth[known])
+            areas.append(float(roc_auc_score(truth[~known], guess.predict_proba(seen[~known])[:, 1])))
+        shown = f"{areas[0]:.3f} from own columns and labels, {areas[1]:.3f} with the answers"
+        yield Row(f"adult: AUC of guessing the other party's column, {name}", shown, areas[1])
 
 
 def _cost_rows(task: Task, *, judged: bool) -> Iterator[Row]:

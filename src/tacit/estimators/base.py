@@ -221,8 +221,7 @@ def shards_of_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> list[Shard]
     check_blocks(blocks, layout)
     parts = list(zip(layout.party_names, blocks, layout.names, strict=True))
     shards = [Shard(name, check_matrix(block, name, columns), columns) for name, block, columns in parts]
-    _check_rows(blocks, layout.party_names)
-    _check_order(blocks, layout.party_names)
+    check_same_rows(blocks, layout.party_names)
     return shards
 
 
@@ -240,8 +239,7 @@ def check_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> None:
 def tables_of_blocks(blocks: Sequence[Any], layout: ColumnLayout) -> list[ArrowTable | Shard]:
     """Each party's table of columns that are to be encoded; sparse ones are shards, which stay as they are."""
     check_blocks(blocks, layout)
-    _check_rows(blocks, layout.party_names)
-    _check_order(blocks, layout.party_names)
+    check_same_rows(blocks, layout.party_names)
     parts = zip(layout.party_names, blocks, layout.names, strict=True)
     return [_table_of(name, block, columns) for name, block, columns in parts]
 
@@ -296,7 +294,8 @@ def _has_text(part: Any) -> bool:
     return isinstance(part, list | tuple) and any(isinstance(name, str) for name in part)
 
 
-def _check_rows(blocks: Sequence[Any], names: Sequence[str]) -> None:
+def check_same_rows(blocks: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuse tables with different numbers of rows, and frames that hold the same rows in another order."""
     counts = {name: block.shape[0] for name, block in zip(names, blocks, strict=True)}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
@@ -304,6 +303,7 @@ def _check_rows(blocks: Sequence[Any], names: Sequence[str]) -> None:
             f"the parties have different numbers of rows ({listed}): align them so that row i is the same sample "
             "at every party"
         )
+    _check_order(blocks, names)
 
 
 # --- Tables of several parties as one X for scikit-learn: whoever cuts its rows cuts those of every party

@@ -19,10 +19,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tacit.columns.raw import RawEncoder, RawTable
 from tacit.columns.table import ArrowTable
+from tacit.data.partition import take_columns
 from tacit.errors import InputError
 from tacit.estimators.base import (
     ColumnLayout,
     check_blocks,
+    check_same_rows,
     checked_table,
     checked_weights,
     column_names,
@@ -188,6 +190,7 @@ class _VerticalBoosting(BaseEstimator):
             layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
             blocks = _cut(X, layout)
         check_blocks(blocks, layout)
+        check_same_rows(blocks, layout.party_names)
         coded = protects_rows(self.privacy)
         tables = protected_tables(blocks, layout) if coded else []
         encoders = self._learn(blocks, layout, coded=coded)
@@ -215,7 +218,6 @@ class _VerticalBoosting(BaseEstimator):
             else:
                 table = RawTable(name, columns, _numbers(block, name), (), monotone.get(name, ()))
             shards.append(Shard(name, table, columns))
-        _check_rows(shards)
         return shards
 
     def _plan(self, shards: list[Shard], loss: TreeLoss, weights: Vector | None, privacy: Privacy | None) -> Plan:
@@ -294,6 +296,7 @@ class _VerticalBoosting(BaseEstimator):
         else:
             blocks = _cut(checked_table(self, X, as_it_is=different_names(X) is not None), self._layout)
         check_blocks(blocks, self._layout)
+        check_same_rows(blocks, self._layout.party_names)
         coded = bool(self._codes.encodings.by_party)
         shards = self._shards(blocks, self._layout, self.encoders_, coded=coded)
         return [*shards, *self._codes.again(protected_tables(blocks, self._layout))] if coded else shards
@@ -545,7 +548,7 @@ def _cut(X: Any, layout: ColumnLayout) -> list[Any]:
         raise InputError("X is sparse: trees take dense arrays and frames, where NaN or nothing is a blank")
     if is_frame(X):
         return [columns_of(X, columns) for columns in layout.columns]
-    return [X[:, columns] for columns in layout.columns]
+    return [take_columns(X, columns) for columns in layout.columns]
 
 
 def _numbers(block: Any, party: str) -> npt.NDArray[Any]:
@@ -563,13 +566,6 @@ def _numbers(block: Any, party: str) -> npt.NDArray[Any]:
             f"{party} has an infinite value in row {row}, column {column}: fix it, or leave it blank (NaN)"
         )
     return values
-
-
-def _check_rows(shards: Sequence[Shard]) -> None:
-    counts = {shard.name: shard.features.n for shard in shards}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
-        raise InputError(f"the parties have different numbers of rows ({listed}): row i must be the same sample")
 
 
 def _check_blank_labels(labels: npt.NDArray[Any]) -> None:

@@ -52,7 +52,8 @@ class TreeLearner:
         self.rate = settings.learning_rate
         self.features, self.rows = table.d, table.n
         self.fitted, self.held = np.flatnonzero(~held), np.flatnonzero(held)
-        self.weights = None if weights is None else weights[self.fitted]
+        # of mean 1, so that l2_regularization and the least curvature of a leaf mean what they mean without weights
+        self.weights = None if weights is None else weights[self.fitted] / weights[self.fitted].mean()
         self.threads = settings.threads
         # leaves of rows are looked up in their cells
         self.values = np.ascontiguousarray(table.values) if self.loss.kinked else None

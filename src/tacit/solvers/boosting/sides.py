@@ -31,7 +31,7 @@ from tacit.solvers.boosting.settings import TreeSettings, held_out
 from tacit.solvers.boosting.steps import choose_steps, guard
 from tacit.types import Arrays, Vector
 
-LARGEST_SLOPE = 1e30  # LightGBM adds up slopes in single precision
+LARGEST_SLOPE = 1e15  # LightGBM keeps gains, sums of squares of slopes, in single precision
 MODEL = "model"
 
 
