@@ -24,6 +24,7 @@ from tacit.errors import InputError
 from tacit.job import read_job
 from tacit.job.file import parse_job
 from tacit.job.trees import TREE_LOSSES, TreesSection
+from tacit.run.own_scores import read_own_scores
 from tacit.run.prepare import prepare
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import make_loss
@@ -283,6 +284,19 @@ def test_the_page_shows_losses_parties_columns_and_what_is_revealed(trained: Pat
     importance = json.loads((trained / "run" / "evaluation.json").read_text())["importance"]
     assert importance["shop"]["city"] > importance["shop"]["zip"]
     assert tacit("report", trained / "run", "--party", "bank").code == 2
+
+
+def test_services_and_audits_refuse_trees_in_one_line(trained: Path, tacit: Any) -> None:
+    run = trained / "run"
+    file = run / "model" / "shop.json"
+    with pytest.raises(InputError, match="is of trees, which no service answers for: predict with tacit predict"):
+        read_own_scores(file, trained / "shop.csv")
+    answer = tacit("ask", run, "--data", trained / "bank.csv", "--from", "shop=http://127.0.0.1:9")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "trees" in answer.err
+    answer = tacit("audit", trained / "credit.toml", "--quiet")
+    assert answer.code == 2
+    assert "tacit audit does not play trees" in answer.err
 
 
 @pytest.mark.parametrize(
