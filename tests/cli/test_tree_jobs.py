@@ -173,7 +173,7 @@ def test_columns_come_as_they_are_and_stated_kinds_are_respected(tmp_path: Path)
 
 
 def test_rounds_that_are_too_few_are_remarked(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="still fell in the last of 1 rounds: raise rounds"):
+    with pytest.warns(UserWarning, match="had not stopped falling after 1 rounds"):
         package.run_job(write(tmp_path, rows=200, job="rounds = 1"), tmp_path / "run")
 
 
