@@ -84,7 +84,7 @@ _MODEL = {
 }
 _SECTIONS = {
     "search": "there is no alpha to choose: remove [search]",
-    "privacy": "no guarantee is proven for them yet: remove [privacy], and read what the certificate says is revealed; "
+    "privacy": "jobs of trees have no guarantee yet: remove [privacy], and read what the certificate says is revealed; "
     'or write kind = "linear"',
 }
 _ENCODE = "they take columns as they are: text as categories, blanks as blanks, numbers unscaled"

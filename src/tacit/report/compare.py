@@ -32,10 +32,10 @@ from tacit.types import Vector
 LOSSES = ("logistic", "squared", "poisson")  # that linear models and trees both have
 LINES, CURVES, BOOSTED = "lines", "curves", "trees"
 SHOWN = ("auc", "rmse", "deviance")  # the measure beside the loss
-CAN_BE_PRIVATE = {LINES: "with [privacy]", CURVES: "with [privacy]", BOOSTED: "not yet"}
+CAN_BE_PRIVATE = {LINES: "with [privacy]", CURVES: "with [privacy]", BOOSTED: "not in jobs"}
 NOT_PRIVATE = (
     "None of these runs is private: epsilon is infinite. Lines and curves can be trained with [privacy], which costs "
-    "some of their loss; for trees no guarantee is proven."
+    "some of their loss; a job of trees cannot."
 )
 Watch = Callable[[str, float], None]
 
