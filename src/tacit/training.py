@@ -339,7 +339,10 @@ def _evaluate_and_finish(
 
 def _why_not(result: Result) -> str:
     if result.boosting is not None:
-        return f"the loss on held-out rows still fell in the last of {len(result.trace)} rounds: raise rounds"
+        return (
+            f"the loss on held-out rows had not stopped falling after {len(result.trace)} rounds; the model is "
+            "usable, and may gain a little from more: raise rounds"
+        )
     return (
         f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
         "the model is usable but not optimal: raise rounds or tol, or scale the columns to similar size"

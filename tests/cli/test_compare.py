@@ -54,7 +54,7 @@ def test_trees_are_taken_where_columns_of_a_party_work_together(tmp_path: Path, 
     assert record["rows"] == {"trained": 490, "held_out": 210}
     assert trees["loss"] < 0.75 * min(lines["loss"], curves["loss"])
     assert trees["against_taken"]["difference"] < -2 * trees["against_taken"]["error"]
-    assert trees["private"] == "not yet"
+    assert trees["private"] == "not in jobs"
     assert all(one["epsilon"] == "infinity" for one in record["models"])
     assert record["sentence"].startswith("Take trees: the loss of curves is ")
     assert not list(tmp_path.glob("runs*"))

@@ -24,6 +24,7 @@ from tacit.errors import InputError
 from tacit.job import read_job
 from tacit.job.file import parse_job
 from tacit.job.trees import TREE_LOSSES, TreesSection
+from tacit.run.own_scores import read_own_scores
 from tacit.run.prepare import prepare
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import make_loss
@@ -115,7 +116,7 @@ REFUSED = [
     ({"model": "quantile = 0.9"}, 'model.quantile is for loss = "quantile"'),
     ({"model": 'loss = "quantile"\nquantile = 1.0'}, "model.quantile = 1.0 is not allowed: it must be"),
     ({"sections": "[search]\nalphas = 3"}, "[search] does not go with trees: there is no alpha to choose"),
-    ({"sections": "[privacy]\nepsilon = 1"}, "[privacy] does not go with trees: no guarantee is proven for them yet"),
+    ({"sections": "[privacy]\nepsilon = 1"}, "[privacy] does not go with trees: jobs of trees have no guarantee yet"),
     ({"sections": '[encode]\nscale = "none"'}, "encode.scale is not for trees: they take columns as they are"),
     ({"sections": "[trees]\nlearning_rate = 0"}, "trees.learning_rate = 0 is not allowed"),
     ({"sections": "[trees]\nleaves = 3"}, 'unknown key "trees.leaves"'),
@@ -172,7 +173,7 @@ def test_columns_come_as_they_are_and_stated_kinds_are_respected(tmp_path: Path)
 
 
 def test_rounds_that_are_too_few_are_remarked(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="still fell in the last of 1 rounds: raise rounds"):
+    with pytest.warns(UserWarning, match="had not stopped falling after 1 rounds"):
         package.run_job(write(tmp_path, rows=200, job="rounds = 1"), tmp_path / "run")
 
 
@@ -283,6 +284,19 @@ def test_the_page_shows_losses_parties_columns_and_what_is_revealed(trained: Pat
     importance = json.loads((trained / "run" / "evaluation.json").read_text())["importance"]
     assert importance["shop"]["city"] > importance["shop"]["zip"]
     assert tacit("report", trained / "run", "--party", "bank").code == 2
+
+
+def test_services_and_audits_refuse_trees_in_one_line(trained: Path, tacit: Any) -> None:
+    run = trained / "run"
+    file = run / "model" / "shop.json"
+    with pytest.raises(InputError, match="is of trees, which no service answers for: predict with tacit predict"):
+        read_own_scores(file, trained / "shop.csv")
+    answer = tacit("ask", run, "--data", trained / "bank.csv", "--from", "shop=http://127.0.0.1:9")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "trees" in answer.err
+    answer = tacit("audit", trained / "credit.toml", "--quiet")
+    assert answer.code == 2
+    assert "tacit audit does not play trees" in answer.err
 
 
 @pytest.mark.parametrize(

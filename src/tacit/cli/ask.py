@@ -90,6 +90,7 @@ def _sources(given: list[str]) -> dict[str, str]:
 
 def _own_model(directory: str, sources: Mapping[str, Any]) -> SavedModel:
     """The model with one's own part alone: that of the party which is not asked."""
+    from tacit.run.own_scores import WITH_FILES
     from tacit.run.predict import load_model
     from tacit.text import listing
 
@@ -104,7 +105,10 @@ def _own_model(directory: str, sources: Mapping[str, Any]) -> SavedModel:
     if len(own) != 1:
         what = "all parties" if not own else f"nobody is asked for {listing(own)}, and one of them can be you"
         raise InputError(f"{what}: give --from PARTY=URL for every party but yourself")
-    return load_model(directory, own=own)
+    model = load_model(directory, own=own)
+    if model.is_trees:
+        raise InputError(f"this model is of trees, which no service answers for: {WITH_FILES}")
+    return model
 
 
 def _asker(options: argparse.Namespace, sources: Mapping[str, str]) -> Asker:

@@ -127,6 +127,8 @@ def _objective(seen: RunView) -> list[tuple[str, str]]:
         return []
     if math.isfinite(seen.gap):
         return [("objective", f"{last.objective:.6g}, gap {seen.gap:.1e}")]
+    if last.primal == last.dual == 0.0:  # as with trees, which have none
+        return [("objective", f"{last.objective:.6g}")]
     return [("objective", f"{last.objective:.6g}, residuals {last.primal:.1e} and {last.dual:.1e}")]
 
 

@@ -14,7 +14,7 @@ from tacit.text import show
 LINEAR_MODEL, TREES = "linear", "trees"
 MODEL_KINDS = (LINEAR_MODEL, TREES)
 TREE_LOSSES = ("logistic", "squared", "poisson", "gamma", "quantile")
-TREE_DEFAULTS = {"rounds": 15, "tol": 3e-4}  # of [job]
+TREE_DEFAULTS: dict[str, Any] = {"rounds": 15, "tol": 3e-4}  # of [job]
 MODEL_KEYS = frozenset({"kind", "loss", "quantile"})  # of [model] that trees have
 COLUMN_KEYS = frozenset({"name", "kind", "values", "optional"})  # what trees use of a statement about a column
 
@@ -84,7 +84,7 @@ _MODEL = {
 }
 _SECTIONS = {
     "search": "there is no alpha to choose: remove [search]",
-    "privacy": "no guarantee is proven for them yet: remove [privacy], and read what the certificate says is revealed; "
+    "privacy": "jobs of trees have no guarantee yet: remove [privacy], and read what the certificate says is revealed; "
     'or write kind = "linear"',
 }
 _ENCODE = "they take columns as they are: text as categories, blanks as blanks, numbers unscaled"

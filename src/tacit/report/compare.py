@@ -32,10 +32,10 @@ from tacit.types import Vector
 LOSSES = ("logistic", "squared", "poisson")  # that linear models and trees both have
 LINES, CURVES, BOOSTED = "lines", "curves", "trees"
 SHOWN = ("auc", "rmse", "deviance")  # the measure beside the loss
-CAN_BE_PRIVATE = {LINES: "with [privacy]", CURVES: "with [privacy]", BOOSTED: "not yet"}
+CAN_BE_PRIVATE = {LINES: "with [privacy]", CURVES: "with [privacy]", BOOSTED: "not in jobs"}
 NOT_PRIVATE = (
     "None of these runs is private: epsilon is infinite. Lines and curves can be trained with [privacy], which costs "
-    "some of their loss; for trees no guarantee is proven."
+    "some of their loss; a job of trees cannot."
 )
 Watch = Callable[[str, float], None]
 
@@ -52,7 +52,7 @@ class Candidate:
     bytes: int
     seconds: float
     losses: Vector = field(repr=False)
-    against: dict[str, float] = field(default_factory=dict)  # the loss less that of the model taken before it
+    against: dict[str, Any] = field(default_factory=dict)  # the loss less that of the model taken before it
 
     def record(self) -> dict[str, Any]:
         """The figures as plain values."""
@@ -148,7 +148,7 @@ def check_comparable(job: Job) -> None:
 
 def _linear(job: Job, terms: str) -> Job:
     """The job with lines or curves, whose alpha is searched."""
-    usual = {} if job.trees is None else {"rounds": Job.rounds, "tol": Job.tol}
+    usual: dict[str, Any] = {} if job.trees is None else {"rounds": Job.rounds, "tol": Job.tol}
     model = replace(job.model if job.trees is None else ModelSection(loss=job.model.loss), terms=terms)
     search = job.search or (SearchSpec(CURVE_ALPHAS, None) if has_alpha(get_regularizer(model.penalty)) else None)
     return replace(job, model=model, search=search, trees=None, **usual).with_terms(terms)
@@ -193,7 +193,7 @@ def _take(found: Sequence[Candidate]) -> tuple[str, list[Candidate]]:
     taken, told = found[0], [found[0]]
     for one in found[1:]:
         against = difference(one.losses, taken.losses)
-        told.append(replace(one, against={**against, "of": taken.name} if against else {}))  # type: ignore[dict-item]
+        told.append(replace(one, against={**against, "of": taken.name} if against else {}))
         if against and -against["difference"] > SURE * against["error"]:
             taken = one
     return taken.name, told

@@ -40,7 +40,7 @@ def _stopped(run: SavedRun) -> str:
     rounds = plural(int(run.result["rounds"]), "round")
     if run.result["converged"]:
         return f"after {rounds}: the loss on rows that choose the steps no longer fell (tol = {run.plan['tol']:g})"
-    return f"NOT converged: the loss on rows that choose the steps still fell after {rounds}"
+    return f"NOT converged: the loss on rows that choose the steps had not stopped falling after {rounds}"
 
 
 def share_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:

@@ -71,6 +71,7 @@ from tacit.run.checkpoint import (
 from tacit.run.drive import LoopState, Session
 from tacit.run.result import Model, PartyModel, Result, TreePart, versions
 from tacit.run.tree_parts import SavedTrees
+from tacit.solvers.boosting import TreeLoss
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
 
@@ -162,7 +163,7 @@ class SavedJoint:
         loss = self.loss.inner if isinstance(self.loss, Modified) else self.loss  # it serves the true labels
         return {
             "format": FORMAT,
-            **({"kind": TREES} if isinstance(self.model.parts[0], TreePart) else {}),
+            **({"kind": TREES} if isinstance(loss, TreeLoss) else {}),
             "loss": loss.name,
             "task": loss.task,
             "classes": list(self.classes),

@@ -13,9 +13,11 @@ from tacit.errors import InputError
 from tacit.privacy.aggregation import SHARE
 from tacit.run.folder import RunFolder
 from tacit.run.predict import load_part
+from tacit.run.result import TreePart
 from tacit.text import show
 from tacit.types import Vector
 
+WITH_FILES = "predict with tacit predict, from the files of all parties"
 ABSENT = 0.0
 """What a party adds for an id that it does not know, and what stands for a party that is away.
 
@@ -69,6 +71,8 @@ def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnS
     Scores beyond what masks can carry are refused, or with `hold` held to it where a refusal would be seen by others.
     """
     part, id_, encoder = load_part(file)
+    if isinstance(part, TreePart):  # their average row does not add 0, which is what stands for an unknown id
+        raise InputError(f"the part of party {show(part.name)} is of trees, which no service answers for: {WITH_FILES}")
     if id_ is None:
         raise InputError(f"the model of party {show(part.name)} has no id column: train with id = ... to ask by id")
     columns = part.columns if encoder is None else encoder.sources
