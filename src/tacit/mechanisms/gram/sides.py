@@ -580,7 +580,7 @@ class GramHolder:
         if "own" in state:
             self.own_fit = OwnFit(state["own"][:-1], float(state["own"][-1]))
         elif "own.trees" in state:
-            self.own_fit = OwnTrees.restored(_under("own.", state), self.block.d if self.table is None else self.table.d)
+            self.own_fit = OwnTrees.restored(_under("own.", state), (self.table or self.block).d)
         elif self.settings.holder_fit is not None and "private.coef" in state:
             self.own_fit = fit_from_arrays(_under("private.", state), self.settings.holder_fit.row_norm)
         self.scale, self.refitted = float(state["numbers"][0]), bool(state["numbers"][1])
