@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss
 
-from tacit import Privacy
+from tacit import Privacy, VerticalClassifier
 from tacit.errors import InputError
 from tacit.estimators.boosting import VerticalBoostingClassifier, VerticalBoostingRegressor
 
@@ -129,3 +129,47 @@ def test_weights_are_refused() -> None:
     model = VerticalBoostingClassifier(privacy=Privacy(), ranges=RANGES, categories=LISTS)
     with pytest.raises(InputError, match="sample_weight is not available with privacy"):
         model.fit(X, y, sample_weight=np.full(200, 2.0))
+
+
+# --- the label holder's own part of a model of curves --------------------------------------------------
+
+
+@pytest.mark.parametrize("product", [True, False])
+def test_the_own_part_is_what_does_better_out_of_fold(product: bool) -> None:
+    """Trees where columns of the label holder work together; curves where each adds a wave of its own."""
+    rng = np.random.default_rng(2)
+    bank = pd.DataFrame({"a": rng.uniform(-1, 1, 800), "b": rng.uniform(-1, 1, 800)})
+    shop = pd.DataFrame({"income": rng.uniform(0, 100, 800)})
+    own = 9 * bank.a * bank.b if product else 2 * np.sin(3 * bank.a) + 2 * np.cos(4 * bank.b)
+    y = np.where(own + shop.income / 25 - 2 + rng.logistic(size=800) > 0, 1, 0)
+    X = {"bank": bank, "shop": shop}
+    asked: dict[str, Any] = {
+        "privacy": Privacy(epsilon=4.0, noise_seed=1),
+        "terms": "spline",
+        "ranges": {"income": (0, 100)},
+    }
+    models = {part: VerticalClassifier(**asked, own_part=part).fit(X, y) for part in ("curves", "trees", "auto")}
+    assert (models["auto"].own_trees_ is not None) == product
+    same = models["trees" if product else "curves"]
+    np.testing.assert_array_equal(models["auto"].decision_function(X), same.decision_function(X))
+    assert models["auto"].certificate_.claims == models["curves"].certificate_.claims
+    assert set(models["trees"].curves()) == {"shop"}
+    assert models["trees"].coef_by_party_["bank"].size == 0
+    assert models["trees"].coef_.size == models["trees"].coef_by_party_["shop"].size
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"own_part": "forest"}, "own_part='forest' is unknown"),
+        ({"privacy": None}, "is for privacy=Privacy"),
+        ({"privacy": Privacy(protect="everyone")}, "protect='others'"),
+        ({"loss": "hinge"}, "does not fit loss='hinge'"),
+    ],
+)
+def test_an_own_part_that_does_not_fit_is_refused(changed: dict[str, Any], said: str) -> None:
+    X, y, _ = frames(200)
+    X["bank"] = X["bank"][["age"]]
+    asked = {"privacy": Privacy(), "ranges": {**RANGES, "age": (18, 90)}, "categories": LISTS, "own_part": "auto"}
+    with pytest.raises(InputError, match=said):
+        VerticalClassifier(terms="spline", **{**asked, **changed}).fit(X, y)

@@ -9,7 +9,7 @@ from tacit.blocks.curves import CurveBlock, TableBlock
 from tacit.blocks.dense import Block
 from tacit.blocks.streamed import SparseStreamedBlock, StreamedBlock
 from tacit.columns.compact import CurveMatrix
-from tacit.columns.raw import RawTable
+from tacit.columns.raw import OwnColumns, RawTable
 from tacit.data.cluster import ClusterRows
 from tacit.data.rows_on_disk import SparseRows, StreamedRows
 from tacit.types import Matrix
@@ -17,7 +17,7 @@ from tacit.types import Matrix
 
 def make_block(features: Matrix) -> Block:
     """The block of these features, wherever they are; what trees take needs none."""
-    if isinstance(features, RawTable):
+    if isinstance(features, RawTable | OwnColumns):
         return cast("Block", features)
     if isinstance(features, CurveMatrix):
         return TableBlock(features) if features.is_tabled else CurveBlock(features)

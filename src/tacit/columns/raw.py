@@ -3,6 +3,7 @@
 | class | of |
 |---|---|
 | RawTable | one party's rows: what `Shard.features` is where trees are trained |
+| OwnColumns | the same rows in two forms, of which one is chosen by how well it does |
 | RawEncoder | how a table of text, dates, numbers and blanks becomes one: the categories that training saw |
 """
 
@@ -104,6 +105,25 @@ class RawTable:
         names = tuple(f"{table.party}.{name}" for table in tables for name in table.columns)
         values = np.hstack([table.values for table in tables])
         return cls(party, names, values, tuple(categorical), tuple(monotone))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnColumns:
+    """A label holder's columns twice: encoded, and as trees take them; its fit takes the form that does better."""
+
+    coded: Any
+    raw: RawTable
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and encoded columns."""
+        rows, columns = self.coded.shape
+        return int(rows), int(columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in memory."""
+        return int(self.coded.nbytes) + self.raw.nbytes
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -53,13 +53,14 @@ from tacit.estimators.encoding import (
     encoded_again,
     row_norms,
 )
+from tacit.estimators.own_part import CURVES, OwnTreesAsked, ask_trees, with_trees
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.regularizers import Regularizer
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
-from tacit.run.result import Result, joint_scores
+from tacit.run.result import Result, TreePart, joint_scores
 from tacit.run.star import Run, Start
 from tacit.types import Shard, Vector
 
@@ -75,14 +76,14 @@ class PreparedParties:
     labels: Vector
     layout: ColumnLayout
     encodings: Encodings
+    own_trees: OwnTreesAsked | None = None
 
-    @property
-    def places(self) -> list[npt.NDArray[np.int64]]:
-        """Where each party's coefficients stand in the joint model: as in X, or one after the other if encoded."""
+    def joint(self, coefs: Sequence[Vector]) -> Vector:
+        """The coefficients of all parties: in the order of X's columns, or party after party if encoded."""
+        joint = np.concatenate(coefs)
         if not self.encodings.by_party:
-            return list(self.layout.columns)
-        sizes = [len(shard.columns) for shard in self.shards]
-        return np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+            joint[np.concatenate(self.layout.columns)] = np.concatenate(coefs)
+        return joint
 
 
 def _rows(table: ArrowTable | Shard) -> int:
@@ -93,6 +94,7 @@ class _Vertical(EncodedTables, BaseEstimator):
     """What the classifier and the regressor share."""
 
     _tasks: tuple[str, ...] = ()
+    own_part = CURVES  # of those that search alpha, which is done without privacy
 
     def __init__(
         self,
@@ -114,6 +116,7 @@ class _Vertical(EncodedTables, BaseEstimator):
         terms: str = "linear",
         ranges: Any = None,
         categories: Any = None,
+        own_part: str = CURVES,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -133,6 +136,7 @@ class _Vertical(EncodedTables, BaseEstimator):
         self.terms = terms
         self.ranges = ranges
         self.categories = categories
+        self.own_part = own_part
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -192,9 +196,12 @@ class _Vertical(EncodedTables, BaseEstimator):
             setting = Setting(False, loss, asked, bool(self.secure_aggregation))
             encodings, shards = encode_columns(tables, wishes, setting, weights)
             privacy = encodings.privacy(asked, layout.party_names) if asked is not None else privacy
-        plan = self._plan(shards, loss, weights, alpha, privacy)
+        trees = ask_trees(self.own_part, tables[0], loss, privacy if isinstance(privacy, Privacy) else None)
+        if trees is not None:
+            shards[0] = with_trees(shards[0], trees, cast("ArrowTable", tables[0]), self.own_part)
+        plan = self._plan(shards, loss, weights, alpha, privacy, trees)
         plan.problem.loss.check_labels(encoded)
-        return PreparedParties(plan, shards, encoded, layout, encodings)
+        return PreparedParties(plan, shards, encoded, layout, encodings, trees)
 
     def _go(self, run: Run, prepared: PreparedParties) -> Result:
         with progress(run.plan, visible=True) if self.verbose else nullcontext() as observe:
@@ -252,7 +259,15 @@ class _Vertical(EncodedTables, BaseEstimator):
         layout = layout_of_table(names or column_names(X), self.parties, named=names is not None)
         return (tables_of_one if asked else shards_of_table)(X, layout), layout, column_or_1d(labels, warn=True)
 
-    def _plan(self, shards: list[Shard], loss: Loss, weights: Vector | None, alpha: float, privacy: Any) -> Plan:
+    def _plan(
+        self,
+        shards: list[Shard],
+        loss: Loss,
+        weights: Vector | None,
+        alpha: float,
+        privacy: Any,
+        trees: OwnTreesAsked | None,
+    ) -> Plan:
         if self.engine == "flare":
             raise InputError(
                 "engine='flare' is for jobs between organisations, whose data are not in one process: "
@@ -273,6 +288,7 @@ class _Vertical(EncodedTables, BaseEstimator):
             privacy=privacy,
             seed=int(seed),
             secure_aggregation=self.secure_aggregation,
+            trees=None if trees is None else trees.settings,
         )
         split = FeatureSplit(
             tuple(shard.name for shard in shards),
@@ -287,12 +303,13 @@ class _Vertical(EncodedTables, BaseEstimator):
         self._layout, self._encodings = prepared.layout, prepared.encodings
         self._parts = None if all(party.is_linear for party in result.model.parts) else result.model.parts
         self._constant = result.model.constant
-        columns = [shard.columns for shard in prepared.shards]
+        own = result.model.parts[0]
+        self.own_trees_ = own if isinstance(own, TreePart) else None
+        self._own_trees = None if self.own_trees_ is None else prepared.own_trees
+        columns = [() if party is self.own_trees_ else party.columns for party in result.model.parts]
         coefs = [party.linear_coef for party in result.model.parts]
         self.coef_by_party_ = PartyCoefficients(coefs, self._layout.party_names, columns)
-        self._joint = np.zeros(sum(coef.size for coef in coefs))
-        for place, coef in zip(prepared.places, coefs, strict=True):
-            self._joint[place] = coef
+        self._joint = prepared.joint(coefs)
         self.n_rounds_ = len(result.trace)
         self.n_iter_ = self.n_rounds_
         self.converged_ = result.converged
@@ -335,7 +352,8 @@ class _Vertical(EncodedTables, BaseEstimator):
         if not self.encoders_:
             return shards_of_blocks(X, self._layout) if blocks else shards_of_table(X, self._layout)
         tables = tables_of_blocks(X, self._layout) if blocks else tables_of_one(X, self._layout)
-        return [encoded_again(table, self.encoders_) for table in tables]
+        shards = [encoded_again(table, self.encoders_) for table in tables]
+        return shards if self._own_trees is None else [self._own_trees.shard(tables[0]), *shards[1:]]
 
     def curves(self) -> dict[str, dict[str, tuple[Any, Vector]]]:
         """By party and column what a cell adds to the score: (cells, values), against the average row.
@@ -354,6 +372,7 @@ class _Vertical(EncodedTables, BaseEstimator):
         return {
             name: column_curves(encoder, self.coef_by_party_[name], self._encodings.means.get(name))
             for name, encoder in self.encoders_.items()
+            if self._own_trees is None or name != self._layout.party_names[0]
         }
 
 
@@ -409,6 +428,10 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
     categories : mapping of column to list, or None, default None
         Public lists of categories, every other one counts as "other". Text of protected rows needs them. Numbers in
         listed columns are categories, too.
+    own_part : {"curves", "trees", "auto"}, default "curves"
+        With privacy and protect="others": what the label holder's own part of the model is made of; it needs no noise.
+        "trees" grows boosted trees on its columns (`pip install "tacit[trees]"`); "auto" takes what has the lower
+        out-of-fold loss on its own rows, by the labels that are sent. Columns must be encoded (`terms="spline"`).
 
     Notes
     -----
@@ -433,6 +456,8 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
         these are curves and `Privacy(row_norm=...)` says nothing else.
     n_rounds_, converged_, trace_, certificate_, traffic_
         How the run went: rounds, whether the stopping rule held, one record per round, the privacy certificate, bytes.
+    own_trees_ : TreePart or None
+        The label holder's part where it is trees; its coefficients are then none.
     outlook_ : tuple of str
         In a private run: whether the collaboration is worth it at this much privacy, in plain sentences.
     classes_ : array of the two labels; the second is the positive one.
@@ -469,7 +494,7 @@ class VerticalRegressor(LinearRegressorMixin, _Vertical):
     loss : str or Loss, default "squared"
         "squared" (1/2 (prediction - y)^2), "huber", "absolute" or "poisson" (counts; predicts exp of the score).
     penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine, random_state, verbose, \
-warm_start, secure_aggregation, terms, ranges, categories
+warm_start, secure_aggregation, terms, ranges, categories, own_part
         As in VerticalClassifier.
 
     Attributes
@@ -502,10 +527,11 @@ warm_start, secure_aggregation, terms, ranges, categories
         terms: str = "linear",
         ranges: Any = None,
         categories: Any = None,
+        own_part: str = CURVES,
     ) -> None:
         super().__init__(
             loss, penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
-            random_state, verbose, warm_start, secure_aggregation, terms, ranges, categories,
+            random_state, verbose, warm_start, secure_aggregation, terms, ranges, categories, own_part,
         )  # fmt: skip
 
     def _set_model(self, result: Result) -> None:

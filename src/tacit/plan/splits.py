@@ -21,16 +21,14 @@ from tacit.mechanisms.base import COORDINATOR, Mechanism, MechanismRequest, Priv
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
 from tacit.plan.memory import check_low_memory, fitting_window
 from tacit.plan.request import TrainingRequest
+from tacit.plan.trees import asked_trees, check_trees, loss_beside_trees
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured
-from tacit.privacy.request import CAN_LEAVE_OUT_HOLDER, Privacy
+from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.problem.losses.modified import flip_of, modified_rows
-from tacit.problem.registry import get_loss
+from tacit.problem.losses.modified import modified_rows
 from tacit.solvers import METHODS, SOLVERS, Solver
 from tacit.solvers.base import PrivateSolver, Problem
-from tacit.solvers.boosting import TREES, TreeSettings
-from tacit.solvers.boosting.losses import TreeLoss
-from tacit.solvers.boosting.settings import for_labels
+from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
 from tacit.solvers.consensus.admm import ADMM
 from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit
@@ -252,13 +250,13 @@ class FeaturePlanner(SplitPlanner):
             seed=request.seed,
             sums_only=bool(request.secure_aggregation),
             low_memory=memory is not None,
-            trees=None if request.trees is None else replace(_asked_trees(request, rows), parties=others),
+            trees=None if request.trees is None else replace(asked_trees(request, rows), parties=others),
         )
 
     def recorded_method(self, request: TrainingRequest, problem: Problem, layout: FeatureSplit) -> str:
         """The solver that was named, or the one that needs the fewest rounds."""
         if request.trees is not None:
-            return _check_trees(request)
+            return check_trees(request)
         chosen = (
             _fastest_solver(problem, layout.columns) if request.method == "auto" else _named_solver(request, problem)
         )
@@ -396,51 +394,6 @@ def _window(request: TrainingRequest, layout: FeatureSplit) -> int:
         size = 8 * layout.rows * widths  # how many entries of a row are zero is data
     room = max(WINDOW_BYTES, WINDOW_SHARE * size)
     return max(1, min(32, int(room // (16 * max(layout.rows, 1)))))
-
-
-def loss_beside_trees(loss: TreeLoss, privacy: Privacy) -> Loss:
-    """The loss that parties see: that of linear models where their rows are protected, as their parts are linear.
-
-    Raises
-    ------
-    InputError
-        Where there is none.
-    """
-    if privacy.epsilon is None:
-        assert privacy.label_epsilon is not None
-        return cast("Loss", loss.of_randomized(flip_of(privacy.label_epsilon)))
-    if not loss.linear_name:
-        raise InputError(
-            f"privacy does not fit loss={loss.name!r} of trees: protected parties fit logistic, squared or absolute "
-            "errors; choose one of these, or leave privacy out"
-        )
-    return get_loss(loss.linear_name)
-
-
-def _asked_trees(request: TrainingRequest, rows: int) -> TreeSettings:
-    """How trees are grown: by all parties, on randomized labels where these alone are protected."""
-    trees = cast("TreeSettings", request.trees)
-    labels_alone = request.privacy is not None and request.privacy.epsilon is None
-    return for_labels(trees, request.privacy.label_epsilon, rows) if labels_alone and request.privacy else trees
-
-
-def _check_trees(request: TrainingRequest) -> str:
-    """The method of trees, where nothing else was asked that they cannot do."""
-    if request.method not in ("auto", TREES.name):
-        raise InputError(f"method={request.method!r} does not fit trees: leave method out")
-    if request.memory is not None:
-        raise InputError("memory is not available with boosted trees: leave it out, or train a linear model")
-    if request.privacy is not None and request.privacy.mechanism not in CAN_LEAVE_OUT_HOLDER:
-        raise InputError(
-            f"mechanism={request.privacy.mechanism!r} does not fit boosted trees, whose label holder grows trees on "
-            "its own rows beside mechanism 'gram' of the others: leave mechanism out"
-        )
-    if request.secure_aggregation:
-        raise InputError(
-            "secure_aggregation=True does not fit boosted trees, whose label holder reads every party's answer by "
-            "itself: leave it out, or train a linear model"
-        )
-    return TREES.name
 
 
 def _named_solver(request: TrainingRequest, problem: Problem) -> str:

@@ -119,6 +119,21 @@ class TreePart:
         return features.values
 
     @property
+    def is_linear(self) -> bool:
+        """No."""
+        return False
+
+    @property
+    def linear_coef(self) -> Vector:
+        """None: trees have no coefficients."""
+        return np.zeros(0)
+
+    @property
+    def linear_offset(self) -> float:
+        """What is taken off the score of a row that is not bent off."""
+        return self.offset * (1.0 + self.bend)
+
+    @property
     def text(self) -> str:
         """The trees as LightGBM's text."""
         return self.model.text

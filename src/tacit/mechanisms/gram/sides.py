@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.blocks import make_block
 from tacit.blocks.dense import Block, RowClip
-from tacit.columns.raw import RawTable
+from tacit.columns.raw import OwnColumns, RawTable
 from tacit.errors import RunError, TacitError
 from tacit.mechanisms.base import LABELS, LARGEST, Inbox
 from tacit.mechanisms.gram.fit import (
@@ -50,7 +50,7 @@ from tacit.problem.losses.modified import flip_of
 from tacit.solvers.alone import OwnFit, fit_alone, out_of_fold
 from tacit.solvers.base import PrivateSolver, Problem, Progress, Release, Solver, private_progress
 from tacit.solvers.boosting.alone import OwnTrees, trees_alone
-from tacit.solvers.boosting.settings import for_labels
+from tacit.solvers.boosting.settings import TreeSettings, for_labels
 from tacit.solvers.boosting.sides import MODEL, settings_of
 from tacit.solvers.memory import MEMORY
 from tacit.solvers.multipliers import MULTIPLIERS
@@ -299,7 +299,10 @@ class GramHolder:
         release: Release,
         solvers: tuple[Solver, ...],
     ) -> None:
-        self.problem, self.settings, self.block, self.release = problem, settings, block, release
+        # the own columns as trees take them, where trees may be the own part of the model
+        self.table = block.raw if isinstance(block, OwnColumns) else block if isinstance(block, RawTable) else None
+        self.block = make_block(block.coded) if isinstance(block, OwnColumns) else block
+        self.problem, self.settings, self.release = problem, settings, release
         self.labels, self.solvers, self.seen_loss = labels, solvers, settings.seen_loss
         self.own_fit: OwnFit | OwnTrees | PrivateFit | None = None
         self.sent: Arrays = {}
@@ -307,11 +310,6 @@ class GramHolder:
         self.scale = 1.0
         self.refitted = False
         self.gain: Gain | None = None
-
-    @property
-    def table(self) -> RawTable | None:
-        """The own columns as trees take them, where the own part of the model is trees."""
-        return self.block if isinstance(self.block, RawTable) else None
 
     # --- what goes out ---------------------------------------------------------------------------------
 
@@ -326,10 +324,25 @@ class GramHolder:
     def _offset(self) -> Arrays:
         """Scores by fits that did not see the row, so that the others see honest residuals."""
         seen = self._seen_labels()
-        self.own_fit, offset = self._own_line(seen) if self.table is None else self._own_trees(self.table, seen)
+        self.own_fit, offset = self._best_own(seen)
         if self.settings.target == "residual":
             self.scale = max(math.sqrt(float(np.mean(np.square(seen - offset)))), 1e-300)
         return {"offset": offset / self.scale, "labels": seen / self.scale}
+
+    def _best_own(self, seen: Vector) -> tuple[OwnFit | OwnTrees, Vector]:
+        """The own fit and its scores; of two, the one with the lower out-of-fold loss on the labels that are sent."""
+        if self.table is None:
+            return self._own_line(seen)
+        trees = self._own_trees(self.table, seen)
+        if isinstance(self.block, RawTable):
+            return trees
+        line, loss = self._own_line(seen), self._tree_settings.loss
+        return trees if loss.mean(trees[1], seen) < loss.mean(line[1], seen) else line
+
+    @property
+    def _tree_settings(self) -> TreeSettings:
+        """How trees are grown on the labels that are sent."""
+        return for_labels(settings_of(self.problem), self.settings.label_epsilon, self.problem.rows)
 
     def _own_line(self, seen: Vector) -> tuple[OwnFit, Vector]:
         problem, weights = self._own_problem(seen)
@@ -338,8 +351,7 @@ class GramHolder:
 
     def _own_trees(self, table: RawTable, seen: Vector) -> tuple[OwnTrees, Vector]:
         """Trees, their number included, are made from the labels that are sent and from nothing else of labels."""
-        settings = for_labels(settings_of(self.problem), self.settings.label_epsilon, table.n)
-        return trees_alone(settings, table, seen, FOLDS, self.problem.seed)
+        return trees_alone(self._tree_settings, table, seen, FOLDS, self.problem.seed)
 
     def _own_problem(self, seen: Vector) -> tuple[Problem, Vector | None]:
         """The label holder's own problem; rows whose randomized label says little weigh less, and alpha is larger."""
@@ -517,7 +529,8 @@ class GramHolder:
             return {**part, "offset": part["offset"] - constant}
 
     def _exact_fit(self) -> dict[str, Any]:
-        if self.table is not None:
+        if isinstance(self.own_fit, OwnTrees):
+            assert self.table is not None
             settings = settings_of(self.problem)  # with the loss of the true labels
             return tree_part(trees_alone(settings, self.table, self.labels, FOLDS, self.problem.seed)[0])
         if not isinstance(self.own_fit, PrivateFit):
@@ -567,7 +580,7 @@ class GramHolder:
         if "own" in state:
             self.own_fit = OwnFit(state["own"][:-1], float(state["own"][-1]))
         elif "own.trees" in state:
-            self.own_fit = OwnTrees.restored(_under("own.", state), self.block.d)
+            self.own_fit = OwnTrees.restored(_under("own.", state), (self.table or self.block).d)
         elif self.settings.holder_fit is not None and "private.coef" in state:
             self.own_fit = fit_from_arrays(_under("private.", state), self.settings.holder_fit.row_norm)
         self.scale, self.refitted = float(state["numbers"][0]), bool(state["numbers"][1])
