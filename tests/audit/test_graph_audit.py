@@ -300,7 +300,7 @@ def test_published_forms_are_weak_as_their_certificates_state() -> None:
 
 
 def test_without_privacy_nothing_is_claimed_and_nothing_tried() -> None:
-    made = replace(gaussian(), private=None, method="admm")
+    made = replace(gaussian(), private=None, recorded_method="admm")
     assert audit_any(made, SMALL).findings == ()
 
 

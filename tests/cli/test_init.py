@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tacit.cli.main import main
 from tacit.job import read_job, skeleton
-from tacit.job.skeleton import Asked, make_skeleton, party_names
+from tacit.job.skeleton import SkeletonOptions, make_skeleton, party_names
 from tacit.text import is_control
 
 Rows = list[list[Any]]
@@ -264,7 +264,7 @@ def test_any_names_and_texts_give_valid_toml(tmp_path: Path, names: set[str], te
     path = tmp_path / "a b.parquet"
     table = {"the id": list(range(24)), **values, "the label": ["no", "yes"] * 12}
     pyarrow.parquet.write_table(pa.table(table), path)
-    made = make_skeleton([path], tmp_path / "job.toml", Asked("the label", ["a b"] if private else []))
+    made = make_skeleton([path], tmp_path / "job.toml", SkeletonOptions("the label", ["a b"] if private else []))
     document = tomllib.loads(made.text)
     kept = [name for name in columns if not any(map(is_control, name))]
     party = document["party"][0]
