@@ -2,7 +2,8 @@
 
 After a run the label holder grows two blocks of trees on its own columns and the others' scores, which it has anyway:
 one whose trees may combine them, and one whose trees may not. On held-out rows, which neither saw, the paired
-difference of their losses is what combining brings, with its standard error. No message is needed. What it cannot see:
+difference of their losses is what combining brings, with its standard error; how much of each block is kept is chosen
+on the other half of these rows, so that trees which overfit do not hide it. No message is needed. What it cannot see:
 interactions between two other parties beyond their scores, and with columns that tell nothing by themselves.
 """
 
@@ -17,7 +18,9 @@ from scipy.stats import norm
 
 from tacit.columns.raw import RawTable
 from tacit.solvers.boosting.learner import TreeLearner
+from tacit.solvers.boosting.losses import TreeLoss
 from tacit.solvers.boosting.settings import TreeSettings
+from tacit.solvers.boosting.steps import choose_steps
 from tacit.types import Vector
 
 TREES = 30
@@ -99,12 +102,20 @@ def interactions_across(
     settings = replace(settings, min_samples_leaf=settings.least_leaf(int((~held).sum())))
     learners = [TreeLearner(wide, held[rows], settings, seed, own, groups) for groups in (None, apart)]
     fitted, judge = learners[0].fitted, learners[0].held
-    z, y = margin[rows], labels[rows]
-    losses = [
-        settings.loss.value((z + learner.grow(z[fitted], y[fitted], TREES))[judge], y[judge]) for learner in learners
-    ]
-    now = settings.loss.mean(z[judge], y[judge], None if own is None else own[judge])
-    return _paired(losses[1] - losses[0], None if own is None else own[judge], now)
+    z, y, own = margin[rows], labels[rows], None if own is None else own[judge]
+    added = [learner.grow(z[fitted], y[fitted], TREES)[judge] for learner in learners]
+    free, held_apart = (_cross_fitted(settings.loss, z[judge], y[judge], one, own) for one in added)
+    return _paired(held_apart - free, own, settings.loss.mean(z[judge], y[judge], own))
+
+
+def _cross_fitted(loss: TreeLoss, z: Vector, y: Vector, added: Vector, weights: Vector | None) -> Vector:
+    """Loss of each row with as much of a block as is best on the other half of the rows."""
+    value = np.empty(len(y))
+    for half in (np.arange(len(y)) % 2 == 0, np.arange(len(y)) % 2 == 1):
+        other = None if weights is None else weights[~half]
+        step = choose_steps(loss, z[~half], y[~half], added[None, ~half], [0.0], other)[0]
+        value[half] = loss.value(z[half] + step * added[half], y[half])
+    return value
 
 
 def _sample(rows: int) -> np.ndarray:
