@@ -222,6 +222,17 @@ def test_the_folder_holds_trees_as_text_and_what_was_measured(trained: Path, tac
     assert joint > max(bank, shop) + 0.05
 
 
+def test_one_party_alone_and_few_rows_are_trained_to_the_end(tmp_path: Path, tacit: Any) -> None:
+    path = write(tmp_path, rows=60)
+    text = path.read_text()
+    path.write_text(text[: text.index('[[party]]\nname = "shop"')])
+    for place, own in enumerate((path.read_text(), text)):
+        path.write_text(own)
+        answer = tacit("train", path, "--out", tmp_path / f"run-{place}", "--report")
+        assert answer.code == 0, answer.err
+        assert json.loads((tmp_path / f"run-{place}" / "result.json").read_text())["boosting"]["parties"][0] == "bank"
+
+
 def test_predictions_from_files_and_frames_are_the_same_and_follow_the_model(trained: Path, tacit: Any) -> None:
     files = [trained / "bank.csv", trained / "shop.csv"]
     rows = list(csv.DictReader(io.StringIO(tacit("predict", trained / "run", *files).out)))
