@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tacit.run.drive import Observer
     from tacit.run.folder import PreparedRun, RunFolder
     from tacit.run.result import Result
+    from tacit.solvers.boosting.sides import BoostingHistory
 
 # --- While it trains
 
@@ -205,7 +206,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
         *_classes(prepared),
         *([] if searched is None else search_rows(searched)),
         ("rounds", rounds if trained.ended_as_planned else f"{rounds}: NOT converged"),
-        *(_boosted(record["boosting"]) if "boosting" in record else _objective(record)),
+        *(_objective(record) if result.boosting is None else _boosted(result.boosting)),
         *_wrapped("tried on", tried_on(trained.evaluation)),
         ("traffic", words.traffic(record["traffic"])),
         *_privacy(result, told(trained.evaluation, result.outlook)),
@@ -229,16 +230,15 @@ def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
     return [("objective", f"{record['objective']:.6g}, {within(gap)}")]
 
 
-def _boosted(history: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Where the losses of trees began and ended, how much of each party's was kept, and what they cannot learn."""
-    kept = [sum(steps) for steps in zip(*history["steps"], strict=True)]
+def _boosted(history: BoostingHistory) -> list[tuple[str, str]]:
+    """Where the losses began and ended, and how much of each party's trees was kept."""
+    kept = [sum(steps) for steps in zip(*history.steps, strict=True)]
     shown = [f"{total:.3g}" if total else "nothing" for total in kept]
-    used = ", ".join(f"{name} {total}" for name, total in zip(history["parties"], shown, strict=True))
-    ends = [f"{losses[0]:.5g} to {losses[-1]:.5g}" for losses in (history["held_out"], history["fitted"])]
+    used = ", ".join(f"{name} {total}" for name, total in zip(history.parties, shown, strict=True))
+    ends = [f"{losses[0]:.5g} to {losses[-1]:.5g}" for losses in (history.held_out, history.fitted)]
     return [
         ("loss", f"from {ends[0]} on rows that choose the steps, from {ends[1]} on rows with trees"),
-        ("kept", f"of {plural(len(history['steps']), 'block')} of trees each: {used}"),
-        *_wrapped("across", history.get("interaction", {}).get("sentence", "")),
+        ("kept", f"of {plural(len(history.steps), 'block')} of trees each: {used}"),
     ]
 
 
