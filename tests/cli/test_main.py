@@ -43,7 +43,7 @@ def test_version(tacit: Any) -> None:
 def test_unknown_verb_suggests_the_nearest(refused: Any) -> None:
     assert 'did you mean "train"?' in refused("trian", "job.toml")
     assert (
-        "choose one of demo, init, randomize, align, plan, train, watch, predict, explain, curves, report, audit, "
+        "choose one of demo, init, randomize, align, plan, compare, train, watch, predict, explain, curves, report, "
         in refused("xyzzy")
     )
 

@@ -25,6 +25,7 @@ from tacit.job import read_job
 from tacit.job.file import parse_job
 from tacit.job.trees import TREE_LOSSES, TreesSection
 from tacit.run.own_scores import read_own_scores
+from tacit.run.predict import load_model, load_rows, predict
 from tacit.run.prepare import prepare
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import make_loss
@@ -221,6 +222,17 @@ def test_the_folder_holds_trees_as_text_and_what_was_measured(trained: Path, tac
     assert joint > max(bank, shop) + 0.05
 
 
+def test_one_party_alone_and_few_rows_are_trained_to_the_end(tmp_path: Path, tacit: Any) -> None:
+    path = write(tmp_path, rows=60)
+    text = path.read_text()
+    path.write_text(text[: text.index('[[party]]\nname = "shop"')])
+    for place, own in enumerate((path.read_text(), text)):
+        path.write_text(own)
+        answer = tacit("train", path, "--out", tmp_path / f"run-{place}", "--report")
+        assert answer.code == 0, answer.err
+        assert json.loads((tmp_path / f"run-{place}" / "result.json").read_text())["boosting"]["parties"][0] == "bank"
+
+
 def test_predictions_from_files_and_frames_are_the_same_and_follow_the_model(trained: Path, tacit: Any) -> None:
     files = [trained / "bank.csv", trained / "shop.csv"]
     rows = list(csv.DictReader(io.StringIO(tacit("predict", trained / "run", *files).out)))
@@ -329,6 +341,28 @@ def test_a_damaged_part_is_refused_in_one_line(
     assert answer.err.startswith("tacit: ")
     assert answer.err.count("\n") == 1
     assert "cannot use" in answer.err
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_bytes_of_trees_are_refused_or_still_trees(trained: Path, tmp_path: Path, seed: int) -> None:
+    """Whatever one byte of a text becomes: an error of ours, or trees that score every row."""
+    import shutil
+
+    shutil.copytree(trained / "run", tmp_path / "run")
+    path, rng = tmp_path / "run" / "model" / "shop.txt", np.random.default_rng(seed)
+    whole, refused = path.read_bytes(), list[str]()
+    for _ in range(12):
+        changed = bytearray(whole)
+        changed[rng.integers(len(whole))] = rng.integers(256)
+        path.write_bytes(bytes(changed))
+        try:
+            model = load_model(tmp_path / "run")
+            scores = predict(model, load_rows(model, [trained / "bank.csv", trained / "shop.csv"])).score
+            assert scores.shape == (500,)
+        except InputError as error:
+            refused.append(str(error))
+    assert refused
+    assert not any("\n" in line for line in refused)
 
 
 LOSSES = [

@@ -77,6 +77,7 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         tiles=words.tiles(run),
         job=_job(run),
         revealed=tree_words.REVEALED if run.model.is_trees else "",
+        across=tree_words.across(run) if run.model.is_trees else "",
         parties=words.node_rows(run) if run.on_graph else words.party_rows(run),
         matched=(evaluation.get("matching") or {}).get("by", ""),
         models=words.model_rows(run),

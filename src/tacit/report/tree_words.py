@@ -58,6 +58,12 @@ def share_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
+def across(run: SavedRun) -> str:
+    """What the test for interactions across parties says, as a sentence of its own; empty where none was made."""
+    said = str(run.result["boosting"].get("interaction", {}).get("sentence", ""))
+    return f"{said[0].upper()}{said[1:]}." if said else ""
+
+
 def way(run: SavedRun) -> list[Figure]:
     """Both losses by round."""
     history = run.result["boosting"]

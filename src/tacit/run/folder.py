@@ -24,7 +24,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ from tacit.run.drive import LoopState, Session
 from tacit.run.result import Model, PartyModel, Result, TreePart, versions
 from tacit.run.tree_parts import SavedTrees
 from tacit.solvers.boosting import TreeLoss
+from tacit.solvers.boosting.sides import BoostingHistory
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
 
@@ -253,8 +254,14 @@ def saved_result(result: Result, prepared: PreparedRun) -> SavedResult:
         gap=gaps[-1] if gaps else math.inf,
         traffic=result.traffic,
         outlook=result.outlook,
-        boosting=None if result.boosting is None else asdict(result.boosting),
+        boosting=None if result.boosting is None else _history(result.boosting),
     )
+
+
+def _history(history: BoostingHistory) -> dict[str, Any]:
+    """Losses and steps by round as plain values; a test among them as its own record."""
+    values = {one.name: getattr(history, one.name) for one in fields(history)}
+    return {name: value.record() if hasattr(value, "record") else value for name, value in values.items()}
 
 
 def model_objective(result: Result, prepared: PreparedRun) -> float:
