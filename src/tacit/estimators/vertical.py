@@ -11,7 +11,6 @@ from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -34,6 +33,7 @@ from tacit.estimators.base import (
     layout_of_blocks,
     layout_of_table,
     names_of,
+    nbytes_of,
     own_tables,
     real_labels,
     shards_of_blocks,
@@ -294,7 +294,7 @@ class _Vertical(EncodedTables, BaseEstimator):
             tuple(shard.name for shard in shards),
             rows=shards[0].features.shape[0],
             columns=tuple(shard.features.shape[1] for shard in shards),
-            input_bytes=sum(_nbytes(shard.features) for shard in shards),
+            input_bytes=sum(nbytes_of(shard.features) for shard in shards),
             row_weights=weights,
         )
         return make_plan(request, split)
@@ -540,12 +540,6 @@ warm_start, secure_aggregation, terms, ranges, categories, own_part
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         return real_labels(labels, "VerticalClassifier")
-
-
-def _nbytes(matrix: Any) -> int:
-    if sparse.issparse(matrix):
-        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
-    return int(matrix.nbytes)
 
 
 def _why_not(result: Result) -> str:
