@@ -183,6 +183,9 @@ def test_long_lists_of_categories_stay_sparse() -> None:
         "shop": pd.DataFrame({"article": rng.choice(codes, 600)}),
     }
     y = (X["bank"].age + rng.normal(size=600) * 20 > 50).to_numpy()
-    asked: dict[str, Any] = {"privacy": Privacy(epsilon=2.0, noise_seed=1), "categories": {"article": codes}}
+    asked: dict[str, Any] = {
+        "privacy": Privacy(epsilon=2.0, noise_seed=1),
+        "categories": {"article": codes, "branch": codes},
+    }
     for model in (VerticalClassifier(terms="spline", own_part="auto", **asked), VerticalBoostingClassifier(**asked)):
         assert model.fit(X, y).score(X, y) > 0.6
