@@ -353,7 +353,9 @@ class _Vertical(EncodedTables, BaseEstimator):
             return shards_of_blocks(X, self._layout) if blocks else shards_of_table(X, self._layout)
         tables = tables_of_blocks(X, self._layout) if blocks else tables_of_one(X, self._layout)
         shards = [encoded_again(table, self.encoders_) for table in tables]
-        return shards if self._own_trees is None else [self._own_trees.shard(tables[0]), *shards[1:]]
+        if self._own_trees is not None:
+            shards[0] = self._own_trees.shard(cast("ArrowTable", tables[0]))
+        return shards
 
     def curves(self) -> dict[str, dict[str, tuple[Any, Vector]]]:
         """By party and column what a cell adds to the score: (cells, values), against the average row.
