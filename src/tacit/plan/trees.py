@@ -1,4 +1,4 @@
-"""Boosted trees beside privacy: which loss parties see, how trees are grown on randomized labels, what is refused."""
+"""Boosted trees in a plan: which loss parties see, how trees are grown, and what is refused."""
 
 from __future__ import annotations
 
