@@ -173,3 +173,19 @@ def test_an_own_part_that_does_not_fit_is_refused(changed: dict[str, Any], said:
     asked = {"privacy": Privacy(), "ranges": {**RANGES, "age": (18, 90)}, "categories": LISTS, "own_part": "auto"}
     with pytest.raises(InputError, match=said):
         VerticalClassifier(terms="spline", **{**asked, **changed}).fit(X, y)
+
+
+def test_long_lists_of_categories_stay_sparse() -> None:
+    rng = np.random.default_rng(3)
+    codes = [f"c{number}" for number in range(400)]
+    X = {
+        "bank": pd.DataFrame({"branch": rng.choice(codes, 600), "age": rng.uniform(18, 90, 600)}),
+        "shop": pd.DataFrame({"article": rng.choice(codes, 600)}),
+    }
+    y = (X["bank"].age + rng.normal(size=600) * 20 > 50).to_numpy()
+    asked: dict[str, Any] = {
+        "privacy": Privacy(epsilon=2.0, noise_seed=1),
+        "categories": {"article": codes, "branch": codes},
+    }
+    for model in (VerticalClassifier(terms="spline", own_part="auto", **asked), VerticalBoostingClassifier(**asked)):
+        assert model.fit(X, y).score(X, y) > 0.6

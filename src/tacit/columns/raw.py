@@ -120,11 +120,6 @@ class OwnColumns:
         rows, columns = self.coded.shape
         return int(rows), int(columns)
 
-    @property
-    def nbytes(self) -> int:
-        """Size in memory."""
-        return int(self.coded.nbytes) + self.raw.nbytes
-
 
 @dataclass(frozen=True)
 class RawColumn:

@@ -16,6 +16,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from tacit.columns.raw import OwnColumns
 from tacit.columns.table import ArrowTable
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
@@ -559,3 +560,15 @@ class LinearRegressorMixin(RegressorMixin, _Scoring):
             return scores
         with np.errstate(over="ignore"):
             return np.asarray(np.exp(scores))
+
+
+# --- How large tables are
+
+
+def nbytes_of(matrix: Any) -> int:
+    """Bytes of a party's columns, in whatever form."""
+    if isinstance(matrix, OwnColumns):
+        return nbytes_of(matrix.coded) + matrix.raw.nbytes
+    if sparse.issparse(matrix):
+        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+    return int(matrix.nbytes)

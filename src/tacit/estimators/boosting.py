@@ -34,6 +34,7 @@ from tacit.estimators.base import (
     layout_of_blocks,
     layout_of_table,
     names_of,
+    nbytes_of,
     own_tables,
     real_labels,
 )
@@ -237,7 +238,7 @@ class _VerticalBoosting(BaseEstimator):
             tuple(shard.name for shard in shards),
             rows=shards[0].features.n,
             columns=tuple(shard.features.shape[1] for shard in shards),
-            input_bytes=sum(shard.features.nbytes for shard in shards),
+            input_bytes=sum(nbytes_of(shard.features) for shard in shards),
             row_weights=weights,
         )
         return make_plan(request, split)

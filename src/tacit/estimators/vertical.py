@@ -11,7 +11,6 @@ from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -34,6 +33,7 @@ from tacit.estimators.base import (
     layout_of_blocks,
     layout_of_table,
     names_of,
+    nbytes_of,
     own_tables,
     real_labels,
     shards_of_blocks,
@@ -294,7 +294,7 @@ class _Vertical(EncodedTables, BaseEstimator):
             tuple(shard.name for shard in shards),
             rows=shards[0].features.shape[0],
             columns=tuple(shard.features.shape[1] for shard in shards),
-            input_bytes=sum(_nbytes(shard.features) for shard in shards),
+            input_bytes=sum(nbytes_of(shard.features) for shard in shards),
             row_weights=weights,
         )
         return make_plan(request, split)
@@ -353,7 +353,9 @@ class _Vertical(EncodedTables, BaseEstimator):
             return shards_of_blocks(X, self._layout) if blocks else shards_of_table(X, self._layout)
         tables = tables_of_blocks(X, self._layout) if blocks else tables_of_one(X, self._layout)
         shards = [encoded_again(table, self.encoders_) for table in tables]
-        return shards if self._own_trees is None else [self._own_trees.shard(tables[0]), *shards[1:]]
+        if self._own_trees is not None:
+            shards[0] = self._own_trees.shard(cast("ArrowTable", tables[0]))
+        return shards
 
     def curves(self) -> dict[str, dict[str, tuple[Any, Vector]]]:
         """By party and column what a cell adds to the score: (cells, values), against the average row.
@@ -540,12 +542,6 @@ warm_start, secure_aggregation, terms, ranges, categories, own_part
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         return real_labels(labels, "VerticalClassifier")
-
-
-def _nbytes(matrix: Any) -> int:
-    if sparse.issparse(matrix):
-        return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
-    return int(matrix.nbytes)
 
 
 def _why_not(result: Result) -> str:
