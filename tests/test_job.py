@@ -88,7 +88,7 @@ def test_every_key(tmp_path: Path) -> None:
         ("[modle]" + PARTIES, 'unknown section "modle" (did you mean "model"?): allowed are "job", "model"'),
         (
             "[model]\nalhpa = 1" + PARTIES,
-            'unknown key "model.alhpa" (did you mean "alpha"?): allowed are "loss"',
+            'unknown key "model.alhpa" (did you mean "alpha"?): allowed are "kind"',
         ),
         (PARTIES + 'feature = ["x"]', 'unknown key "party 2.feature" (did you mean "features"?)'),
         ("job = 3" + PARTIES, "job = 3 is not allowed: it must be a section, [job]"),

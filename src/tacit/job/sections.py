@@ -532,9 +532,7 @@ class ModelSection:
         `term`.
     """
 
-    kind: str = LINEAR_MODEL
     loss: str = "logistic"
-    quantile: float | None = None
     penalty: str = "l2"
     alpha: float = 1e-4
     fit_intercept: bool = True
@@ -542,6 +540,8 @@ class ModelSection:
     rho: float | str = "auto"
     published: bool = False
     terms: str = LINEAR
+    kind: str = LINEAR_MODEL
+    quantile: float | None = None
 
 
 SECTION_KEYS: dict[str, dict[str, Kind]] = {
