@@ -13,7 +13,7 @@ from tacit import Privacy
 from tacit.audit.game import Game, lower_bound
 from tacit.audit.scene import WorstPair, search
 from tacit.audit.scene import scenes as plan_scenes
-from tacit.columns.raw import RawTable
+from tacit.columns.raw import OwnColumns, RawTable
 from tacit.errors import InputError
 from tacit.plan import Plan
 from tacit.privacy import accountant
@@ -276,6 +276,24 @@ def test_a_run_that_goes_on_ends_in_the_same_model_and_draws_no_label_twice(
     monkeypatch.setattr(Releaser, "respond", lambda self, name, s: asked.append(name) or respond(self, name, s))
     assert model(resumed.go()) == model(whole)
     assert "labels" not in asked
+
+
+@pytest.mark.parametrize("product", [True, False])
+def test_a_choice_between_trees_and_a_line_is_kept_when_a_run_goes_on(product: bool) -> None:
+    tables, _ = data()
+    rows = np.nan_to_num(tables[0])
+    score = 15 * rows[:, 0] * rows[:, 1] if product else 4 * rows.sum(axis=1)
+    y = np.where(score + np.random.default_rng(3).logistic(size=ROWS) > 0, 1.0, -1.0)
+    raw, *others = shards_of([rows, *tables[1:]], True)
+    shards = [Shard("bank", OwnColumns(rows, raw.features), raw.columns), *others]
+    kept: list[Any] = []
+    whole = Run(plan("rows and labels", label_epsilon=6.0), shards, y).go(
+        checkpoint=lambda run: kept.append((copy.deepcopy(run.snapshot()), copy.deepcopy(run.state)))
+    )
+    assert isinstance(whole.model.parts[0], TreePart) == product
+    resumed = Run(plan("rows and labels", label_epsilon=6.0), shards, y)
+    resumed.restore(*kept[0])
+    assert model(resumed.go()) == model(whole)
 
 
 # --- what is refused ----------------------------------------------------------------------------------
