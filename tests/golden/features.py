@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit import Privacy, VerticalClassifier
+from tacit import Privacy, VerticalBoostingClassifier, VerticalClassifier
 from tests.golden.fitting import Record, fitted
 
 Data = tuple[Any, np.ndarray]
@@ -40,12 +40,18 @@ def _fit(options: dict[str, Any], folder: Path) -> Record:
     return fitted(VerticalClassifier(**options), X, y, X[:5])
 
 
+def _trees(folder: Path) -> Record:
+    X, y = table()
+    return fitted(VerticalBoostingClassifier(parties=[3, 4], max_rounds=3, random_state=0), X, y, X[:5])
+
+
 CONFIGURATIONS: dict[str, Callable[[Path], Record]] = {
     "features-memory-logistic": plain(alpha=0.01),
     "features-multipliers-hinge": plain(loss="hinge", alpha=0.05, max_rounds=25),
     "features-averaged-l1": plain(method="averaged", penalty="l1", alpha=0.01, max_rounds=20),
     "features-published": plain(method="published", alpha=0.05, rho=1.0, max_rounds=15),
     "features-sgd": plain(method="sgd", alpha=0.01, max_rounds=6),
+    "features-trees": _trees,
     "features-gram": private(),
     "features-gram-everyone": private(protect="everyone"),
     "features-shares-masks": private(mechanism="shares", epsilon=8.0, honest=2, top={"secure_aggregation": True}),
