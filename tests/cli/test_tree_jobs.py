@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,17 @@ import pytest
 
 import tacit as package
 from tacit.cli.main import main
+from tacit.columns.raw import RawEncoder, RawTable
 from tacit.errors import InputError
 from tacit.job import read_job
 from tacit.job.file import parse_job
 from tacit.job.trees import TREE_LOSSES, TreesSection
+from tacit.run.folder import RunFolder
 from tacit.run.own_scores import read_own_scores
-from tacit.run.predict import load_model, load_rows, predict
+from tacit.run.predict import load_model, load_part, load_rows, predict
 from tacit.run.prepare import prepare
+from tacit.run.result import TreePart
+from tacit.run.tree_parts import SavedTrees
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import make_loss
 
@@ -319,6 +323,7 @@ def test_services_and_audits_refuse_trees_in_one_line(trained: Path, tacit: Any)
         ("shop.txt", lambda text: "ü" + text),
         ("shop.json", lambda text: text.replace('"trees": ', '"trees": 1')),
         ("shop.json", lambda text: text.replace('"kind": "trees"', '"kind": "forest"')),
+        ("shop.json", lambda text: text.replace('"offset": 0.0', '"offset": "far"')),
         ("shop.json", lambda text: text.replace('"name": "city"', '"name": 3')),
         ("joint.json", lambda text: text.replace('"kind": "trees",', "")),
         ("joint.json", lambda text: text.replace('"loss": "logistic"', '"loss": "hinge"')),
@@ -341,6 +346,18 @@ def test_a_damaged_part_is_refused_in_one_line(
     assert answer.err.startswith("tacit: ")
     assert answer.err.count("\n") == 1
     assert "cannot use" in answer.err
+
+
+def test_a_part_keeps_what_its_trees_add_beside_private_parts(trained: Path, tmp_path: Path) -> None:
+    part, id_, encoder = load_part(trained / "run" / "model" / "shop.json")
+    assert isinstance(part, TreePart)
+    assert isinstance(encoder, RawEncoder)
+    moved = replace(part, offset=0.5, bend=0.25)
+    RunFolder(tmp_path).write_part(SavedTrees(moved, id_, encoder))
+    again, _, _ = load_part(tmp_path / "model" / "shop.json")
+    rows = RawTable("shop", part.columns, np.array([[0.0, 3.0, 1.0], [2.0, np.nan, 5.0]]), encoder.categorical)
+    np.testing.assert_array_equal(again.score(rows), moved.score(rows))
+    assert not np.allclose(again.score(rows), part.score(rows))
 
 
 @pytest.mark.parametrize("seed", range(3))

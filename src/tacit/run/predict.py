@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -294,12 +294,12 @@ def _party(folder: Path, name: str, joint: Path) -> Part:
     if record.get("party") != name:
         raise damaged(file, f"it is the part of {show(record.get('party'))}, not of {show(name)}")
     id_ = None if record.get("id", 0) is None else _text(file, record, "id")
-    if _is_trees(file, record):
-        trees, schema = read_trees(file, record, name)
-        return trees, id_, schema
-    columns, values = _coefficients(file, record)
     bend = _number(file, record.get("bend", 0.0), "bend")
     offset = _number(file, record.get("offset"), "offset")
+    if _is_trees(file, record):
+        trees, schema = read_trees(file, record, name)
+        return replace(trees, offset=offset, bend=bend), id_, schema
+    columns, values = _coefficients(file, record)
     clip, encoder = _clip(file, record.get("clip"), len(columns)), _encoder(file, record, columns)
     noise = _noise(file, record.get("noise"), encoder)
     return PartyModel(name, columns, values, offset, clip, bend, noise), id_, encoder

@@ -34,6 +34,8 @@ class SavedTrees:
             "party": self.part.name,
             "id": self.id,
             "trees": len(self.part.model.trees),
+            "offset": self.part.offset,
+            "bend": self.part.bend,
             "schema": self.encoder.record(),
         }
 
