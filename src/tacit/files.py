@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, read without trust, locked by one process, and known by their digests."""
+"""Files: written whole or not at all, read without trust (JSON, arrays, TOML), locked by one process, with digests."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import hashlib
 import json
 import math
 import os
+import re
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -19,7 +21,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from tacit.errors import FaultError, InputError
-from tacit.text import one_line, show
+from tacit.text import is_control, one_line, show
 
 TEMPORARY = ".writing-"  # begins the name of a file that is not yet whole
 PAUSE = 0.05  # seconds before a lock is tried again
@@ -194,3 +196,106 @@ def lock_held(path: Path) -> bool:
 def text_digest(text: str) -> str:
     """SHA-256 of a text, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+# --- TOML that somebody else may have written, and the few kinds of value that settings have
+#
+# Such TOML is small, flat, and in characters that a terminal shows as they are. The standard library's parser takes
+# time that grows with the square of the number of parts of a dotted key, so the text is looked at once, in time that
+# grows with its length, before it is parsed.
+
+
+MOST_BYTES = 1_000_000
+DEEPEST = 16  # parts of a dotted key, and brackets inside brackets
+
+# Text and comments, which may hold anything. What is not closed goes on to the end of the text: every match is final.
+_QUOTED = re.compile(
+    r'"""(?:[^\\"]|\\(?s:.)|"(?!""))*+(?:"{3,5}|\Z)|'
+    r"'''(?:[^']|'(?!''))*+(?:'{3,5}|\Z)|"
+    r'"(?:[^\\"\n]|\\[^\n])*+(?:"|\n|\\|\Z)|'
+    r"'[^'\n]*+(?:'|\n|\Z)|"
+    r"(#)[^\n]*+"
+)
+_DOTTED = re.compile(r"[^=,\[\]{}\n]++")  # a key or a value, of which none has many dots outside of quotes
+
+
+def read_toml(text: str, what: str) -> dict[str, Any]:
+    """Parse a text.
+
+    Parameters
+    ----------
+    text : str
+    what : str
+        What it is, for the message: "the file", "the job".
+
+    Raises
+    ------
+    InputError
+        With the reason: it is too long, too deep, no TOML, or holds control characters.
+    """
+    if len(text) > MOST_BYTES or len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+        raise InputError(f"{what} is longer than {MOST_BYTES:,} bytes: that is no list of settings; shorten it")
+    _check_depth(text, what)
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, which says the line, is a ValueError
+        raise InputError(f"{what} is not valid TOML: {one_line(error)}") from error
+    _check_characters(document, what)
+    return document
+
+
+def _check_depth(text: str, what: str) -> None:
+    """Refuse what a parser would take long for, or run out of stack."""
+    plain = _QUOTED.sub(lambda found: "" if found[1] else "s", text)
+    if any(found[0].count(".") >= DEEPEST for found in _DOTTED.finditer(plain)):
+        raise InputError(f"{what} has a dotted key of more than {DEEPEST} parts: no setting is so deep; shorten it")
+    depth = 0
+    for bracket in re.findall(r"[\[\]{}\n]", plain):
+        if bracket in "[{":
+            depth += 1
+        elif bracket in "]}":
+            depth = max(0, depth - 1)
+        if depth > DEEPEST:
+            raise InputError(f"{what} has more than {DEEPEST} brackets inside each other: no setting is so deep")
+
+
+def _check_characters(value: Any, what: str, where: str = "") -> None:
+    """Refuse characters that would move the cursor or turn the text around where a name is shown."""
+    if isinstance(value, str):
+        if not value.isprintable() and any(map(is_control, value)):
+            place = f" in {where}" if where else ""
+            raise InputError(f"{what} has a control character{place}, {show(value)}: leave it out")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _check_characters(key, what, where or "a key")
+            _check_characters(item, what, f"{where}.{key}" if where else key)
+    elif isinstance(value, list):
+        for item in value:
+            _check_characters(item, what, where)
+
+
+def assignment(key: str, value: Any) -> str | None:
+    """Return 'key = value' in TOML, or None for a value that is not given."""
+    return None if value is None else f"{key} = {literal(value)}"
+
+
+def literal(value: Any) -> str:
+    """Write one of the few kinds of value that settings have."""
+    if isinstance(value, str):
+        return '"' + "".join(_escaped(character) for character in value) + '"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{literal(key)} = {literal(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(literal(item) for item in value) + "]"
+    return repr(value)
+
+
+def _escaped(character: str) -> str:
+    """Escape what TOML does not allow inside double quotes."""
+    if character in '"\\':
+        return "\\" + character
+    if ord(character) < 0x20 or ord(character) == 0x7F:
+        return f"\\u{ord(character):04x}"
+    return character

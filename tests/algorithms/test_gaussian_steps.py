@@ -6,7 +6,7 @@ import pytest
 from tacit import HorizontalRegressor, Privacy
 from tacit.mechanisms.gaussian.settings import LONGEST_STEP, bend, gradient_rounds
 from tacit.problem.losses.half import Half
-from tacit.problem.losses.huber import Huber
+from tacit.problem.losses.residual import Huber
 
 
 def test_two_classes_keep_their_steps() -> None:

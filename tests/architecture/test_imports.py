@@ -19,8 +19,8 @@ PAPERS = SOURCE.parents[1] / "papers" / "src" / "tacit_papers"
 # A layer may import itself and every layer in a row above it.
 LAYERS = [
     ["types", "errors", "version"],
-    ["text", "records", "matrices", "problem", "topologies"],
-    ["files", "toml", "privacy", "columns"],
+    ["text", "records", "problem", "topologies"],
+    ["files", "privacy", "columns"],
     ["data"],
     ["job", "blocks"],
     ["solvers"],

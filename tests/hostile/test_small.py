@@ -24,11 +24,11 @@ from tacit.errors import InputError, RunError
 from tacit.federation import ledger_file
 from tacit.federation.budget import BudgetBook, Limit
 from tacit.federation.site import read_text
+from tacit.files import DEEPEST, MOST_BYTES, read_toml
 from tacit.job import read_job
 from tacit.privacy import accountant
 from tacit.privacy.events import UNITS, Event, GaussianRelease
 from tacit.text import PlainStream, is_control, one_line, plain, show
-from tacit.toml import DEEPEST, MOST_BYTES, read_toml
 from tests.federation import test_sites_graph as graph
 from tests.federation import test_sites_star as star
 from tests.federation.loopback import Loopback

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
-from tacit.privacy import curves
+from tacit.privacy import accountant, curves
 from tacit.privacy.accountant import gaussian_delta, gaussian_epsilon, gdp_mu
 
 MUS = (1e-8, 1e-5, 1e-3, 0.05, 0.3, 1.0, 3.0, 10.0, 50.0)
@@ -100,6 +100,6 @@ def test_losses_that_are_all_the_same_need_no_grid() -> None:
 
 
 def test_searches_end() -> None:
-    assert curves.smallest(lambda x: False, 1.0) == math.inf
-    assert curves.smallest(lambda x: True, 1.0) == 0.0
-    assert curves.largest(lambda x: False, 1.0) < 1e-280
+    assert accountant.smallest(lambda x: False, 1.0) == math.inf
+    assert accountant.smallest(lambda x: True, 1.0) == 0.0
+    assert accountant.largest(lambda x: False, 1.0) < 1e-280

@@ -121,7 +121,7 @@ def active(kit: Kit) -> list[str]:
     """Every setting that holds, with where it comes from; and the own fingerprint."""
     from tacit.federation.identity import OwnKeys
     from tacit.federation.questions import read_policy
-    from tacit.toml import literal
+    from tacit.files import literal
 
     if kit.role != "party":
         return [f"own files: {kit.home}"]

@@ -498,7 +498,7 @@ def curve_lines(encodings: Mapping[str, Encoding]) -> list[str]:
 
 def label_lines(job: Job) -> list[str]:
     """Which of two labels is positive, as far as the job says: the labels are not looked at."""
-    from tacit.plan.trees import loss_of
+    from tacit.plan.terms import loss_of
     from tacit.run.prepare import common_positive
 
     if loss_of(job).task != "classification":

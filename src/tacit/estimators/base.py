@@ -16,12 +16,12 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from tacit.blocks import check_matrix
 from tacit.columns.raw import OwnColumns
 from tacit.columns.table import ArrowTable
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
 from tacit.estimators.encoding import as_table, dense, refuse_twins
-from tacit.matrices import check_matrix
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
 from tacit.text import show

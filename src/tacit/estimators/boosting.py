@@ -43,7 +43,7 @@ from tacit.estimators.coded import Codes, column_adds, encode_protected, protect
 from tacit.estimators.encoding import as_table, is_frame
 from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.plan.trees import loss_beside_trees
+from tacit.plan.request import loss_beside_trees
 from tacit.privacy.request import Privacy
 from tacit.run.progress import progress
 from tacit.run.result import PartyModel, Result, TreePart

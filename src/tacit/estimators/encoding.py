@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from tacit.blocks import check_matrix
 from tacit.columns.advice import IN_PYTHON
 from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.curves import curve_values
@@ -29,7 +30,6 @@ from tacit.columns.spec import CATEGORY, DATE, LINEAR, NUMBER, TERMS, ColumnSpec
 from tacit.columns.table import DAY, ArrowTable, kind_of_type, text_cells
 from tacit.data.read import frame_table
 from tacit.errors import InputError
-from tacit.matrices import check_matrix
 from tacit.plan.terms import curve_columns, curve_noise, with_row_norms
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss

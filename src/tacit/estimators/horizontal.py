@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from tacit.blocks import check_finite, check_matrix
 from tacit.columns.constants import Part
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
@@ -51,7 +52,6 @@ from tacit.estimators.encoding import (
     encode_rows,
     row_norms,
 )
-from tacit.matrices import check_finite, check_matrix
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS

@@ -41,6 +41,7 @@ from tacit.estimators.base import (
     tables_of_blocks,
     tables_of_one,
 )
+from tacit.estimators.coded import CURVES, OwnTreesAsked, ask_trees, with_trees
 from tacit.estimators.encoding import (
     ColumnWishes,
     EncodedTables,
@@ -53,7 +54,6 @@ from tacit.estimators.encoding import (
     encoded_again,
     row_norms,
 )
-from tacit.estimators.own_part import CURVES, OwnTreesAsked, ask_trees, with_trees
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
@@ -196,8 +196,9 @@ class _Vertical(EncodedTables, BaseEstimator):
             setting = Setting(False, loss, asked, bool(self.secure_aggregation))
             encodings, shards = encode_columns(tables, wishes, setting, weights)
             privacy = encodings.privacy(asked, layout.party_names) if asked is not None else privacy
-        trees = ask_trees(self.own_part, tables[0], loss, privacy if isinstance(privacy, Privacy) else None)
-        if trees is not None:
+        trees = None
+        if self.own_part != CURVES:
+            trees = ask_trees(self.own_part, tables[0], loss, privacy if isinstance(privacy, Privacy) else None)
             shards[0] = with_trees(shards[0], trees, cast("ArrowTable", tables[0]), self.own_part)
         plan = self._plan(shards, loss, weights, alpha, privacy, trees)
         plan.problem.loss.check_labels(encoded)

@@ -21,9 +21,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from jinja2 import Environment
 
 from tacit.errors import InputError
-from tacit.files import write_text
+from tacit.files import literal, write_text
 from tacit.text import listing, one_line, show
-from tacit.toml import literal
 
 # --- A kit: the directory with which one organisation takes part in a federation, and the home of what is its own
 

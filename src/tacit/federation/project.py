@@ -20,9 +20,8 @@ from typing import Any
 from tacit.errors import InputError, RunError
 from tacit.federation.flare_settings import ROLE
 from tacit.federation.kit import COORDINATOR, KEYS, PARTY, SERVER, Kit, check_host, check_name, write_page
-from tacit.files import write_json, write_text
+from tacit.files import literal, write_json, write_text
 from tacit.text import listing, one_line, show
-from tacit.toml import literal
 
 __all__ = ["Federation", "add", "init", "renew", "require_flare"]
 

@@ -48,14 +48,13 @@ from tacit.federation.protocol import (
     encode,
 )
 from tacit.federation.site import Authorizer, Site, StepResult, check_asked, check_run, mask_cautions, private_errors
-from tacit.files import text_digest, write_atomically
+from tacit.files import literal, read_toml, text_digest, write_atomically
 from tacit.plan.describe import many
 from tacit.privacy.releases import arrays_digest
 from tacit.run import door
 from tacit.run.folder import RunFolder
 from tacit.run.masking import KeySigner, Masks
 from tacit.run.own_scores import OwnScores, read_own_scores
-from tacit.toml import literal, read_toml
 from tacit.types import Vector, Words
 
 SHARE = "share"

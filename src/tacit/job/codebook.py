@@ -19,9 +19,9 @@ from tacit.columns.spec import ColumnSpec
 from tacit.columns.table import reads_as_number
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
+from tacit.files import MOST_BYTES
 from tacit.job.sections import COLUMN_KEYS, make_column, make_columns
 from tacit.text import is_control, listing, nearest, one_line, plural, show
-from tacit.toml import MOST_BYTES
 
 COLUMN = "column"
 BAR = "|"  # between categories

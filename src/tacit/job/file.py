@@ -29,6 +29,7 @@ from tacit.data.holdout import Holdout
 from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.errors import InputError
+from tacit.files import MOST_BYTES, assignment, read_toml
 from tacit.job.codebook import read_codebook, stated_codebook, with_codebook
 from tacit.job.sections import (
     ENCODE_KEYS,
@@ -70,7 +71,6 @@ from tacit.job.trees import (
 from tacit.job.values import parse_keys
 from tacit.privacy.request import PaperOptions, Privacy
 from tacit.text import listing, nearest, one_line, show
-from tacit.toml import MOST_BYTES, assignment, read_toml
 from tacit.topologies import Graph
 
 # --- The job file: its sections and keys, read and written
@@ -93,6 +93,8 @@ class SplitRules:
         Of [job], where they are not those of `Job`: those of the estimators of this split.
     publishes : bool
         Whether `model.published` may ask for the exact form of a paper.
+    has_trees : bool
+        Whether boosted trees can be trained.
     """
 
     check_parties: Callable[[Sequence[PartySpec]], None]
@@ -100,6 +102,15 @@ class SplitRules:
     unused: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     publishes: bool = False
+    has_trees: bool = False
+
+    def refuse_trees(self, split: str) -> None:
+        """Refuse boosted trees where the split does not have them."""
+        if not self.has_trees:
+            raise InputError(
+                f'trees need parties with different columns of the same rows, and split = "{split}" has different '
+                'rows: write kind = "linear", or split = "features"'
+            )
 
     def refuse_unused(self, document: Mapping[str, Any], split: str) -> None:
         """Refuse sections that the split does not use."""
@@ -118,6 +129,7 @@ SPLITS = {
     "features": SplitRules(
         check_parties,
         unused=dict.fromkeys(("graph", PRIVACY_OPTIONS), 'remove it, or write split = "samples"'),
+        has_trees=True,
     ),
     "samples": SplitRules(
         check_nodes,
@@ -466,11 +478,13 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
 def _trees(document: Mapping[str, Any], model: Mapping[str, Any], top: Mapping[str, Any]) -> TreesSection | None:
     """How trees are grown; None for a linear model."""
     if model.get("kind", LINEAR_MODEL) != TREES:
-        refuse_trees_keys(document, model)
+        if "trees" in document or "quantile" in model:
+            refuse_trees_keys(document, model)
         return None
     encode = document.get("encode", {})
-    keys = {"split": Job.split, "engine": Job.engine, "secure_aggregation": False}
-    check_tree_run(**{key: top.get(key, usual) for key, usual in keys.items()})
+    split = top.get("split", Job.split)
+    SPLITS[split].refuse_trees(split)
+    check_tree_run(top.get("engine", Job.engine), secure_aggregation=top.get("secure_aggregation", False))
     refuse_for_trees(document, model, encode if isinstance(encode, dict) else {})
     return TreesSection(**_section(document.get("trees", {}), "trees"))
 
@@ -484,7 +498,8 @@ def check_trees(job: Job) -> None:
         As `check_tree_run` and `check_tree_parties`.
     """
     if job.trees is not None:
-        check_tree_run(split=job.split, engine=job.engine, secure_aggregation=job.secure_aggregation)
+        SPLITS[job.split].refuse_trees(job.split)
+        check_tree_run(job.engine, secure_aggregation=job.secure_aggregation)
         check_tree_parties(job.parties)
 
 

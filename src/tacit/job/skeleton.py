@@ -24,9 +24,9 @@ from tacit.columns.spec import CATEGORY, DATE, NUMBER, ColumnSpec, EncodeRules
 from tacit.columns.table import ArrowTable, kind_of_type, number_cells, refuse_guesses, text_cells
 from tacit.data.read import header_table, read_table
 from tacit.errors import InputError
+from tacit.files import assignment, literal
 from tacit.job.file import parse_job
 from tacit.text import is_control, listing, nearest, plain, plural, show
-from tacit.toml import assignment, literal
 
 MOST_SPELLINGS = 20  # of two labels, with blanks around them
 CODES = 12  # whole numbers with fewer different values may be codes

@@ -9,7 +9,6 @@ fills in what the user left open, and states what will travel and what will be c
 | splits.py | what was chosen for a run, and what differs between the two splits |
 | make.py | `Plan` and `make_plan`: from a request and a layout to a plan, for both splits |
 | describe.py | a plan as plain values and in words, for `tacit plan` and `print` |
-| trees.py | the loss and the settings of boosted trees, from a job |
 | memory.py | how a run fits into a stated amount of memory |
 
 Who holds what is a layout (`tacit.topologies`); noise and claims are a mechanism's (`tacit.mechanisms`).

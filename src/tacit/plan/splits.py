@@ -20,8 +20,7 @@ from tacit.mechanisms import mechanism_of, names_for, those_that
 from tacit.mechanisms.base import COORDINATOR, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
 from tacit.plan.memory import check_low_memory, fitting_window
-from tacit.plan.request import TrainingRequest
-from tacit.plan.trees import asked_trees, check_trees, loss_beside_trees
+from tacit.plan.request import TrainingRequest, asked_trees, check_trees, loss_beside_trees
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss

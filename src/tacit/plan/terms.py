@@ -1,4 +1,6 @@
-"""What curves take from a plan, and what a plan takes from curves: public numbers both ways.
+"""What a job says of its model: the terms of its columns, its loss, its trees.
+
+What curves take from a plan, and what a plan takes from curves, are public numbers both ways.
 
 How fine the curves of protected rows are follows from the noise that is planned; the norm of their rows, which the
 noise is made for, follows from the code. Neither looks at a row (docs/proofs/curves.md).
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from tacit.columns.constants import Encoding
 from tacit.columns.curves import CurveNoise, FourierColumn
@@ -18,7 +20,9 @@ from tacit.job import Job
 from tacit.mechanisms import mechanism_of
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.problem.registry import get_loss
+from tacit.problem.registry import LOSSES, get_loss
+from tacit.solvers.boosting import TreeLoss, TreeSettings
+from tacit.solvers.boosting.losses import make_loss
 from tacit.text import listing, show
 
 
@@ -140,3 +144,25 @@ def with_row_norms(privacy: Privacy | None, names: Sequence[str], columns: Seque
     norms = {name: float(count) ** 0.5 or 1.0 for name, count in zip(names, columns, strict=True)}
     common = set(norms.values())
     return replace(privacy, row_norm=common.pop() if len(common) == 1 else norms)
+
+
+# --- The loss of a job, which linear models and trees have by the same key, and its trees
+
+
+def loss_of(job: Job) -> Loss | TreeLoss:
+    """The loss that a job names."""
+    if job.trees is None:
+        return get_loss(job.model.loss)
+    return make_loss(job.model.loss, quantile=0.5 if job.model.quantile is None else job.model.quantile)
+
+
+def named_loss(name: str) -> Loss | TreeLoss:
+    """A loss of either kind of model by its name, with its usual parameters: for what it is, not for its values."""
+    return get_loss(name) if name in LOSSES else make_loss(name)
+
+
+def tree_settings(job: Job) -> TreeSettings | None:
+    """How the trees of a job are grown; None for a linear model."""
+    if job.trees is None:
+        return None
+    return TreeSettings(loss=loss_of(job), tol=job.tol, **asdict(job.trees))  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,8 @@ from tacit.privacy.events import (
     RandomizedResponse,
     leaves,
 )
-from tacit.privacy.integration import integrated_epsilon
 from tacit.records import at_least, positive, probability, show
+from tacit.types import Vector
 
 # --- Events sorted into what can be added up: Gaussian releases, discrete losses, and what allows no claim
 
@@ -247,7 +248,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 def _gdp_mu(epsilon: float, delta: float) -> float:
     """Kept, since every party of a run makes the same plan, and makes it again when the run goes on."""
     limit = math.log(delta)
-    mu = curves.largest(lambda mu: _gaussian_log_delta(mu, epsilon) <= limit, max(epsilon, delta))
+    mu = largest(lambda mu: _gaussian_log_delta(mu, epsilon) <= limit, max(epsilon, delta))
     while gaussian_epsilon(mu, delta) > epsilon:
         mu *= 1 - 1e-13
     return mu
@@ -294,8 +295,8 @@ def _curve_epsilon(mu: float, losses: curves.Losses, delta: float) -> float:
     start = float(losses.values.max()) + mu * mu / 2 + mu
     if losses is curves.NO_LOSS:
         limit = math.log(delta)
-        return curves.smallest(lambda x: _gaussian_log_delta(mu, x) <= limit, start)
-    return curves.smallest(lambda x: curves.mixed_delta(x, mu, losses) <= delta, start)
+        return smallest(lambda x: _gaussian_log_delta(mu, x) <= limit, start)
+    return smallest(lambda x: curves.mixed_delta(x, mu, losses) <= delta, start)
 
 
 def _curve_delta(mu: float, losses: curves.Losses, epsilon: float) -> float:
@@ -403,3 +404,70 @@ def _library_norm(change: float, volume: float, size: int, step: float) -> Any:
     deltas[-1] = 0.0
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, points.tolist(), np.clip(deltas, 0.0, 1.0))
     return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+
+
+# --- Epsilon by numerical integration of the densities, to check the closed form where delta is very small
+
+
+def integrated_epsilon(mu: float, losses: curves.Losses, delta: float) -> float:
+    """Epsilon by integrating the densities: delta(eps) = sum_j p_j int_0^inf phi(c + t) (1 - e^(-mu t)) dt.
+
+    Here c = (eps - l_j)/mu - mu/2; 0.01 % is added to delta for the accuracy of the integral.
+    """
+    values, masses = losses.values, losses.masses
+    start = float(values.max()) + mu * mu / 2 + mu
+    if mu == 0:
+        return smallest(lambda x: float(masses @ -np.expm1(np.minimum(x - values, 0.0))) <= delta, start)
+    return smallest(lambda x: _integral(x - values, masses, mu) * 1.0001 <= delta, start, 1e-7)
+
+
+def _integral(shifted: Vector, masses: Vector, mu: float) -> float:
+    """The mixture of the integrals above, by Gauss-Legendre on pieces that halve towards 0."""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    c = shifted / mu - mu / 2
+    begin = np.maximum(0.0, -c - 40.0)  # before that phi is below 1e-347
+    edges = np.concatenate([[0.0], 0.5 ** np.arange(14.0, 0.0, -1.0), np.arange(1.0, 81.0)])
+    total = 0.0
+    for left, right in pairwise(edges):
+        t = begin[:, None] + (right - left) / 2 * nodes + (right + left) / 2
+        with np.errstate(over="ignore", under="ignore"):
+            inner = np.exp(-((c[:, None] + t) ** 2) / 2) * -np.expm1(-mu * t)
+        total += float(masses @ (inner @ weights)) * (right - left) / 2
+    return total / math.sqrt(2 * math.pi)
+
+
+# --- Searches for the point at which a condition begins or ends to hold
+
+
+CLOSE = 1e-13  # relative width at which a search ends
+_HALVINGS = 200
+
+
+def smallest(holds: Callable[[float], bool], start: float, close: float = CLOSE) -> float:
+    """Least x >= 0 (within `close` of itself, rounded up) from which on `holds` is true; infinity where it never is."""
+    if holds(0.0):
+        return 0.0
+    low, high = 0.0, max(start, 1e-300)
+    while not holds(high):
+        low, high = high, 2 * high
+        if high > 1e300:
+            return math.inf
+    return _halve(low, high, holds, close)[1]
+
+
+def largest(holds: Callable[[float], bool], start: float, close: float = CLOSE) -> float:
+    """Largest x >= 0 (within `close` of itself, rounded down) up to which `holds` is true; 0 where it never is."""
+    low, high = 0.0, max(start, 1e-300)
+    while holds(high):
+        low, high = high, 2 * high
+    return _halve(low, high, lambda x: not holds(x), close)[0]
+
+
+def _halve(low: float, high: float, holds: Callable[[float], bool], close: float = CLOSE) -> tuple[float, float]:
+    """Bracket the point at which `holds` becomes true: false at `low`, true at `high`."""
+    for _ in range(_HALVINGS):
+        if high - low <= close * high or high < 1e-290:
+            break
+        middle = low + (high - low) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from tacit.errors import InputError, RunError
-from tacit.privacy import accountant, curves
+from tacit.privacy import accountant
 from tacit.privacy.events import UNITS, Event, GaussianRelease, RandomizedResponse
 from tacit.records import as_choice, as_whole, positive, probability
 
@@ -87,7 +87,7 @@ def budget_mu(epsilon: float, delta: float, beside: Sequence[Event] = ()) -> flo
             f"epsilon={epsilon:g} is spent before any noise is calibrated: the other releases take {alone:.6g}; "
             "raise epsilon, or lower theirs"
         )
-    mu = curves.largest(lambda mu: accountant.delta([_gaussian(mu), *beside], epsilon) <= delta, epsilon)
+    mu = accountant.largest(lambda mu: accountant.delta([_gaussian(mu), *beside], epsilon) <= delta, epsilon)
     return _nudge(mu, 1 - _NUDGE, lambda mu: [_gaussian(mu), *beside], epsilon, delta)
 
 
@@ -127,7 +127,7 @@ def largest_for(epsilon: float, delta: float, events: Callable[[float], Sequence
         Where no x is small enough, or epsilon or delta is out of range.
     """
     epsilon, delta = _asked(epsilon, delta)
-    size = curves.largest(lambda x: accountant.delta(events(x), epsilon) <= delta if x > 0 else True, epsilon, 1e-7)
+    size = accountant.largest(lambda x: accountant.delta(events(x), epsilon) <= delta if x > 0 else True, epsilon, 1e-7)
     if size < 1e-12 * epsilon:
         raise InputError(f"epsilon={epsilon:g} is spent before any noise is calibrated: raise epsilon")
     return _nudge(size, 1 - _NUDGE, events, epsilon, delta)

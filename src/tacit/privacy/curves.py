@@ -17,7 +17,6 @@ Everything is rounded towards less privacy. Proofs: docs/proofs/composition.md, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +30,6 @@ SLACK = 1e-11  # relative, added to sums over many atoms
 TINY = 1e-300  # added to such sums, for masses too small to be stored
 MOST_ATOMS = 2**15
 GRID = 2**13
-CLOSE = 1e-13  # relative width at which a search ends
-_HALVINGS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,33 +141,3 @@ def _split(values: Vector, masses: Vector, low: float, step: float, on_grid: Vec
         above = min(max(math.expm1(-(value - low - cell * step)) / whole, 0.0), 1.0)
         on_grid[cell] += mass * (1 - above)
         on_grid[cell + 1] += mass * above
-
-
-def smallest(holds: Callable[[float], bool], start: float, close: float = CLOSE) -> float:
-    """Least x >= 0 (within `close` of itself, rounded up) from which on `holds` is true; infinity where it never is."""
-    if holds(0.0):
-        return 0.0
-    low, high = 0.0, max(start, 1e-300)
-    while not holds(high):
-        low, high = high, 2 * high
-        if high > 1e300:
-            return math.inf
-    return _halve(low, high, holds, close)[1]
-
-
-def largest(holds: Callable[[float], bool], start: float, close: float = CLOSE) -> float:
-    """Largest x >= 0 (within `close` of itself, rounded down) up to which `holds` is true; 0 where it never is."""
-    low, high = 0.0, max(start, 1e-300)
-    while holds(high):
-        low, high = high, 2 * high
-    return _halve(low, high, lambda x: not holds(x), close)[0]
-
-
-def _halve(low: float, high: float, holds: Callable[[float], bool], close: float = CLOSE) -> tuple[float, float]:
-    """Bracket the point at which `holds` becomes true: false at `low`, true at `high`."""
-    for _ in range(_HALVINGS):
-        if high - low <= close * high or high < 1e-290:
-            break
-        middle = low + (high - low) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return low, high

@@ -7,15 +7,12 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from tacit.errors import InputError
-from tacit.problem.losses.absolute import Absolute
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.hinge import Hinge
-from tacit.problem.losses.huber import Huber
+from tacit.problem.losses.hinge import Hinge, SquaredHinge
 from tacit.problem.losses.logistic import Logistic
 from tacit.problem.losses.poisson import Poisson
+from tacit.problem.losses.residual import Absolute, Huber, Squared
 from tacit.problem.losses.sigmoid import Sigmoid
-from tacit.problem.losses.squared import Squared
-from tacit.problem.losses.squared_hinge import SquaredHinge
 from tacit.problem.regularizers import L1, L2, Ball, Box, ElasticNet, NonNegative, NoPenalty, Regularizer
 
 LOSSES: dict[str, type[Loss]] = {

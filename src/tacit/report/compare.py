@@ -71,7 +71,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelComparison:
     """Lines, curves and trees of one job, and which of them was taken."""
 
     job: str
@@ -99,7 +99,7 @@ class Comparison:
         }
 
 
-def compare_job(job: Job, note: Callable[[str], None], watch: Watch | None = None) -> Comparison:
+def compare_job(job: Job, note: Callable[[str], None], watch: Watch | None = None) -> ModelComparison:
     """Train lines, curves and trees of a job, and measure each on its held-out rows.
 
     Raises
@@ -119,7 +119,7 @@ def compare_job(job: Job, note: Callable[[str], None], watch: Watch | None = Non
     held = prepared[LINES].held
     assert held is not None
     rows = len(prepared[LINES].labels.values)
-    return Comparison(job.name, job.model.loss, rows, held.rows, tuple(told), taken)
+    return ModelComparison(job.name, job.model.loss, rows, held.rows, tuple(told), taken)
 
 
 def check_comparable(job: Job) -> None:
@@ -202,7 +202,7 @@ def _take(found: Sequence[Candidate]) -> tuple[str, list[Candidate]]:
 # --- in words ------------------------------------------------------------------------------------------
 
 
-def table(found: Comparison) -> list[str]:
+def table(found: ModelComparison) -> list[str]:
     """A line for each model: loss, measure, rounds, traffic, time, and whether it can be private."""
     key = next((name for name in SHOWN if name in found.candidates[0].measures), "")
     titles = f"{'model':<8} {loss_title(found.loss):>20} {TITLES.get(key, ''):>24} {'rounds':>14} {'sent':>9}"
@@ -219,7 +219,7 @@ def table(found: Comparison) -> list[str]:
     return [*lines, f"{rows}; rounds of the search for alpha after the +"]
 
 
-def _sentence(found: Comparison) -> str:
+def _sentence(found: ModelComparison) -> str:
     """What to take, with every difference and its standard error."""
     said = []
     for one in found.candidates[1:]:

@@ -27,7 +27,7 @@ from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.plan.trees import named_loss, tree_settings
+from tacit.plan.terms import named_loss, tree_settings
 from tacit.problem.losses import Loss, Modified
 from tacit.report.measures import AnyLoss, calibration, difference, measure, roc, row_losses, spread
 from tacit.run.folder import PreparedRun

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from tacit.plan.trees import named_loss
+from tacit.plan.terms import named_loss
 from tacit.problem.losses import Loss
 from tacit.solvers.boosting import TreeLoss
 from tacit.types import Vector

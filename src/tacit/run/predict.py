@@ -20,7 +20,7 @@ from tacit.data.load import PartySpec, PredictionData, Source, load_prediction_d
 from tacit.errors import InputError
 from tacit.files import damaged, read_json, show_path, write_atomically
 from tacit.job.trees import TREE_LOSSES, TREES
-from tacit.plan.trees import named_loss
+from tacit.plan.terms import named_loss
 from tacit.problem.registry import LOSSES
 from tacit.run.folder import CERTIFICATE, FORMAT, MODEL, PLAN, RESULT, SAMPLES, RunFolder
 from tacit.run.result import PartyModel, TreePart, joint_scores

@@ -38,8 +38,7 @@ from tacit.mechanisms import mechanism_of, names_for
 from tacit.plan.make import Plan, make_plan
 from tacit.plan.memory import check_on_cluster, check_reading
 from tacit.plan.request import TrainingRequest
-from tacit.plan.terms import auto_remarks, curve_columns, with_row_norms, with_terms
-from tacit.plan.trees import loss_of, tree_settings
+from tacit.plan.terms import auto_remarks, curve_columns, loss_of, tree_settings, with_row_norms, with_terms
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from tacit.blocks import check_matrix
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
 from tacit.estimators.base import Groups, column_names, deal_out
-from tacit.matrices import check_matrix
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.privacy import accountant
 from tacit.privacy.events import Event, GaussianRelease

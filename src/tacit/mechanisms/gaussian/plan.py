@@ -41,7 +41,7 @@ from tacit.privacy.releases import Allowed
 from tacit.privacy.request import Privacy
 from tacit.problem.losses.base import Loss
 from tacit.problem.losses.half import Half
-from tacit.problem.losses.huber import Huber
+from tacit.problem.losses.residual import Huber
 from tacit.solvers.consensus.base import TreeSum
 from tacit.topologies import SampleSplit
 

@@ -40,7 +40,7 @@ from tacit.mechanisms.gram.settings import (
     symbol_slope,
 )
 from tacit.mechanisms.gram.sides import BITS, GRAM_SHARING, SYMBOLS
-from tacit.privacy import accountant, curves
+from tacit.privacy import accountant
 from tacit.privacy.calibration import Budget, budget_mu, calibrate, split_mu
 from tacit.privacy.certificate import NO_ROWS, OTHER_RUNS, Certificate, at_several_parties, row_and_label
 from tacit.privacy.claim import Claim, Target
@@ -273,7 +273,7 @@ class _Budget:
 def _largest(privacy: Privacy, events: Callable[[float], list[Event]]) -> float:
     """Largest mu whose events stay within what was asked, by the accountant that was asked for."""
     epsilon, delta = _epsilon(privacy), privacy.delta
-    start = curves.largest(lambda mu: accountant.delta(events(mu), epsilon) <= delta, epsilon)
+    start = accountant.largest(lambda mu: accountant.delta(events(mu), epsilon) <= delta, epsilon)
     refused = InputError(f"epsilon={epsilon:g} cannot be reached at delta={delta:g}: ask for other values")
     budget = Budget(epsilon, delta, privacy.accountant)
     mu = calibrate(events, budget, start, 1 - budget.step, otherwise=refused, most=2000)
@@ -333,7 +333,7 @@ def _calibrated(
         parts["fit"], columns * (columns + 1) // 2 + steps * (columns + side), layout.rows, party
     )
     third = _without_rounding(parts.get("loss change", mu), 1, layout.rows, party)
-    flip = flip_of(privacy.label_epsilon)
+    flip = 0.0 if privacy.label_epsilon is None else flip_of(privacy.label_epsilon)
     clip = loss_change_clip(layout.rows, third, flip) if loss_change else 0.0
     return FitSettings(
         steps=steps,

@@ -33,6 +33,7 @@ import numpy as np
 from scipy.special import expit, ndtri
 
 from tacit.problem.losses.base import Loss
+from tacit.problem.losses.modified import flip_of
 from tacit.topologies import FeatureSplit
 from tacit.types import Vector
 
@@ -142,6 +143,11 @@ class GramSettings:
     holder_fit: FitSettings | None = None
     response: Response | None = None
     refit: Response | None = None
+
+    @property
+    def flip(self) -> float:
+        """Probability with which a label was flipped."""
+        return 0.0 if self.label_epsilon is None else flip_of(self.label_epsilon)
 
     @property
     def releases_loss_change(self) -> bool:

@@ -46,7 +46,6 @@ from tacit.mechanisms.gram.settings import (
     levels_of,
 )
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.modified import flip_of
 from tacit.solvers.alone import OwnFit, fit_alone, out_of_fold
 from tacit.solvers.base import PrivateSolver, Problem, Progress, Release, Solver, private_progress
 from tacit.solvers.boosting.alone import OwnTrees, trees_alone
@@ -109,7 +108,7 @@ class GramParty:
         if self.settings.target == "half":
             return HalfTarget(offset, labels)
         if self.settings.target == "logistic":
-            return Randomized(offset, labels, flip_of(self.settings.label_epsilon))
+            return Randomized(offset, labels, self.settings.flip)
         return Margin(offset, labels, self.settings.seen_loss)
 
     def _excess(self, target: FitTarget) -> float:
@@ -117,7 +116,7 @@ class GramParty:
         if isinstance(target, Bits | Symbols):
             slopes = target.slope(np.zeros(self.block.n))
             return max(1.0, float(np.mean(slopes**2)) / max(float(np.mean(target.weight)), LEAST_WEIGHT))
-        return 1.0 / (1 - 2 * flip_of(self.settings.label_epsilon)) ** 2  # exactly so at the best weights
+        return 1.0 / (1 - 2 * self.settings.flip) ** 2  # exactly so at the best weights
 
     def _second(self, fit: PrivateFit, inbox: Arrays) -> Arrays:
         """What follows the fit: bits for a refit, or how the fit changes the loss."""
@@ -128,9 +127,7 @@ class GramParty:
         side = side_columns(offset, score_column=self.fit_settings.score_column)
         base = offset + side @ Inbox(inbox, self.release.owner).numbers("side", side.shape[1])
         scores = self.settings.damping * fit.clip.apply(self.block).predict(fit.coef)
-        changes = row_changes(
-            base, scores, labels, self.fit_settings.loss_change_clip, flip_of(self.settings.label_epsilon)
-        )
+        changes = row_changes(base, scores, labels, self.fit_settings.loss_change_clip, self.settings.flip)
         return {LOSS_CHANGE: self.release.add(LOSS_CHANGE, [float(changes.sum())])}
 
     def _bits(self, fit: PrivateFit, refit: Response) -> Vector:
@@ -358,7 +355,7 @@ class GramHolder:
         problem = replace(self.problem, loss=self.seen_loss)
         if self.settings.label_epsilon is None:
             return problem, None
-        flip, size = flip_of(self.settings.label_epsilon), self.block.mean_square() / (self.problem.rows)
+        flip, size = self.settings.flip, self.block.mean_square() / (self.problem.rows)
         excess = 1 / (1 - 2 * flip) ** 2
         first = replace(problem, alpha=max(problem.alpha, FIRST_EXCESS * excess * size))
         weights = label_weight(fit_alone(first, self.block, seen, self.solvers).predict(self.block), flip)

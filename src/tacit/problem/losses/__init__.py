@@ -1,15 +1,12 @@
-"""Losses: one file each. `tacit.problem.registry` finds them by name."""
+"""Losses: one class each. `tacit.problem.registry` finds them by name."""
 
-from tacit.problem.losses.absolute import Absolute
 from tacit.problem.losses.base import Loss, Task, unbounded_reason
-from tacit.problem.losses.hinge import Hinge
-from tacit.problem.losses.huber import Huber
+from tacit.problem.losses.hinge import Hinge, SquaredHinge
 from tacit.problem.losses.logistic import Logistic
 from tacit.problem.losses.modified import Modified, modified
 from tacit.problem.losses.poisson import Poisson
+from tacit.problem.losses.residual import Absolute, Huber, Squared
 from tacit.problem.losses.sigmoid import Sigmoid
-from tacit.problem.losses.squared import Squared
-from tacit.problem.losses.squared_hinge import SquaredHinge
 
 __all__ = [
     "Absolute",

@@ -66,7 +66,7 @@ def trees_alone(
     return _grown(settings, table, labels, seed, trees), scores
 
 
-class _Fold:
+class _FoldTrees:
     """Trees of the rows outside a fold, and their scores of all rows."""
 
     def __init__(self, settings: TreeSettings, table: RawTable, labels: Vector, seed: int, held: Vector) -> None:
@@ -83,7 +83,7 @@ class _Fold:
 
 def _grown(settings: TreeSettings, table: RawTable, labels: Vector, seed: int, trees: int) -> OwnTrees:
     """So many trees of all rows."""
-    whole = _Fold(settings, table, labels, seed, np.zeros(table.n, dtype=np.bool_))
+    whole = _FoldTrees(settings, table, labels, seed, np.zeros(table.n, dtype=np.bool_))
     for _ in range(trees // BLOCK):
         whole.grow(BLOCK, 1.0)
     if not np.isfinite(whole.scores).all():
@@ -94,7 +94,7 @@ def _grown(settings: TreeSettings, table: RawTable, labels: Vector, seed: int, t
 def _out_of_fold(settings: TreeSettings, table: RawTable, labels: Vector, seed: int, folds: int) -> tuple[Vector, int]:
     """The scores by the number of trees that does best, and that number."""
     fold = np.arange(table.n) % folds
-    parts = [_Fold(settings, table, labels, seed, fold == one) for one in range(folds)]
+    parts = [_FoldTrees(settings, table, labels, seed, fold == one) for one in range(folds)]
 
     def joined() -> Vector:
         return np.choose(fold, [part.scores for part in parts])

@@ -27,7 +27,7 @@ from tacit.errors import InputError
 from tacit.problem.losses.base import Loss, Task
 from tacit.problem.losses.logistic import Logistic
 from tacit.problem.losses.poisson import Poisson
-from tacit.problem.losses.squared import Squared
+from tacit.problem.losses.residual import Squared
 from tacit.types import Vector
 
 LARGEST_EXPONENT = 40.0

@@ -11,7 +11,7 @@ The coordinator keeps z = sum_m D_m x_m exactly, so the objective can never rise
 | X | the party's own part of these steps, d x h | party |
 | A, E, H, Y | D'W_f D, D'W_f S, E - A X, (A + c I)^-1 H, with c = alpha * total | party |
 | T, G | S'W_f S, sum_m X_m'X_m | everybody |
-| E'E, E'g | sums over parties: what a certificate needs (`certificate.py`) | coordinator |
+| E'E, E'g | sums over parties: what a certificate needs (`coordinator.py`) | coordinator |
 | p, share | the party's new direction and D p | party; only the sum of shares travels on |
 | cf | coefficients of the step over [S, sum of shares] | coordinator, broadcast |
 
