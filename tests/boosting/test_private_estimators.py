@@ -124,11 +124,12 @@ def test_more_than_two_classes_are_refused() -> None:
         )
 
 
-def test_weights_are_refused() -> None:
+@pytest.mark.parametrize("weights", [np.full(200, 2.0), np.arange(200) % 3])
+def test_weights_are_refused(weights: Any) -> None:
     X, y, _ = frames(200)
     model = VerticalBoostingClassifier(privacy=Privacy(), ranges=RANGES, categories=LISTS)
     with pytest.raises(InputError, match="sample_weight is not available with privacy"):
-        model.fit(X, y, sample_weight=np.full(200, 2.0))
+        model.fit(X, y, sample_weight=weights)
 
 
 # --- the label holder's own part of a model of curves --------------------------------------------------

@@ -159,6 +159,8 @@ class _VerticalBoosting(BaseEstimator):
         encoded, loss = self._encode(labels)
         weights = checked_weights(sample_weight, rows)
         shards = prepared.shards
+        if weights is not None and self.privacy is not None:
+            raise InputError("sample_weight is not available with privacy: no bound is proven for weighted rows")
         if weights is not None and not weights.all():  # a row of weight 0 is no row
             kept = np.flatnonzero(weights)
             encoded, weights = encoded[kept], weights[kept]
