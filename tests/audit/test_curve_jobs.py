@@ -75,8 +75,8 @@ def test_half_the_noise_is_caught(tmp_path: Path, split: str) -> None:
     claimed = ClaimedPrivacy(add_up(claim.events).mu, 0.0, claim.neighbours, NORM)
     pair = search(scenes, claimed, 60, np.random.default_rng(2), transcripts=2)
     scene: Any = pair.scene
-    runs = 1200
-    sound = lower_bound(Game(scene, pair.first, pair.second).play(runs, seed=1), 1e-5)
+    sound = lower_bound(Game(scene, pair.first, pair.second).play(1200, seed=1), 1e-5)
     assert not refutes(sound, claim)
     scene.used = half(scene.planned if scene.used is None else scene.used)
+    runs = 3000 if split == "features" else 1200  # with 1200 there, one game in four did not find it
     assert refutes(lower_bound(Game(scene, pair.first, pair.second).play(runs, seed=1), 1e-5), claim)

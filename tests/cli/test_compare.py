@@ -12,7 +12,7 @@ import pytest
 
 from tacit.errors import InputError
 from tacit.job import read_job
-from tacit.report.compare import Candidate, Comparison, _take, check_comparable, compare_job, table
+from tacit.report.compare import Candidate, ModelComparison, _take, check_comparable, compare_job, table
 
 JOB = """[job]
 name = "steps"
@@ -99,7 +99,7 @@ def test_the_simplest_model_is_taken_that_no_other_beats_beyond_the_error(
 ) -> None:
     name, told = _take(candidates(*changes))
     assert name == taken
-    found = Comparison("job", "logistic", 100, 400, tuple(told), name)
+    found = ModelComparison("job", "logistic", 100, 400, tuple(told), name)
     assert found.sentence.startswith(f"Take {taken}: ")
     assert sum("<- taken" in line for line in table(found)) == 1
     assert ("which may be chance" in found.sentence) == (changes[1] == 0.0)
@@ -110,7 +110,7 @@ def test_no_difference_is_called_where_a_loss_is_not_finite() -> None:
     found[2] = replace(found[2], losses=np.full(400, np.inf), loss=float("inf"))
     name, told = _take(found)
     assert name == "curves"
-    assert "trees could not be compared" in Comparison("job", "logistic", 1, 400, tuple(told), name).sentence
+    assert "trees could not be compared" in ModelComparison("job", "logistic", 1, 400, tuple(told), name).sentence
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_model_is_that_of_a_run_in_memory(pair: Pair, tacit: Any, name: str) -> 
     assert tacit("train", job, "--out", held).code == 0
     answer = tacit("train", job, "--out", on_disk, "--memory", "600MB")
     assert answer.code == 0
-    np.testing.assert_allclose(model_of(on_disk), model_of(held), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(model_of(on_disk), model_of(held), rtol=0, atol=1e-9)  # sums in another order
     results = [json.loads((run / "result.json").read_text()) for run in (held, on_disk)]
     assert abs(results[0]["objective"] - results[1]["objective"]) < 1e-12
     assert [results[0][key] for key in ("rounds", "traffic")] == [results[1][key] for key in ("rounds", "traffic")]
@@ -107,7 +107,8 @@ def test_one_past_step_is_enough(pair: Pair, tacit: Any) -> None:
     least = f"{(apart_from_rows((4, 4)) + 8 * pair.rows * (ALWAYS + 2 + 1)) / 1e6:.6f}MB"
     assert tacit("train", job, "--out", pair.folder / "run", "--memory", least).code == 0
     assert json.loads((pair.folder / "run" / "plan.json").read_text())["plan"]["window"] == 1
-    np.testing.assert_allclose(model_of(pair.folder / "run"), model_of(pair.folder / "held"), rtol=0, atol=1e-6)
+    # both are within a gap of 1e-12 of the optimum, which leaves coefficients sqrt(2e-12 / alpha) = 1e-4 at most
+    np.testing.assert_allclose(model_of(pair.folder / "run"), model_of(pair.folder / "held"), rtol=0, atol=1e-5)
 
 
 def test_memory_is_what_the_plan_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

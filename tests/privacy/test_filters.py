@@ -24,8 +24,8 @@ def gaussian(mu: float) -> list[GaussianRelease]:
 
 def test_choosing_by_results_breaks_the_exact_accountant_and_not_the_rule() -> None:
     first = gaussian(0.3)
-    pure = curves.largest(lambda e: accountant.delta([*first, RandomizedResponse(e)], EPSILON) <= DELTA, 1.0)
-    mu = curves.largest(lambda m: accountant.delta([*first, *gaussian(m)], EPSILON) <= DELTA, 1.0)
+    pure = accountant.largest(lambda e: accountant.delta([*first, RandomizedResponse(e)], EPSILON) <= DELTA, 1.0)
+    mu = accountant.largest(lambda m: accountant.delta([*first, *gaussian(m)], EPSILON) <= DELTA, 1.0)
     second, other = [RandomizedResponse(pure)], gaussian(mu)
     for job in (second, other):  # each by itself fits, to the exact accountant
         assert accountant.epsilon([*first, *job], DELTA) <= EPSILON * (1 + 1e-9)

@@ -201,6 +201,7 @@ OTHER_ANSWERS = (
     "federation/flare.py",
     "federation/score_handler.py",
     "federation/consent.py",
+    "federation/questions.py",
     "cli/accept.py",
     "cli/join.py",
     "service/",
