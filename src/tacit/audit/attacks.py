@@ -291,12 +291,12 @@ def extract(
     found, _ = coefficients_from_scores(rows, serve(rows))
     error = float(np.linalg.norm(found - coef) / max(float(np.linalg.norm(coef)), 1e-300))
     exact = error < SAME_COEFFICIENT
-    said = f"{'exact' if exact else 'not exact'}, from {len(rows)} predictions"
-    said += "; a private output" if exact and private else "; NOT private" if exact else ""
+    text = f"{'exact' if exact else 'not exact'}, from {len(rows)} predictions"
+    text += "; a private output" if exact and private else "; NOT private" if exact else ""
     details = {"party": party, "predictions": len(rows), "relative_error": error, "private_output": private}
     verdict = NO_VIOLATION if private or not exact else judged(True, covered=claimed)
     claim = "the model is private" if claimed else "not covered"
-    return AttackResult(f"model of {party} from predictions", claim, said, verdict, details)
+    return AttackResult(f"model of {party} from predictions", claim, text, verdict, details)
 
 
 # --- Labels from what the coordinator sends to every party
@@ -362,14 +362,14 @@ def judge_labels(guesses: Vector, truth: Vector, allowed: float | None, source: 
     low, high = interval(right, rows)
     details: dict[str, object] = {"right": right, "rows": rows, "rate": right / rows, "source": source}
     details |= {"interval": [low, high]}
-    said = f"{share_line(right / rows, low, high)} of {rows} labels right, from {source}"
+    text = f"{share_line(right / rows, low, high)} of {rows} labels right, from {source}"
     if allowed is None:
         better = binom.sf(right - 1, rows, 0.5) < 1 - CONFIDENCE
-        return AttackResult(NAME, "not covered", said, AS_STATED if better else AT_999, details)
+        return AttackResult(NAME, "not covered", text, AS_STATED if better else AT_999, details)
     chance = float(binom.sf(right - 1, rows, allowed))
     details |= {"allowed": allowed, "chance": chance, "confidence": CONFIDENCE}
     verdict = BROKEN if chance < 1 - CONFIDENCE else AT_95 if chance >= 1 - STATED else AT_999
-    return AttackResult(NAME, at_most(allowed), said, verdict, details)
+    return AttackResult(NAME, at_most(allowed), text, verdict, details)
 
 
 def at_most(allowed: float) -> str:
@@ -465,14 +465,14 @@ def judge_rows(
     """The attack as a line of an audit."""
     space, rows = found.angle < SAME, found.error < SAME
     if rows:
-        said = f"all rows exactly, given {found.rank} of them ({rounds} rounds of shares)"
+        text = f"all rows exactly, given {found.rank} of them ({rounds} rounds of shares)"
     elif space:
-        said = f"the column space ({rounds} rounds of shares)"
+        text = f"the column space ({rounds} rounds of shares)"
     else:
-        said = f"neither rows nor column space, from {rounds} vector{'s' * (rounds > 1)} of shares"
-        said += "" if math.isnan(found.error) else f"; guessed rows wrong by {100 * min(found.error, 9.99):.0f} %"
+        text = f"neither rows nor column space, from {rounds} vector{'s' * (rounds > 1)} of shares"
+        text += "" if math.isnan(found.error) else f"; guessed rows wrong by {100 * min(found.error, 9.99):.0f} %"
     claimed = "only sums can be read" if masked else "covered" if covered else "not covered"
     details = {"rank": found.rank, "angle": found.angle, "error": found.error, "rounds": rounds, "columns": columns}
     return AttackResult(
-        f"rows of {party} from its shares", claimed, said, judged(space or rows, covered=covered), details
+        f"rows of {party} from its shares", claimed, text, judged(space or rows, covered=covered), details
     )

@@ -96,11 +96,11 @@ def _column_space(plan: Plan, seen: WatchedRun, name: str, shares: Vector, rng: 
     right = found.certain and found.chosen == 0
     left = " and ".join(f"{value:.1e}" for value in found.residuals)
     covered = covers_rows(plan, name)
-    said = f"{'told apart with certainty' if right else 'not told apart'}: {left} left over"
+    text = f"{'told apart with certainty' if right else 'not told apart'}: {left} left over"
     return AttackResult(
         f"columns of {name}: column space",
         "covered" if covered else "not covered",
-        said,
+        text,
         judged(right, covered=covered),
         {"party": name, "residuals": list(found.residuals), "certain": found.certain},
     )
@@ -109,14 +109,14 @@ def _column_space(plan: Plan, seen: WatchedRun, name: str, shares: Vector, rng: 
 def _model(plan: Plan, part: PartyModel, rng: np.random.Generator) -> AttackResult:
     """Extraction, judged by whether the model is computed from releases alone."""
     covered = covers_rows(plan, part.name)
-    said = any("prediction" in sentence or "part of the model" in sentence for sentence in _not_covered(plan, part))
+    stated = any("prediction" in sentence or "part of the model" in sentence for sentence in _not_covered(plan, part))
     rows = attacks.chosen_rows(part.coef.size) if part.clip is None else _inside(part.clip, part.coef.size)
     return attacks.extract(
         part.score,
         part.linear_coef,
         party=part.name,
         private=covered and _moves(plan, part.name, rng) <= attacks.SAME_COEFFICIENT,
-        claimed=covered and not said,
+        claimed=covered and not stated,
         rows=rows,
     )
 
@@ -124,8 +124,8 @@ def _model(plan: Plan, part: PartyModel, rng: np.random.Generator) -> AttackResu
 def _not_covered(plan: Plan, part: PartyModel) -> list[str]:
     """What the certificate says is not covered, of this party or of all."""
     names = [name for name in plan.party_names if name != part.name]
-    said = plan.certificate().does_not_cover
-    return [sentence for sentence in said if part.name in sentence or not any(name in sentence for name in names)]
+    sentences = plan.certificate().does_not_cover
+    return [sentence for sentence in sentences if part.name in sentence or not any(name in sentence for name in names)]
 
 
 def _moves(plan: Plan, name: str, rng: np.random.Generator) -> float:
@@ -315,15 +315,15 @@ def _play(game: Game, claim: Claim, delta: float, effort: Effort, rng: np.random
 
 def judge_replay(worst: WorstPair, claim: Claim, claimed: ClaimedPrivacy) -> AttackResult:
     """The replay as a line of an audit."""
-    said = f"at most {worst.ratio:.3f} of it, {worst.pairs} pairs"
+    text = f"at most {worst.ratio:.3f} of it, {worst.pairs} pairs"
     if worst.leaks > 0 and not worst.holds:
-        said += f"; something else leaves (relative change {worst.leaks:.1e})"
+        text += f"; something else leaves (relative change {worst.leaks:.1e})"
     discrete = claimed.response + claimed.pure
     numbers = [f"mu {claimed.mu:.4g}"] * (claimed.mu > 0) + [f"epsilon {discrete:.4g}"] * (discrete > 0)
     return AttackResult(
         f"rows of {claim.party}: replayed neighbours",
         " and ".join(numbers),
-        said,
+        text,
         judged(not worst.holds, covered=True),
         {
             "party": claim.party,
@@ -353,11 +353,11 @@ def judge_game(guesses: Guesses, claim: Claim, delta: float, expected: float) ->
     epsilon, distance, broken = claim.epsilon(delta), claim.delta(0.0), refutes(sure, claim)
     gaussian = not add_up(claim.events).response
     lowest = max(stated.epsilon_curve, stated.epsilon_any) if gaussian else stated.epsilon_any
-    said = f"epsilon >= {lowest:.3g} (95 %), {stated.right_line()} of {stated.judged} judged runs right"
+    text = f"epsilon >= {lowest:.3g} (95 %), {stated.right_line()} of {stated.judged} judged runs right"
     return AttackResult(
         f"rows of {claim.party}: guessing game",
         f"epsilon {epsilon:.4g}, {50 * (1 + distance):.1f} % right at most, in the long run",
-        said,
+        text,
         BROKEN if broken else AT_999 if refutes(stated, claim) else AT_95,
         {
             "party": claim.party,

@@ -36,9 +36,9 @@ def lines(audit: Audit) -> list[tuple[str, str, str, str]]:
 def conclusion(audit: Audit) -> list[str]:
     """The whole in a sentence or two."""
     weak = sum(finding.verdict == AS_STATED for finding in audit.findings)
-    said = [f"{weak} of {_count(audit)} attacks succeed where the certificate says that nothing is covered."]
+    weaknesses = [f"{weak} of {_count(audit)} attacks succeed where the certificate says that nothing is covered."]
     first = (UNBROKEN if audit.certificate.private else NOTHING_CLAIMED) if audit.unbroken else BROKEN_CLAIM
-    return [first, *(said if weak else [])]
+    return [first, *(weaknesses if weak else [])]
 
 
 def _count(audit: Audit) -> int:

@@ -55,9 +55,9 @@ class Cost:
 
         A changed symbol always uses its whole epsilon, so that responses count only where they use more than that.
         """
-        said = _part(self.response, response)
+        responded = _part(self.response, response)
         used = max(_part(self.mu, mu), _part(sum(self.densities.values()), pure))
-        return max(used, said) if said > 1 or mu == 0 else used
+        return max(used, responded) if responded > 1 or mu == 0 else used
 
 
 class Replay:
@@ -121,13 +121,13 @@ class Replay:
         epsilon = self._epsilon(name)
         now = np.array(symbols, dtype=np.int64)
         if self._at is None:
-            said = self._inner.respond(name, now)
-            self._log.append((name, now, np.array(said)))
-            return said
-        before, said = self._next(name, now.shape)
+            released = self._inner.respond(name, now)
+            self._log.append((name, now, np.array(released)))
+            return released
+        before, released = self._next(name, now.shape)
         self.cost.response += epsilon * float(np.sum(now != before))
-        self.cost.evidence += epsilon * float(np.sum(now == said) - np.sum(before == said))
-        return np.array(said)
+        self.cost.evidence += epsilon * float(np.sum(now == released) - np.sum(before == released))
+        return np.array(released)
 
     def uniform(self, size: int) -> Vector:
         """Uniform numbers, the same in every pass: they do not depend on the data."""

@@ -136,19 +136,19 @@ class Scene:
             if self.holder:
                 return self._play_holder(plan, held)
             party = Party(Shard(self.party, held.rows), plan, None)
-            sent = tuple(plain(party.answer(said)) for said, _ in self.exchanges)
+            sent = tuple(plain(party.answer(message)) for message, _ in self.exchanges)
             return PartyOutput(sent, np.array(party.coef))
 
     def _play_holder(self, plan: Plan, held: PartyData) -> PartyOutput:
         own = _raw(self.party, held.rows) if plan.problem.trees is not None else Block(held.rows)
         coordinator = Coordinator(plan, held.labels, cast("Block", own))
         sent = []
-        for said, answers in self.exchanges:
-            if said.kind == "finish":
-                sent.append(plain(coordinator.closing(said.round)))
+        for message, answers in self.exchanges:
+            if message.kind == "finish":
+                sent.append(plain(coordinator.closing(message.round)))
             else:
-                sent.append(plain(coordinator.broadcast(said.round)))
-                coordinator.combine(said.round, answers)
+                sent.append(plain(coordinator.broadcast(message.round)))
+                coordinator.combine(message.round, answers)
         coef = coordinator.side.parts()[self.party].get("coef", np.zeros(0))  # trees have none
         return PartyOutput(tuple(sent), np.array(coef))
 
@@ -200,9 +200,9 @@ class RecordingEngine:
 
     def exchange(self, message: Message) -> list[Message]:
         """Pass a message on to the parties, and write it down with their answers."""
-        said = copied(message)
+        sent = copied(message)
         answers: list[Message] = self.inner.exchange(message)
-        self.exchanges.append((said, tuple(copied(answer) for answer in answers)))
+        self.exchanges.append((sent, tuple(copied(answer) for answer in answers)))
         return answers
 
     def close(self) -> None:
@@ -315,7 +315,7 @@ def watch(plan: Plan, rows: int, rng: np.random.Generator, *, repeatable: bool =
         except TacitError as error:
             reason = str(error)
             continue
-        inboxes = tuple(plain(said) for said, _ in engine.exchanges if said.kind == "step")
+        inboxes = tuple(plain(message) for message, _ in engine.exchanges if message.kind == "step")
         answers: dict[str, list[Arrays]] = {}
         for _, heard in engine.exchanges:
             for answer in heard:

@@ -64,13 +64,13 @@ def _asked(kit: str) -> bool:
         raise InputError(
             f"there is no terminal to ask at: give --yes if somebody has read it (tacit accept {kit} --show)"
         )
-    said = ""
-    while said not in ("yes", "no"):
+    answer = ""
+    while answer not in ("yes", "no"):
         try:
-            said = input("Take part? Type yes or no: ").strip().lower()
+            answer = input("Take part? Type yes or no: ").strip().lower()
         except EOFError:
             raise InputError("nothing was answered: the run still waits") from None
-    return said == "yes"
+    return answer == "yes"
 
 
 def home_of(path: str) -> Path:

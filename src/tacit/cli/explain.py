@@ -136,10 +136,10 @@ def warnings(run: str, model: SavedModel) -> list[str]:
         raise damaged(file, str(error)) from error
     if not certificate.private:
         return []
-    said = ["the certificate covers training, not this row: what is shown of it is exact, whoever reads it learns it"]
+    lines = ["the certificate covers training, not this row: what is shown of it is exact, whoever reads it learns it"]
     if model.predictions_for is not None:
-        said.append(f"this must stay with {model.predictions_for}, whose exact fit it uses")
-    return said + [f"not covered: {line}" for line in certificate.does_not_cover if line.startswith(SAID)]
+        lines.append(f"this must stay with {model.predictions_for}, whose exact fit it uses")
+    return lines + [f"not covered: {line}" for line in certificate.does_not_cover if line.startswith(SAID)]
 
 
 def make_record(
@@ -212,10 +212,10 @@ def _columns(view: dict[str, Any]) -> list[tuple[str, float]]:
 def _meaning(record: dict[str, Any]) -> str:
     if record["positive"] is None:
         return f"predicted {record['prediction']:.4g}"
-    said = f"predicted {record['prediction']}"
+    text = f"predicted {record['prediction']}"
     if record["probability"] is None:
-        return said
-    return f"{said}; probability of {record['positive']} {record['probability']:.4g}"
+        return text
+    return f"{text}; probability of {record['positive']} {record['probability']:.4g}"
 
 
 def _bars(rows: list[tuple[str, float]]) -> list[str]:

@@ -146,21 +146,21 @@ def answer_questions(kit: Kit, say: Callable[[str], None]) -> None:
     from tacit.federation.members import confirmation_lines
     from tacit.federation.questions import questions
 
-    told: set[str] = set()
+    shown: set[str] = set()
     while True:
         time.sleep(LOOK_EVERY)
-        for line in [one for one in confirmation_lines(kit) if one not in told]:
-            told.add(line)
+        for line in [one for one in confirmation_lines(kit) if one not in shown]:
+            shown.add(line)
             say(line)
-        for question in [one for one in questions(kit.home) if one.digest not in told]:
-            told.add(question.digest)
+        for question in [one for one in questions(kit.home) if one.digest not in shown]:
+            shown.add(question.digest)
             say(f"a job asks whether {kit.name} takes part:")
             for line in question.lines:
                 say(f"  {line}")
             if sys.stdin.isatty():
-                said = input("take part? [y/N] ").strip().lower()
-                question.answer(said in ("y", "yes"))
-                say("accepted" if said in ("y", "yes") else "refused")
+                reply = input("take part? [y/N] ").strip().lower()
+                question.answer(reply in ("y", "yes"))
+                say("accepted" if reply in ("y", "yes") else "refused")
             else:
                 answer = command("tacit", "accept", kit.path, "--job", question.folder.name)
                 say(f"answer it with {answer}, or the same with --refuse")

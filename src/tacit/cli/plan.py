@@ -509,8 +509,8 @@ def label_lines(job: Job) -> list[str]:
         return [
             f"{'label':<11} {label}: the last in sorted order is positive; to choose, give its party positive = ..."
         ]
-    said = str(positive).lower() if isinstance(positive, bool) else positive
-    return [f"{'label':<11} {label}: {said} is positive"]
+    value = str(positive).lower() if isinstance(positive, bool) else positive
+    return [f"{'label':<11} {label}: {value} is positive"]
 
 
 def _terms(remarks: list[str]) -> dict[str, list[str]]:

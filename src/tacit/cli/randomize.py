@@ -124,12 +124,12 @@ def _kinds(text: str | None) -> tuple[str, str] | None:
     return parts[0], parts[1]
 
 
-def _out(path: Path, asked: str | None) -> Path:
+def _out(path: Path, given: str | None) -> Path:
     """Where to write: a new file of the same kind."""
     from tacit.files import show_path
 
     ending = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".gz") else path.suffix
-    out = Path(asked) if asked is not None else path.with_name(path.name.removesuffix(ending) + ".randomized" + ending)
+    out = Path(given) if given is not None else path.with_name(path.name.removesuffix(ending) + ".randomized" + ending)
     if not out.name.lower().endswith(ending.lower()):
         raise InputError(f"--out {show_path(out)} is of another kind than {path.name}: end its name in {ending}")
     if os.path.lexists(out):

@@ -120,8 +120,8 @@ def _chosen(record: dict[str, Any]) -> str:
     taken, other = ("curves", "lines") if record["terms"] == SPLINE else ("lines", "curves")
     if gain is None or error is None:
         return f"{taken}: the loss of {other} on rows left out is not finite"
-    said = f"loss on rows left out {'lower' if gain > 0 else 'higher'} by {abs(gain):.2g}, standard error {error:.2g}"
-    return f"curves: {said}" if taken == "curves" else f"lines: with curves {said}"
+    text = f"loss on rows left out {'lower' if gain > 0 else 'higher'} by {abs(gain):.2g}, standard error {error:.2g}"
+    return f"curves: {text}" if taken == "curves" else f"lines: with curves {text}"
 
 
 def refuse_search(job: Job, verb: str) -> None:
@@ -172,11 +172,11 @@ def evaluated_on(record: Mapping[str, Any]) -> str:
         if key in model["measures"]
     )
     which = "held-out" if record["held_out"] else "training"
-    said = f"{record['rows']['evaluated']:,} {which} rows: {TITLES[key]} {measures[key]:.4g}"
-    said += f" ({others})" if others else ""
+    text = f"{record['rows']['evaluated']:,} {which} rows: {TITLES[key]} {measures[key]:.4g}"
+    text += f" ({others})" if others else ""
     if record["private"]:
-        return f"{said}; these figures are not for others: no certificate covers them"
-    return said if record["held_out"] else f"{said}; every model looks better on rows that it was trained on"
+        return f"{text}; these figures are not for others: no certificate covers them"
+    return text if record["held_out"] else f"{text}; every model looks better on rows that it was trained on"
 
 
 # --- At the end: how the run went, where everything is, and what to do next
@@ -247,15 +247,15 @@ def _privacy(result: Result, outlook: Sequence[str]) -> list[tuple[str, str]]:
     from tacit.plan.describe import mechanism_words, strengths
 
     certificate = str(result.certificate).splitlines()
-    said = [("privacy", certificate[1]), *_cautions(certificate)]
+    rows = [("privacy", certificate[1]), *_cautions(certificate)]
     plan = result.plan
     if result.certificate.target is None:
-        return said
-    said += _wrapped("protects", strengths(result.certificate))
-    said += _wrapped("mechanism", mechanism_words(plan))
+        return rows
+    rows += _wrapped("protects", strengths(result.certificate))
+    rows += _wrapped("mechanism", mechanism_words(plan))
     for number, text in enumerate(outlook):
-        said += _wrapped("" if number else "worth it?", text)
-    return said
+        rows += _wrapped("" if number else "worth it?", text)
+    return rows
 
 
 def _cautions(certificate: Sequence[str]) -> list[tuple[str, str]]:
@@ -370,8 +370,8 @@ class _OfNodes:
     def next_steps(self, prepared: PreparedRun, folder: Path) -> list[str]:
         """The command that predicts, from the file of the first node."""
         file = prepared.job.folder / prepared.job.parties[0].data
-        said = "next, with one of these files or with new rows:"
-        return [said, f"  {command('tacit', 'predict', folder, file)}"]
+        title = "next, with one of these files or with new rows:"
+        return [title, f"  {command('tacit', 'predict', folder, file)}"]
 
 
 _WORDS: dict[str, _Words] = {"features": _OfParties(), "samples": _OfNodes()}

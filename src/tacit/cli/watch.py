@@ -134,8 +134,8 @@ def _objective(seen: RunView) -> list[tuple[str, str]]:
 
 def _speed(seen: RunView) -> str:
     speed, last = seen.speed, seen.trace[-1]
-    said = f"{speed:.3g} rounds/s, " if math.isfinite(speed) else ""
-    return f"{said}{duration(last.seconds)} {'in all' if _over(seen) else 'so far'}"
+    rate = f"{speed:.3g} rounds/s, " if math.isfinite(speed) else ""
+    return f"{rate}{duration(last.seconds)} {'in all' if _over(seen) else 'so far'}"
 
 
 def _sent(seen: RunView) -> str:

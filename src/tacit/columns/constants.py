@@ -260,28 +260,28 @@ def unlearnable(columns: Sequence[tuple[ColumnSpec, str]], rules: EncodeRules) -
             curves.append(spec.name)
         elif not category and spec.low is None and rules.scale in ("standard", "range"):
             scaled.append(spec.name)
-    advice, said = rules.advice, _undated(dates, rules)
+    advice, problems = rules.advice, _undated(dates, rules)
     if listed:
         what, them = ("holds categories, and a list taken from its rows", "it")
         if len(listed) > 1:
             what, them = ("hold categories, and lists taken from their rows", "them")
-        said.append(
+        problems.append(
             f"{named(listed)} {what} would not be private: give {'it' if them == 'it' else 'each'} "
             f"{advice.of('lists', listed[0])}, or leave {them} out{advice.left}"
         )
     if curves:
         have, each = ("has no range", "it") if len(curves) == 1 else ("have no ranges", "each")
-        said.append(
+        problems.append(
             f"{named(curves)} {have}, and curves of protected rows need ranges that are not taken from the rows: give "
             f"{each} {advice.of('ranges', curves[0])} {advice.of('lines', curves[0])}"
         )
     if scaled:
         its, it = ("its", "it") if len(scaled) == 1 else ("their", "each")
-        said.append(
+        problems.append(
             f'{named(scaled)} would be scaled by {its} rows (scale = "{rules.scale}"), which would not be private: '
             f'give {it} {advice.of("ranges", scaled[0])}, or write scale = "none"'
         )
-    return said
+    return problems
 
 
 def lacks_range(spec: ColumnSpec, kind: str) -> bool:
@@ -303,10 +303,10 @@ def named(columns: Sequence[str]) -> str:
     return f"{'column' if len(columns) == 1 else 'columns'} {listing(columns)}"
 
 
-def refuse(party: str, said: Sequence[str]) -> None:
+def refuse(party: str, problems: Sequence[str]) -> None:
     """Refuse a party's columns for these reasons, if there are any."""
-    if said:
-        raise InputError(f"party {show(party)}: {'; '.join(said)}")
+    if problems:
+        raise InputError(f"party {show(party)}: {'; '.join(problems)}")
 
 
 # --- Constants of columns: from rows, where these are not protected, or from the job alone
@@ -439,14 +439,14 @@ def _check_protected(part: Part, names: Sequence[str], given: dict[str, ColumnSp
         if not lacks_range(spec, kind):
             check_usable(part.table, spec.name, spec.given_kind)
     blanks = [spec.name for spec, kind in columns if not lacks_range(spec, kind) and _lacks_fill(part, spec, kind)]
-    said = unlearnable(columns, rules)
+    problems = unlearnable(columns, rules)
     if blanks:
         its, it = ("its", "it") if len(blanks) == 1 else ("their", "each")
-        said.append(
+        problems.append(
             f"{named(blanks)} {'has' if len(blanks) == 1 else 'have'} blanks, and to fill them with the mean of {its} "
             f"rows would not be private: give {it} {rules.advice.of('fills', blanks[0])}"
         )
-    refuse(part.table.party, said)
+    refuse(part.table.party, problems)
 
 
 def _kinds(part: Part, names: Sequence[str], given: dict[str, ColumnSpec]) -> list[tuple[ColumnSpec, str]]:

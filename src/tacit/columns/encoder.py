@@ -269,25 +269,25 @@ class Encoder:
 
     def predicting(self, table: Table, rows: Rows | None = None) -> tuple[Matrix, tuple[str, ...]]:
         """Encoded new rows, and what is to be said about them: one line each."""
-        said: list[str] = []
+        remarks: list[str] = []
         extra = table.default_features({*self.sources, *self.unused})
         if extra:
             what = "columns" if len(extra) > 1 else "column"
-            said.append(f"{table.party}: {what} {listing(extra, 5)} not used by the model, so not looked at")
-        return self._encode(table, rows, said), tuple(said)
+            remarks.append(f"{table.party}: {what} {listing(extra, 5)} not used by the model, so not looked at")
+        return self._encode(table, rows, remarks), tuple(remarks)
 
-    def _encode(self, table: Table, rows: Rows | None, said: list[str] | None) -> Matrix:
-        """Build the matrix; `said` collects remarks on new rows, None in training."""
+    def _encode(self, table: Table, rows: Rows | None, remarks: list[str] | None) -> Matrix:
+        """Build the matrix; `remarks` collects remarks on new rows, None in training."""
         table.require(self.sources)
         if not isinstance(table, ArrowTable):
             raise InputError(f"party {show(table.party)}: its file is LIBSVM, the model was trained on named columns")
         pick: Rows = np.arange(table.n_rows) if rows is None else rows
         if self.is_compact(len(pick)):
-            return CurveMatrix(tuple(_compact(column, table, pick, said) for column in self.columns))
+            return CurveMatrix(tuple(_compact(column, table, pick, remarks) for column in self.columns))
         parts: list[tuple[Rows, Rows, Vector]] = []
         start = 0
         for column in self.columns:
-            parts += [(at, start + place, value) for at, place, value in _entries(column, table, pick, said)]
+            parts += [(at, start + place, value) for at, place, value in _entries(column, table, pick, remarks)]
             start += len(column.names)
         return _assembled(parts, (len(pick), start), self._share(start))
 
@@ -312,14 +312,16 @@ def _is_bounded(column: Column) -> bool:
     return isinstance(column, FourierColumn) or (isinstance(column, NumberColumn) and column.low is not None)
 
 
-def _entries(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> list[tuple[Rows, Rows, Vector]]:
+def _entries(
+    column: Column, table: ArrowTable, rows: Rows, remarks: list[str] | None
+) -> list[tuple[Rows, Rows, Vector]]:
     """Row, place and value of what is not 0 in the columns that one column becomes."""
     every = np.arange(len(rows))
     if isinstance(column, TextColumn):
-        places = _places(column, table, rows, said)
+        places = _places(column, table, rows, remarks)
         at = np.flatnonzero(places >= 0)
         return [(at, places[at], np.full(at.size, column.height))]
-    cells = _numbers_of(column, table, rows, said)
+    cells = _numbers_of(column, table, rows, remarks)
     if isinstance(column, CurveColumn):
         return list(_curve_entries(column, cells))
     found = [(every, np.zeros(len(rows), dtype=np.int64), column.encode(cells))]
@@ -327,11 +329,11 @@ def _entries(column: Column, table: ArrowTable, rows: Rows, said: list[str] | No
     return [*found, (blank, np.ones(blank.size, dtype=np.int64), np.ones(blank.size))] if column.missing else found
 
 
-def _compact(column: Column, table: ArrowTable, rows: Rows, said: list[str] | None) -> Cells:
+def _compact(column: Column, table: ArrowTable, rows: Rows, remarks: list[str] | None) -> Cells:
     """The cells of one column, from which its encoded numbers follow."""
     if isinstance(column, TextColumn):
-        return category_cells(_places(column, table, rows, said), len(column.names), column.height)
-    cells = _numbers_of(column, table, rows, said)
+        return category_cells(_places(column, table, rows, remarks), len(column.names), column.height)
+    cells = _numbers_of(column, table, rows, remarks)
     if isinstance(column, SplineColumn):
         return spline_cells(column, cells)
     if isinstance(column, FourierColumn):
@@ -340,20 +342,20 @@ def _compact(column: Column, table: ArrowTable, rows: Rows, said: list[str] | No
     return linear_cells(column.encode(cells), np.isnan(cells), fill, missing=column.missing)
 
 
-def _numbers_of(column: NumberColumn | CurveColumn, table: ArrowTable, rows: Rows, said: list[str] | None) -> Vector:
+def _numbers_of(column: NumberColumn | CurveColumn, table: ArrowTable, rows: Rows, remarks: list[str] | None) -> Vector:
     """The cells of a column of numbers, NaN where blank, with remarks on blanks."""
-    cells = number_cells(table, column.name, days=column.days, trained=said is not None)[rows]
+    cells = number_cells(table, column.name, days=column.days, trained=remarks is not None)[rows]
     blanks = int(np.count_nonzero(np.isnan(cells)))
     become = "0 in its curve" if isinstance(column, SplineColumn) else f"filled with {column.fill:.6g}"
-    _say_blanks(column, table.party, blanks, become, said)
+    _say_blanks(column, table.party, blanks, become, remarks)
     return cells
 
 
-def _places(column: TextColumn, table: ArrowTable, rows: Rows, said: list[str] | None) -> Rows:
+def _places(column: TextColumn, table: ArrowTable, rows: Rows, remarks: list[str] | None) -> Rows:
     """Which of a text column's columns is not 0, for each row, with remarks on texts."""
     texts = text_cells(table, column.name)
     texts = Texts(texts.values, texts.codes[rows])
-    _say_texts(column, table.party, texts, said)
+    _say_texts(column, table.party, texts, remarks)
     return column.places(texts)
 
 
@@ -365,19 +367,19 @@ def _curve_entries(column: CurveColumn, cells: Vector) -> Iterator[tuple[Rows, R
         yield at + start, places, code[at, places]
 
 
-def _say_texts(column: TextColumn, party: str, texts: Texts, said: list[str] | None) -> None:
+def _say_texts(column: TextColumn, party: str, texts: Texts, remarks: list[str] | None) -> None:
     """Remark on blanks without a column, and on categories that the model does not have."""
-    if said is None:
+    if remarks is None:
         return
     blanks = int(np.count_nonzero(texts.codes < 0))
-    _say_blanks(column, party, blanks, f'counted as "{_blank_name(column)}"', said)
+    _say_blanks(column, party, blanks, f'counted as "{_blank_name(column)}"', remarks)
     if isinstance(column, CategoryColumn):
         new = np.flatnonzero(column.unknown(texts))
         if new.size:
             held = show(texts.values[texts.codes[new[0]]])
             rows = "1 row holds" if new.size == 1 else f"{new.size} rows hold"
             known = plural(len(column.values), "category")
-            said.append(
+            remarks.append(
                 f"{party}: column {show(column.name)}: {rows} none of the model's {known} (such as {held}): "
                 "counted as other"
             )
@@ -387,9 +389,9 @@ def _blank_name(column: Column) -> str:
     return "other" if isinstance(column, CategoryColumn) else "no bucket"
 
 
-def _say_blanks(column: Column, party: str, count: int, what: str, said: list[str] | None) -> None:
-    if said is not None and count and not column.missing:
-        said.append(
+def _say_blanks(column: Column, party: str, count: int, what: str, remarks: list[str] | None) -> None:
+    if remarks is not None and count and not column.missing:
+        remarks.append(
             f"{party}: column {show(column.name)} has {plural(count, 'blank')}, "
             f"for which the model has no column: {what}"
         )

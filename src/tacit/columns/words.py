@@ -122,12 +122,12 @@ def _end(column: NumberColumn | CurveColumn, value: float) -> str:
 
 def _seen(column: Column, fact: Fact) -> list[str]:
     """What the rows showed: blanks, rare categories, and columns that are the same in all rows."""
-    said = []
+    parts = []
     if isinstance(column, CategoryColumn) and fact.other:
-        said.append(f"{plural(fact.other, 'row')} other")
+        parts.append(f"{plural(fact.other, 'row')} other")
     if fact.blanks:
-        said.append(plural(fact.blanks, "blank"))
-    return [*said, "the same in all rows"] if fact.constant else said
+        parts.append(plural(fact.blanks, "blank"))
+    return [*parts, "the same in all rows"] if fact.constant else parts
 
 
 def record(encoding: Encoding) -> list[dict[str, Any]]:

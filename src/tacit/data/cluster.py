@@ -466,8 +466,8 @@ class ClusterRows:
     def _describe(self) -> tuple[str, Vector]:
         """One pass: whatever is wrong with a value is said before anything is trained."""
         digest, sums = hashlib.sha256(), np.zeros(self.shape[1])
-        told = [self.cluster.submit(describe, block) for block in self._blocks]
-        for future in told:
+        described = [self.cluster.submit(describe, block) for block in self._blocks]
+        for future in described:
             own, part = self.cluster.result(future)
             digest.update(own)
             sums += part

@@ -346,10 +346,10 @@ def load_prediction_data(
     ]
     alignment = align(tables, [spec.id for spec in party_specs])
     names = [spec.features or () for spec in party_specs]
-    said: list[str] = []
-    shards = _shards(tables, names, alignment, encoders=encoders, said=said)
+    remarks: list[str] = []
+    shards = _shards(tables, names, alignment, encoders=encoders, remarks=remarks)
     ids = _ids_of_rows(tables[0], row_ids) if alignment.ids is None else alignment.ids
-    return PredictionData(shards, ids, alignment.counts, tuple(said), tables, alignment.rows)
+    return PredictionData(shards, ids, alignment.counts, tuple(remarks), tables, alignment.rows)
 
 
 def _read_new(source: Source, spec: PartySpec, text_columns: tuple[str, ...]) -> Table:
@@ -399,21 +399,21 @@ def _shards(
     alignment: MatchedRows,
     *,
     encoders: Sequence[Encoder | RawEncoder | None] | None = None,
-    said: list[str] | None = None,
+    remarks: list[str] | None = None,
 ) -> list[Shard]:
-    """Build each party's shard of the common rows; `said` collects remarks on new rows, None in training."""
+    """Build each party's shard of the common rows; `remarks` collects remarks on new rows, None in training."""
     shards = []
     own = encoders or [None] * len(tables)
     for table, columns, rows, encoder in zip(tables, names, alignment.rows, own, strict=True):
         if encoder is None:
             shards.append(
-                Shard(table.party, _pick(table.features(columns, absent_as_zero=said is not None), rows), columns)
+                Shard(table.party, _pick(table.features(columns, absent_as_zero=remarks is not None), rows), columns)
             )
-        elif said is None:
+        elif remarks is None:
             shards.append(Shard(table.party, encoder.matrix(table, rows), encoder.names))
         else:
-            matrix, remarks = encoder.predicting(table, rows)
-            said += remarks
+            matrix, more = encoder.predicting(table, rows)
+            remarks += more
             shards.append(Shard(table.party, matrix, encoder.names))
     return shards
 

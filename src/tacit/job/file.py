@@ -449,8 +449,8 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
         raise InputError(f'model.published is not used with split = "{split}": remove it')
     rules.refuse_unused(document, split)
     _check_auto(model, top, private=private)
-    asked = _section(document["search"], "search") if "search" in document else None
-    search = read_search(asked, given, private=private)
+    search_section = _section(document["search"], "search") if "search" in document else None
+    search = read_search(search_section, given, private=private)
     check_engine(top.get("engine", ENGINES[0]))
     apart = top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
     parties = _parties(document.get("party", []), rules.check_parties, apart)
@@ -547,9 +547,9 @@ def _privacy(document: Mapping[str, Any], names: Sequence[str]) -> tuple[Privacy
     given = document["privacy"]
     if not isinstance(given, dict) or "options" not in given:
         return make_privacy(_section(given, "privacy"), names), None
-    asked = {key: value for key, value in given.items() if key != "options"}
+    keys = {key: value for key, value in given.items() if key != "options"}
     options = make_options(_section(given["options"], PRIVACY_OPTIONS), names)
-    return make_privacy(_section(asked, "privacy"), names), options
+    return make_privacy(_section(keys, "privacy"), names), options
 
 
 def _section(values: Any, section: str, number: int | None = None) -> dict[str, Any]:

@@ -473,8 +473,8 @@ def _category(tables: Sequence[ArrowTable], name: str) -> str:
     kept = f"values = {literal(tuple(often))}" if often else 'kind = "category"'
     rest = len(counts) - len(often)
     others = f"{plural(rest, 'rare text')} {'counts' if rest == 1 else 'count'} as other" if rest else ""
-    said = f"{others}{_blank_words(blanks) if others else _blank_words(blanks).removeprefix(', ')}"
-    return f"{{ {kept} }}" + (f"   # {said}" if said else "")
+    comment = f"{others}{_blank_words(blanks) if others else _blank_words(blanks).removeprefix(', ')}"
+    return f"{{ {kept} }}" + (f"   # {comment}" if comment else "")
 
 
 def _number(tables: Sequence[ArrowTable], name: str) -> str:
@@ -484,11 +484,11 @@ def _number(tables: Sequence[ArrowTable], name: str) -> str:
     if not values.size:
         return "all blank"
     blanks = _blank_words(int(cells.size - values.size))
-    said = f"numbers from {values.min():g} to {values.max():g}{blanks}"
+    text = f"numbers from {values.min():g} to {values.max():g}{blanks}"
     different = np.unique(values)
     if 2 < different.size < CODES and bool((different == np.round(different)).all()):
-        said += f'; if these {different.size} are codes: {column_key(name)} = {{ kind = "category" }}'
-    return said
+        text += f'; if these {different.size} are codes: {column_key(name)} = {{ kind = "category" }}'
+    return text
 
 
 def _blank_words(count: int) -> str:

@@ -65,20 +65,20 @@ def mechanism_words(plan: PlannedRun) -> str:
 def lines(plan: PlannedRun) -> list[str]:
     """The record in words."""
     found, words = record(plan), WORDS[plan.layout.split]
-    said = [*one(words.title, found["in_words"]), *one("rounds", words.rounds(found))]
-    said += words.layout(found)
-    said += one("traffic", words.traffic_words(plan, found["traffic"]))
-    said += words.time_words(found)
+    rows = [*one(words.title, found["in_words"]), *one("rounds", words.rounds(found))]
+    rows += words.layout(found)
+    rows += one("traffic", words.traffic_words(plan, found["traffic"]))
+    rows += words.time_words(found)
     remarks = () if plan.private is None else plan.private.mechanism.noise_remarks
-    said += many("noise", [*(words.noise_words(item) for item in found["noise"]), *remarks])
-    said += one("claim", headline(found))
-    said += many("caution", found["cautions"])
-    said += many("proven", proven(found))
-    said += many("covered", found["covers"]) if found["claims"] else []
-    said += many("not covered", found["does_not_cover"])
-    said += many("assumed", found["assumptions"])
-    said += many("worth it?", found["outlook"])
-    return said
+    rows += many("noise", [*(words.noise_words(item) for item in found["noise"]), *remarks])
+    rows += one("claim", headline(found))
+    rows += many("caution", found["cautions"])
+    rows += many("proven", proven(found))
+    rows += many("covered", found["covers"]) if found["claims"] else []
+    rows += many("not covered", found["does_not_cover"])
+    rows += many("assumed", found["assumptions"])
+    rows += many("worth it?", found["outlook"])
+    return rows
 
 
 # --- what differs between the splits -----------------------------------------------------------------
@@ -295,10 +295,10 @@ class SampleWords(Words):
         about = "" if found["exact"] else "about "
         parts = ", ".join(f"{name} {size(sent)}" for name, sent in found["parties"].items())
         when = "in the whole run" if found["of"] == "run" else "in each round"
-        said = f"{about}{parts}, each to its neighbours {when}"
+        text = f"{about}{parts}, each to its neighbours {when}"
         if plan.private is None and plan.graph.nodes > 1:
-            said += f"; besides, up to {MOST_SUMS} times a sum of the nodes' curvature"
-        return said
+            text += f"; besides, up to {MOST_SUMS} times a sum of the nodes' curvature"
+        return text
 
     def noise_words(self, item: Mapping[str, Any]) -> str:
         """One entry of planned releases in words."""
@@ -316,16 +316,16 @@ WORDS: dict[str, Words] = {FeatureSplit.split: FeatureWords(), SampleSplit.split
 
 def _form(privacy: Privacy, holder: str) -> list[str]:
     """What the request adds to the mechanism."""
-    said = []
+    sentences = []
     if privacy.epsilon is not None and privacy.label_epsilon is not None:
-        said.append("each label is randomized once")
+        sentences.append("each label is randomized once")
     if privacy.protect == "everyone":
-        said.append(f"{holder} is protected too: it fits with noise, and sends one randomized symbol for each row")
+        sentences.append(f"{holder} is protected too: it fits with noise, and sends one randomized symbol for each row")
     if privacy.refit:
-        said.append(f"the others send one randomized bit for each row, and {holder} fits once more")
+        sentences.append(f"the others send one randomized bit for each row, and {holder} fits once more")
     if privacy.noise_seed is not None:
-        said.append(SEEDED)
-    return said
+        sentences.append(SEEDED)
+    return sentences
 
 
 def _trees(plan: PlannedRun) -> str:
@@ -421,12 +421,12 @@ def one(title: str, text: str) -> list[str]:
 
 def many(title: str, sentences: Sequence[str]) -> list[str]:
     """A titled list of sentences, wrapped."""
-    said: list[str] = []
+    rows: list[str] = []
     for sentence in sentences:
-        said += textwrap.wrap(f"- {sentence}", WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 14)
-    if said:
-        said[0] = f"{title:<11} " + said[0][12:]
-    return said
+        rows += textwrap.wrap(f"- {sentence}", WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 14)
+    if rows:
+        rows[0] = f"{title:<11} " + rows[0][12:]
+    return rows
 
 
 def headline(found: Mapping[str, Any]) -> str:
@@ -434,8 +434,8 @@ def headline(found: Mapping[str, Any]) -> str:
     if not found["private"]:
         return "NOT differentially private: nothing is claimed, and epsilon is infinite"
     sizes = _epsilons(found)
-    said = "; ".join(sizes) if len(sizes) > 1 else _epsilon(found)
-    return f"differentially private, over the whole run: epsilon = {said} at delta = {found['delta']:g}"
+    sizes_text = "; ".join(sizes) if len(sizes) > 1 else _epsilon(found)
+    return f"differentially private, over the whole run: epsilon = {sizes_text} at delta = {found['delta']:g}"
 
 
 def _epsilons(found: Mapping[str, Any]) -> list[str]:
@@ -444,15 +444,15 @@ def _epsilons(found: Mapping[str, Any]) -> list[str]:
     for claim in found["claims"]:
         if claim["epsilon"] != INFINITE:
             groups.setdefault((claim["unit"], _epsilon(claim)), []).append(claim["party"])
-    said = []
+    sentences = []
     for unit in dict.fromkeys(unit for unit, _ in groups):
         own = {size: names for (other, size), names in groups.items() if other == unit}
         if len(own) > MOST_EPSILONS:  # those of labels, say, which their contributors chose
             ordered = sorted(own, key=float)
-            said.append(f"{ordered[0]} to {ordered[-1]} for each {unit}")
+            sentences.append(f"{ordered[0]} to {ordered[-1]} for each {unit}")
         else:
-            said += [f"{size} for each {unit}{_whose(names, found['parties'])}" for size, names in own.items()]
-    return said
+            sentences += [f"{size} for each {unit}{_whose(names, found['parties'])}" for size, names in own.items()]
+    return sentences
 
 
 def _whose(names: Sequence[str], parties: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ def private_lines(certificate: Certificate) -> list[str]:
         TITLE,
         f"{headline(certificate)}.",
         *_seeded(certificate),
-        *(f"CAUTION: {said}." for said in cautions(certificate)),
+        *(f"CAUTION: {caution}." for caution in cautions(certificate)),
         "",
     ]
     lines += [f"Who is protected: {WHO[certificate.unit]}{_of_whom(certificate)}."]
@@ -86,9 +86,9 @@ def headline(certificate: Certificate) -> str:
     for claim in certificate.claims:
         if claim.unit != certificate.unit:
             others[claim.unit] = max(others.get(claim.unit, 0.0), claim.epsilon(at))
-    said = f"This run is differentially private: epsilon = {up(certificate.epsilon(at))} at delta = {at:g}"
+    text = f"This run is differentially private: epsilon = {up(certificate.epsilon(at))} at delta = {at:g}"
     beside = ", ".join(f"{up(epsilon)} for each {unit}" for unit, epsilon in others.items())
-    return f"{said} for each {certificate.unit}, and {beside}" if beside else said
+    return f"{text} for each {certificate.unit}, and {beside}" if beside else text
 
 
 def cautions(certificate: Certificate) -> list[str]:

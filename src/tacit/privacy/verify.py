@@ -109,10 +109,10 @@ def _whole(certificate: Certificate, private: bool, claimed: float, at: float | 
     """What the certificate states as a whole."""
     problems = []
     target = certificate.target
-    asked = target.delta if target else None
-    if at != asked:
-        problems.append(f"it states delta {at}, but its target has delta {asked}")
-    own = certificate.epsilon(asked) if asked is not None else math.inf
+    target_delta = target.delta if target else None
+    if at != target_delta:
+        problems.append(f"it states delta {at}, but its target has delta {target_delta}")
+    own = certificate.epsilon(target_delta) if target_delta is not None else math.inf
     if difference(claimed, own) > SAME:
         problems.append(f"it states epsilon {claimed:.6g}, but its claims give {own:.6g}")
     if private != certificate.private:

@@ -115,11 +115,11 @@ def compare_job(job: Job, note: Callable[[str], None], watch: Watch | None = Non
         if watch is not None:
             watch(name, done / len(prepared))
         found.append(_measured(name, begun))
-    taken, told = _take(found)
+    taken, compared = _take(found)
     held = prepared[LINES].held
     assert held is not None
     rows = len(prepared[LINES].labels.values)
-    return ModelComparison(job.name, job.model.loss, rows, held.rows, tuple(told), taken)
+    return ModelComparison(job.name, job.model.loss, rows, held.rows, tuple(compared), taken)
 
 
 def check_comparable(job: Job) -> None:
@@ -190,13 +190,13 @@ def _measured(name: str, begun: PreparedRun) -> Candidate:
 
 def _take(found: Sequence[Candidate]) -> tuple[str, list[Candidate]]:
     """The simplest model that no later one beats beyond the error, and each with how it compares."""
-    taken, told = found[0], [found[0]]
+    taken, compared = found[0], [found[0]]
     for one in found[1:]:
         against = difference(one.losses, taken.losses)
-        told.append(replace(one, against={**against, "of": taken.name} if against else {}))
+        compared.append(replace(one, against={**against, "of": taken.name} if against else {}))
         if against and -against["difference"] > SURE * against["error"]:
             taken = one
-    return taken.name, told
+    return taken.name, compared
 
 
 # --- in words ------------------------------------------------------------------------------------------
@@ -221,13 +221,15 @@ def table(found: ModelComparison) -> list[str]:
 
 def _sentence(found: ModelComparison) -> str:
     """What to take, with every difference and its standard error."""
-    said = []
+    parts = []
     for one in found.candidates[1:]:
         if not one.against or not math.isfinite(one.loss):
-            said.append(f"{one.name} could not be compared, as a loss is not finite")
+            parts.append(f"{one.name} could not be compared, as a loss is not finite")
             continue
         change, error, of = one.against["difference"], one.against["error"], one.against["of"]
         sure = abs(change) > SURE * error
         how = ("lower" if change < 0 else "higher") + ("" if sure else ", which may be chance,")
-        said.append(f"the loss of {one.name} is {abs(change):.2g} {how} than that of {of} (standard error {error:.2g})")
-    return f"Take {found.taken}: {'; '.join(said)}."
+        parts.append(
+            f"the loss of {one.name} is {abs(change):.2g} {how} than that of {of} (standard error {error:.2g})"
+        )
+    return f"Take {found.taken}: {'; '.join(parts)}."

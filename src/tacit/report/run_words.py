@@ -63,8 +63,8 @@ def outcome(run: SavedRun) -> str:
         return compared
     key = next(name for name in ORDER if name in models[0]["measures"])
     where = "rows that were held out" if run.evaluation and run.evaluation["held_out"] else "the rows it was trained on"
-    said = f"On {where}, its {TITLES[key]} is {number(models[0]['measures'][key])}."
-    return f"{said} {compared}".strip()
+    text = f"On {where}, its {TITLES[key]} is {number(models[0]['measures'][key])}."
+    return f"{text} {compared}".strip()
 
 
 def verdict_of(run: SavedRun) -> tuple[str, str]:
@@ -142,8 +142,8 @@ def label_rows(run: SavedRun) -> list[tuple[str, str]]:
 
 def held_rows(run: SavedRun) -> list[tuple[str, str]]:
     """Which rows were held out; nothing where none were."""
-    said = f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
-    return [("held out", said)] if run.job.holdout else []
+    text = f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
+    return [("held out", text)] if run.job.holdout else []
 
 
 def _alpha(run: SavedRun) -> str:
@@ -248,8 +248,8 @@ def node_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
         own = [f"{node.get('evaluated', 0):,}"] if key else []
         own += [number(node.get(which, {}).get(key)) for which in (JOINT, ALONE)] if key else []
         neighbours = graph.neighbours(name)
-        said = ", ".join(neighbours) if len(neighbours) <= 4 else f"{len(neighbours)} nodes"
-        rows.append([name, f"{count:,}", said or DASH, _near(distance), *own])
+        listed = ", ".join(neighbours) if len(neighbours) <= 4 else f"{len(neighbours)} nodes"
+        rows.append([name, f"{count:,}", listed or DASH, _near(distance), *own])
     return head, rows
 
 

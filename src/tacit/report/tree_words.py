@@ -60,8 +60,8 @@ def share_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
 
 def across(run: SavedRun) -> str:
     """What the test for interactions across parties says, as a sentence of its own; empty where none was made."""
-    said = str(run.result["boosting"].get("interaction", {}).get("sentence", ""))
-    return f"{said[0].upper()}{said[1:]}." if said else ""
+    text = str(run.result["boosting"].get("interaction", {}).get("sentence", ""))
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def way(run: SavedRun) -> list[Figure]:

@@ -53,13 +53,13 @@ def _of_parties(record: Mapping[str, Any]) -> Verdict:
         return Verdict(NOT_COMPARED, f"not compared with {holder} alone: {_reason(record)}")
     kind = kind_of(against, WARN)
     sure = "" if kind_of(against) == kind else ", by more than one standard error though not by two,"
-    said = {
+    text = {
         WORSE: f"the joint model is WORSE than {holder} alone{sure}",
         BETTER: f"the joint model is better than {holder} alone",
         SAME: f"the joint model and {holder} alone cannot be told apart",
     }[kind]
-    said += f" on {record['rows']['evaluated']:,} held-out rows: {_figures(record, own or {}, against)}"
-    return Verdict(kind, f"{said}. {_what_to_do(record, holder)}" if kind == WORSE else said)
+    text += f" on {record['rows']['evaluated']:,} held-out rows: {_figures(record, own or {}, against)}"
+    return Verdict(kind, f"{text}. {_what_to_do(record, holder)}" if kind == WORSE else text)
 
 
 def still_true(record: Mapping[str, Any], outlook: Sequence[str]) -> list[str]:
@@ -78,14 +78,14 @@ def kind_of(against: Mapping[str, float], warn: float = SURE) -> str:
 
 def _figures(record: Mapping[str, Any], own: Mapping[str, Any], against: Mapping[str, float]) -> str:
     """Loss of both, the difference with its error, and AUC beside, which may say something else."""
-    said = (
+    text = (
         f"{loss_title(record['loss'])} {against['joint']:.4g} against {against['other']:.4g} "
         f"(difference {against['difference']:+.2g}, standard error {against['error']:.2g})"
     )
     pair = [model["measures"].get("auc") for model in (record["models"][0], own)]
     if None in pair:
-        return said
-    return f"{said}, {TITLES['auc']} {pair[0]:.4g} against {pair[1]:.4g}"
+        return text
+    return f"{text}, {TITLES['auc']} {pair[0]:.4g} against {pair[1]:.4g}"
 
 
 def _what_to_do(record: Mapping[str, Any], holder: str) -> str:
@@ -141,11 +141,11 @@ def _of_nodes(record: Mapping[str, Any]) -> Verdict:
         f"WORSE at {len(worse)}{_named(worse)}" if worse else "worse at none",
         f"not to be told apart from it at {len(same)}",
     ]
-    said = f"the joint model is {', '.join(parts)}, {measured}"
+    text = f"the joint model is {', '.join(parts)}, {measured}"
     if not worse:
-        return Verdict(BETTER if better else SAME, said)
+        return Verdict(BETTER if better else SAME, text)
     more = "a larger epsilon or more rows" if record["private"] else f"a larger alpha than {record['alpha']:.4g}"
-    return Verdict(WORSE, f"{said}. Try {more}; {_named(worse).strip(' ()')} may do better alone")
+    return Verdict(WORSE, f"{text}. Try {more}; {_named(worse).strip(' ()')} may do better alone")
 
 
 def _named(names: Sequence[str]) -> str:
