@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test quick check bench docs clean help
+.PHONY: demo test test-lowest test-newest quick check bench docs clean help
 
 # One process for each core, and two for the tests that start others and wait for them.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
@@ -18,6 +18,7 @@ test quick: export LANGUAGE := C
 help:
 	@echo "make demo   set up and train two parties on data shipped with scikit-learn"
 	@echo "make test   set up, check style and types, run every test"
+	@echo "make test-lowest, make test-newest  the same tests with the oldest and the newest packages allowed, in environments of their own"
 	@echo "make quick  style, types and the tests that are soon done, for the time between two changes"
 	@echo "make check  style and types only"
 	@echo "make docs   set up and build the documentation into site/"
@@ -47,6 +48,17 @@ test: $(READY)
 	$(CHECK_AND_COMPILE)
 	$(PYTEST) $(FLAGS)
 
+# The tests with other versions of what Tacit needs: the lowest that pyproject.toml names, and the newest there are.
+test-lowest: RESOLUTION := lowest-direct
+test-newest: RESOLUTION := highest
+test-lowest test-newest: export OPENBLAS_NUM_THREADS := 1
+test-lowest test-newest: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-$(RESOLUTION)
+	$(BIN)/uv pip install --quiet --upgrade --resolution $(RESOLUTION) --python .venv-$(RESOLUTION)/bin/python -e '.[dev]' -e papers
+	.venv-$(RESOLUTION)/bin/python -m tacit.cli.main --version --verbose
+	.venv-$(RESOLUTION)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(FLAGS)
+
 quick: $(READY)
 	$(CHECK_AND_COMPILE)
 	$(PYTEST) -m 'not slow' $(FLAGS)
@@ -59,4 +71,4 @@ docs: $(READY)
 	@echo "open site/index.html (it needs no server and no network)"
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import platform
+import re
 import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tacit as package
@@ -38,6 +41,15 @@ def test_help_texts_fit_80_columns(tacit: Any, monkeypatch: pytest.MonkeyPatch) 
 
 def test_version(tacit: Any) -> None:
     assert tacit("--version").out == f"tacit {package.__version__}\n"
+
+
+def test_versions_for_a_bug_report(tacit: Any) -> None:
+    lines = tacit("--version", "--verbose").out.splitlines()
+    assert lines[0] == f"tacit {package.__version__}"
+    assert f"python {platform.python_version()}" in lines
+    assert f"numpy {np.__version__}" in lines
+    assert all(re.fullmatch(r"\S+ (not installed|\S+)", line) for line in lines)
+    assert len({line.split()[0] for line in lines}) == len(lines) > 15
 
 
 def test_unknown_verb_suggests_the_nearest(refused: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from tacit.cli.verbs import VERBS, find_verb, further_names, need_verb
 from tacit.errors import InputError, TacitError
 from tacit.text import nearest, plain, plain_streams, show
-from tacit.version import __version__
+from tacit.version import __version__, version_lines
 
 RAW = argparse.RawDescriptionHelpFormatter
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -71,7 +71,8 @@ class Parser(argparse.ArgumentParser):
 def make_parser(used: Sequence[str] = ()) -> Parser:
     """The parser of all verbs, of which only the ones `used` have their arguments."""
     parser = Parser(prog="tacit", description=DESCRIPTION, epilog=EPILOG, formatter_class=RAW, allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"tacit {__version__}")
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    parser.add_argument("--verbose", action="store_true", help="with --version: those of Python and all packages, too")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
     for name, own in VERBS.items():
         if name in used:
@@ -139,10 +140,13 @@ def _run(arguments: list[str]) -> int:
     parser = make_parser([verb] if verb else [])
     try:
         options, unknown = parser.parse_known_args(arguments)
-    except SystemExit as leave:  # after --help and --version
+    except SystemExit as leave:  # after --help
         return int(leave.code or 0)
     if unknown:
         raise InputError(_unknown(options.verb, unknown[0]))
+    if options.version:
+        print("\n".join(version_lines() if options.verbose else [f"tacit {__version__}"]))
+        return DONE
     if options.verb is None:
         parser.print_help()
         return DONE
