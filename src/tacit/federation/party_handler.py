@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.data.align import in_order
 from tacit.federation.journal import Journal, JournalRecord
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
@@ -122,8 +123,8 @@ class PartyHandler:
         """What the organisation is shown before anything about its data is told."""
         task, limits = self.task, self.task.authorizer.limits
         lines = [f"job          {show(task.job.name)}: preparation", f"with         {', '.join(task.others)}"]
-        when = "before and after" if task.job.has_curves else "after"
-        sizes = f"the number of your columns {when} encoding"
+        when = " before and after encoding" if task.job.has_curves else " after encoding"
+        sizes = f"the number of your columns{'' if task.job.grows_trees(task.name) else when}"
         if id_ is None:
             return [*lines, f"you tell     {task.lead}, and the others by the plan: the number of your rows, {sizes}"]
         return [*lines, *describe_matching(limits, f"ids of column {show(id_)}", task.lead, f"; {sizes}")]
@@ -136,12 +137,23 @@ class PartyHandler:
 
     def shape(self) -> Shaped:
         """Pick the common rows and encode the columns."""
-        self.rows = None if self.matching is None else self.matching.rows
+        self.rows = self._common_rows()
         with private_errors():
             own = self.file.take(self.rows)
             sizes = own.sizes(self.task.job)
         self.own = own
         return Shaped(rows=sizes[0], columns=sizes[1], curve_columns=sizes[2])
+
+    def _common_rows(self) -> Any:
+        """The common rows, in the order in which the party brings them; None for all of its file.
+
+        Matching leaves them in an order that is random. Trees depend on it, so there they are ordered by their ids, as
+        in one process: every party does that for itself, whatever the lead says of the order.
+        """
+        if self.matching is None:
+            return None
+        rows = self.matching.rows
+        return rows if self.task.job.trees is None else in_order(self.file.ids, rows)
 
     def begin(self, request: Begin) -> Begun:
         """Make the plan, ask for the second consent, and go on from the journal where there is one."""
@@ -197,7 +209,7 @@ class PartyHandler:
 
     def answer(self, request: Answer) -> Answered:
         """One exchange: an answer is made once, kept, and sent again as it was where it is asked for again."""
-        party, message = self.party, received(request.message, COORDINATOR)
+        party, message = self.party, received(request.message, COORDINATOR, singles=True)
         if message.kind in UNASKED:
             reply = party.answer(message)
             write_masks(self.task.folder, party.fingerprint, party.unchecked)
@@ -234,10 +246,10 @@ class PartyHandler:
 
     def keep_part(self, model: PartyModel) -> None:
         """Write a part of the model, who took part, and the certificate."""
-        folder, encoding = self.task.folder, self.own.encoding
-        write_part(folder, model, self.file.spec.id, encoding)
+        folder = self.task.folder
+        write_part(folder, model, self.file.spec.id, self.own)
         RunFolder(folder).write_about(self.task.lead, self.task.job.names)
-        write_certificate(folder, self.plan.certificate(), self.task.name, encoding, shared=False)
+        write_certificate(folder, self.plan, self.task.name, self.own, shared=False)
 
     def forget(self) -> Done:
         """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""

@@ -231,6 +231,10 @@ class Job:
         """The parties whose rows are to be protected: no constant of their encoding may come from their rows."""
         return protected_parties(self.privacy, self.parties, rows_are_split=self.rows_are_split)
 
+    def grows_trees(self, party: str) -> bool:
+        """Whether a party's part of the model is of trees, which take its columns as they are."""
+        return self.trees is not None and party not in self.protected
+
     @property
     def has_curves(self) -> bool:
         """Whether numbers are curves, all of them or those of some columns."""
@@ -484,7 +488,7 @@ def _trees(document: Mapping[str, Any], model: Mapping[str, Any], top: Mapping[s
     encode = document.get("encode", {})
     split = top.get("split", Job.split)
     SPLITS[split].refuse_trees(split)
-    check_tree_run(top.get("engine", Job.engine), secure_aggregation=top.get("secure_aggregation", False))
+    check_tree_run(secure_aggregation=top.get("secure_aggregation", False))
     refuse_for_trees(document, model, encode if isinstance(encode, dict) else {})
     return TreesSection(**_section(document.get("trees", {}), "trees"))
 
@@ -499,7 +503,7 @@ def check_trees(job: Job) -> None:
     """
     if job.trees is not None:
         SPLITS[job.split].refuse_trees(job.split)
-        check_tree_run(job.engine, secure_aggregation=job.secure_aggregation)
+        check_tree_run(secure_aggregation=job.secure_aggregation)
         check_tree_parties(job.parties)
 
 

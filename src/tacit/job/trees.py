@@ -122,7 +122,7 @@ def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> 
         raise InputError('model.quantile is for kind = "trees" with loss = "quantile": write both, or remove it')
 
 
-def check_tree_run(engine: str, *, secure_aggregation: bool) -> None:
+def check_tree_run(*, secure_aggregation: bool) -> None:
     """Refuse ways to run that trees do not have.
 
     Raises
@@ -130,8 +130,6 @@ def check_tree_run(engine: str, *, secure_aggregation: bool) -> None:
     InputError
         With one line that names the key and the way out.
     """
-    if engine != "in-process":
-        raise InputError(f'trees are trained in one process so far, not with engine = "{engine}": remove engine')
     if secure_aggregation:
         raise InputError(
             "secure_aggregation does not go with trees, whose label holder reads the answer of each party by itself: "

@@ -30,6 +30,7 @@ WIDTH = 100
 NUMBER = 8  # bytes of what travels for a row
 MOST_EPSILONS = 6  # of one unit that a headline names one by one
 MASKED = 2  # a masked number is twice as long
+SINGLE = 0.5  # one of single precision is half as long
 SEEDED = "the noise comes from a seed, so nobody is protected from those who know it"
 ORDINARY = "none: consensus ADMM, without noise"
 GIVEN = "consensus ADMM without noise, with the unbiased loss of labels that were randomized by their contributors"
@@ -345,7 +346,8 @@ def _vectors(plan: PlannedRun) -> tuple[float, float]:
     """Numbers per row in a round, to a party and back."""
     private = plan.private
     if plan.problem.trees is not None:
-        return 1.0 - plan.problem.trees.validation_fraction, 1.0
+        wide = SINGLE * plan.problem.trees.loss.outputs
+        return wide * (1.0 - plan.problem.trees.validation_fraction), wide
     ordinary = private is None or private.solver is None
     down, back = SOLVERS[plan.recorded_method].vectors if ordinary or private is None else private.mechanism.vectors
     return down, MASKED * back if plan.secure else back

@@ -254,11 +254,11 @@ def saved_result(result: Result, prepared: PreparedRun) -> SavedResult:
         gap=gaps[-1] if gaps else math.inf,
         traffic=result.traffic,
         outlook=result.outlook,
-        boosting=None if result.boosting is None else _history(result.boosting),
+        boosting=None if result.boosting is None else history_record(result.boosting),
     )
 
 
-def _history(history: BoostingHistory) -> dict[str, Any]:
+def history_record(history: BoostingHistory) -> dict[str, Any]:
     """Losses and steps by round as plain values; a test among them as its own record."""
     values = {one.name: getattr(history, one.name) for one in fields(history)}
     return {name: value.record() if hasattr(value, "record") else value for name, value in values.items()}
