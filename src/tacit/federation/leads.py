@@ -71,6 +71,7 @@ from tacit.run.predict import load_model, predictions_of, write_csv
 from tacit.run.result import Model, PartyModel, make_part, traffic
 from tacit.run.star import Star
 from tacit.solvers.base import Progress
+from tacit.solvers.boosting.model import lightgbm_version
 from tacit.solvers.boosting.sides import BoostingHistory
 from tacit.types import Arrays, Message, Shard, TraceRow, Vector
 from tacit.version import __version__
@@ -174,8 +175,10 @@ class StarLead:
 
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
-        site, names = self.site, read_text(self.text).names
-        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), PartyHandler.open)
+        site, job = self.site, read_text(self.text)
+        names, trees = job.names, lightgbm_version() if job.grows_trees(site.name) else ""
+        opening = Open(run=self.run, job=self.text, version=__version__, lightgbm=trees)
+        handler = open_all(site, names, opening, PartyHandler.open)
         if self.folder.finished:
             ask_all(site, names, Forget())
             return int(self.folder.read_result()["rounds"])

@@ -45,6 +45,7 @@ from tacit.run.folder import RunFolder
 from tacit.run.party import Party
 from tacit.run.prepare import plan_job
 from tacit.run.result import PartyModel
+from tacit.solvers.boosting.model import lightgbm_version
 from tacit.text import show
 from tacit.types import Arrays, Message
 
@@ -55,6 +56,15 @@ SCALE = "scale.json"  # the one number of the part that the lead set
 def make_star_plan(task: Task, rows: int, columns: tuple[int, ...], curve_columns: Sequence[int] = ()) -> Plan:
     """The plan of public sizes; how many entries of a row are zero is data, so none counts as zero here."""
     return plan_job(task.job, rows, columns, 8 * rows * sum(columns), curve_columns)
+
+
+def _check_lightgbm(told: str) -> None:
+    """Refuse to grow trees without LightGBM, or with another version than the lead's: they would be other trees."""
+    own = lightgbm_version()
+    if not own:
+        raise RefusalError(Reason.NO_LIGHTGBM)
+    if own != told:
+        raise RefusalError(Reason.LIGHTGBM, f"this site has LightGBM {own}, the lead {show(told)}")
 
 
 class PartyHandler:
@@ -74,8 +84,17 @@ class PartyHandler:
 
     @classmethod
     def open(cls, site: Site, request: Open, caller: str) -> PartyHandler:
-        """The part of a site in a job that somebody opens there."""
-        return cls(Task.of(site, request, caller))
+        """The part of a site in a job that somebody opens there.
+
+        Raises
+        ------
+        RefusalError
+            Also where the site is to grow trees, and has not the lead's version of LightGBM.
+        """
+        task = Task.of(site, request, caller)
+        if task.job.grows_trees(site.name):
+            _check_lightgbm(request.lightgbm)
+        return cls(task)
 
     @cached_property
     def journal(self) -> Journal:
@@ -169,6 +188,7 @@ class PartyHandler:
         rows = "" if self.rows is None else arrays_digest({"rows": self.rows})
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None, rows=rows)
         bound = {"data": data.digest} | ({"rows": rows} if rows else {})
+        bound |= {"lightgbm": lightgbm_version()} if task.job.grows_trees(task.name) else {}
         task.authorizer.allow(task.run, task.job, plan, task.name, bound)
         data.keep()
         self.plan = plan

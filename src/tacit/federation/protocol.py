@@ -84,6 +84,8 @@ class Reason(IntEnum):
     LOCKED = 31
     NOT_OPEN = 32
     UNREACHABLE = 33
+    LIGHTGBM = 34
+    NO_LIGHTGBM = 35
 
     @property
     def line(self) -> str:
@@ -124,6 +126,8 @@ LINES = {
     Reason.LOCKED: "another process there still works on this run",
     Reason.NOT_OPEN: "the job is not open there",
     Reason.UNREACHABLE: "it does not answer",
+    Reason.LIGHTGBM: "it has a different version of LightGBM, which grows other trees: install the same one everywhere",
+    Reason.NO_LIGHTGBM: "LightGBM is missing there, or cannot be loaded: install it with pip install 'tacit[trees]'",
 }
 
 
@@ -260,11 +264,12 @@ class Step(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Open(Step):
-    """Read a job."""
+    """Read a job; `lightgbm` is the lead's version of that package, empty where no trees are grown."""
 
     run: Annotated[str, _origin(Origin.JOB, pattern=r"^[A-Za-z0-9-]{8,100}$")]
     job: Annotated[str, _origin(Origin.JOB, max_length=MOST_JOB)]
     version: Annotated[str, _origin(Origin.JOB, max_length=100)]
+    lightgbm: Annotated[str, _origin(Origin.JOB, max_length=100)] = ""
 
 
 class Prepare(Step):
