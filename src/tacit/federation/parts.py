@@ -55,7 +55,7 @@ def check_about(folder: Path, lead: str, parties: Sequence[str]) -> None:
 def write_certificate(folder: Path, plan: Plan, name: str, own: OwnRows, *, shared: bool) -> None:
     """What may be said about the privacy of the run, with the software that ran it and this site's own encoding."""
     encoded = {} if own.encoding is None else {name: own.encoding}
-    used = () if plan.problem.trees is None else ("lightgbm",)
+    used = () if own.raw is None else ("lightgbm",)
     certificate = with_encoding(with_versions(plan.certificate(), *used), encoded, shared=shared)
     RunFolder(folder).write_certificate(with_own_trees(certificate, {} if own.raw is None else {name: own.raw}))
 

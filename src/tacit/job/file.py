@@ -64,6 +64,7 @@ from tacit.job.trees import (
     TREES_KEYS,
     TreesSection,
     check_tree_parties,
+    check_tree_privacy,
     check_tree_run,
     refuse_for_trees,
     refuse_trees_keys,
@@ -382,7 +383,7 @@ def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
     """Encode the columns of files that were read and aligned, or take them as they are; as `load_job_data`."""
     holdout = Holdout(job.holdout, job.seed or 0)
     if job.trees is not None:
-        return files.as_they_are(holdout)
+        return files.as_they_are(holdout, job.encode, job.protected)
     return files.encoded(job.encode, job.protected, holdout)
 
 
@@ -460,7 +461,8 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
     parties = _parties(document.get("party", []), rules.check_parties, apart)
     rules.refuse_missing(document, split)
     privacy, options = _privacy(document, [party.name for party in parties])
-    encode = _encode(document, model.terms, None if alone else path.parent)
+    curved = trees is not None and privacy is not None and privacy.epsilon is not None  # beside the holder's trees
+    encode = _encode(document, SPLINE if curved else model.terms, None if alone else path.parent)
     job = Job(
         **{"name": path.stem, **top},
         model=model,
@@ -499,12 +501,13 @@ def check_trees(job: Job) -> None:
     Raises
     ------
     InputError
-        As `check_tree_run` and `check_tree_parties`.
+        As `check_tree_run`, `check_tree_privacy` and `check_tree_parties`.
     """
     if job.trees is not None:
         SPLITS[job.split].refuse_trees(job.split)
         check_tree_run(secure_aggregation=job.secure_aggregation)
-        check_tree_parties(job.parties)
+        check_tree_privacy(job.privacy)
+        check_tree_parties(job.parties, job.protected)
 
 
 def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> EncodeRules:

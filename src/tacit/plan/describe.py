@@ -148,8 +148,11 @@ class FeatureWords(Words):
         """Mechanism and form."""
         masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
         private = plan.private
-        if plan.problem.trees is not None:
+        if plan.problem.trees is not None and (private is None or private.solver is None):
             return _trees(plan)
+        if plan.problem.trees is not None and private is not None:
+            beside = f"{private.holder} has boosted trees of its own columns, grown without noise"
+            return "; ".join([private.mechanism.describe(), beside, *_form(private.privacy, private.holder)])
         if private is None:
             return "; ".join([f"none: method {plan.solver.name}, without noise", *masks])
         return "; ".join([private.mechanism.describe(), *_form(private.privacy, private.holder), *masks])
@@ -335,8 +338,12 @@ def _trees(plan: PlannedRun) -> str:
     counts = ", ".join(map(str, settings.trees[:-1])) + f" and then {settings.trees[-1]}"
     part = settings.validation_fraction
     chosen = f"the {part:.0%} of the rows that have no trees" if part else "all rows"
+    private = plan.private
+    noise = (
+        "none: boosted trees, without noise" if private is None else f"{private.mechanism.describe()}; boosted trees"
+    )
     return (
-        f"none: boosted trees, without noise; in each round a party grows {counts} trees of at most "
+        f"{noise}; in each round a party grows {counts} trees of at most "
         f"{settings.max_leaf_nodes} leaves on its own columns, and the label holder chooses on {chosen} how much of "
         "them is kept"
     )

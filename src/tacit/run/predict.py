@@ -119,6 +119,11 @@ class SavedModel:
         return self.kind == TREES
 
     @property
+    def has_coefficients(self) -> bool:
+        """Whether every part is linear, and none of trees."""
+        return not any(isinstance(part, TreePart) for part in self.parties)
+
+    @property
     def has_trees_elsewhere(self) -> bool:
         """Whether parties whose part was not read have trees, so that nobody here knows what an average row adds."""
         return self.is_trees and len(self.parties) < len(self.names)
@@ -200,7 +205,8 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         )
     read = [name for name in names if own is None or name in own]
     pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in read]
-    if any(isinstance(part, TreePart) is not trees for part, _, _ in pairs):
+    grown = sum(isinstance(part, TreePart) for part, _, _ in pairs)
+    if grown != len(pairs) if trees else grown > 1:  # beside private parts the label holder alone may have trees
         raise damaged(file, "some parts of the model are trees, and some are not")
     return SavedModel(
         loss=loss,
