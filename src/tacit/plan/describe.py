@@ -338,12 +338,9 @@ def _trees(plan: PlannedRun) -> str:
     counts = ", ".join(map(str, settings.trees[:-1])) + f" and then {settings.trees[-1]}"
     part = settings.validation_fraction
     chosen = f"the {part:.0%} of the rows that have no trees" if part else "all rows"
-    private = plan.private
-    noise = (
-        "none: boosted trees, without noise" if private is None else f"{private.mechanism.describe()}; boosted trees"
-    )
+    noise = "none" if plan.private is None else plan.private.mechanism.describe()
     return (
-        f"{noise}; in each round a party grows {counts} trees of at most "
+        f"{noise}: boosted trees, without noise; in each round a party grows {counts} trees of at most "
         f"{settings.max_leaf_nodes} leaves on its own columns, and the label holder chooses on {chosen} how much of "
         "them is kept"
     )

@@ -13,6 +13,7 @@ from tacit.report.evaluation import ALONE, JOINT
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.run_pictures import SAME, TOGETHER
 from tacit.report.verdict import WORSE, verdict
+from tacit.run.result import TreePart
 from tacit.run.saved import SavedRun
 from tacit.text import duration, plural, size
 
@@ -122,7 +123,7 @@ def job_rows(run: SavedRun) -> list[tuple[str, str]]:
     """The job: what was minimised and how."""
     model = run.job.model
     rows = [
-        ("loss", f"{model.loss}, penalty {run.plan['penalty']}, alpha = {_alpha(run)}"),
+        ("loss", f"{model.loss}, penalty {'l2' if run.job.trees else model.penalty}, alpha = {_alpha(run)}"),
         ("method", _method(run)),
         ("stopped", _stopped(run)),
     ]
@@ -152,7 +153,7 @@ def _alpha(run: SavedRun) -> str:
     """The alpha that was trained with, and how it came."""
     spec = run.job.search
     if spec is None:
-        return f"{run.plan['alpha']:g}"
+        return f"{run.job.model.alpha if run.job.trees is None else run.plan['alpha']:g}"
     folds = spec.folds_of(run.rows)
     return f"{run.plan['alpha']:.4g}, chosen of {spec.tried} by cross-validation on {folds} folds ({spec.rule})"
 

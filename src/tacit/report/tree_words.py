@@ -18,8 +18,8 @@ REVEALED = (
 )
 REVEALED_ROWS = (
     "What this run revealed: every party got the randomized labels of the rows that trees were grown on, and in each "
-    "round their joint score; the label holder got what each party's new trees add to each row, from which cells can be "
-    "guessed well. Labels are protected, and no row is: see the certificate below."
+    "round their joint score; the label holder got what each party's new trees add to each row, from which cells can "
+    "be guessed well. Labels are protected, and no row is: see the certificate below."
 )
 
 
