@@ -121,7 +121,6 @@ REFUSED = [
     ({"model": "quantile = 0.9"}, 'model.quantile is for loss = "quantile"'),
     ({"model": 'loss = "quantile"\nquantile = 1.0'}, "model.quantile = 1.0 is not allowed: it must be"),
     ({"sections": "[search]\nalphas = 3"}, "[search] does not go with trees: there is no alpha to choose"),
-    ({"sections": "[privacy]\nepsilon = 1"}, "[privacy] does not go with trees: jobs of trees have no guarantee yet"),
     ({"sections": '[encode]\nscale = "none"'}, "encode.scale is not for trees: they take columns as they are"),
     ({"sections": "[trees]\nlearning_rate = 0"}, "trees.learning_rate = 0 is not allowed"),
     ({"sections": "[trees]\nleaves = 3"}, 'unknown key "trees.leaves"'),

@@ -9,7 +9,7 @@ from typing import Any
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tacit.job.values import Kind, number_between, whole_number
-from tacit.privacy.request import Privacy
+from tacit.privacy.request import CAN_LEAVE_OUT_HOLDER, Privacy
 from tacit.text import show
 
 LINEAR_MODEL, TREES = "linear", "trees"
@@ -144,7 +144,14 @@ def check_tree_privacy(privacy: Privacy | None) -> None:
     InputError
         With one line that names the key and the way out.
     """
-    if privacy is not None and privacy.epsilon is not None and not privacy.spares_holder:
+    if privacy is None or privacy.epsilon is None:
+        return
+    if privacy.mechanism not in CAN_LEAVE_OUT_HOLDER:
+        raise InputError(
+            f"privacy.mechanism = {show(privacy.mechanism)} does not go with trees, which the label holder grows beside "
+            'the private fits of the others: leave it out, or write kind = "linear"'
+        )
+    if not privacy.spares_holder:
         raise InputError(
             f"privacy.protect = {show(privacy.protect)} does not go with trees, which the label holder grows on its "
             'own rows without noise: leave it out, or write kind = "linear"'
