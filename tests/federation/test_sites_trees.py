@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,17 +54,23 @@ def write_files(folder: Path) -> dict[str, Path]:
 
 
 def job_text(
-    files: dict[str, Path], engine: str, model: str = "", label: str = "late", top: str = "rounds = 3", more: str = ""
+    files: dict[str, Path],
+    engine: str,
+    model: str = "",
+    label: str = "late",
+    top: str = "rounds = 3",
+    more: str = "",
+    columns: Any = MappingProxyType({}),
 ) -> str:
     lines = [f'[job]\nname = "trees"\nengine = "{engine}"', top, '[model]\nkind = "trees"', model, more]
     for name, path in files.items():
         lines.append(f'[[party]]\nname = "{name}"\nid = "customer"')
         lines += [] if engine == "flare" else [f'data = "{path}"']
-        lines += [f'label = "{label}"\nfeatures = ["age", "since"]'] if name == "bank" else []
+        lines += [f'label = "{label}"\nfeatures = ["age", "since"]'] if name == "bank" else [columns.get(name, "")]
     return "\n".join(lines) + "\n"
 
 
-def in_process(folder: Path, files: dict[str, Path], **parts: str) -> Path:
+def in_process(folder: Path, files: dict[str, Path], **parts: Any) -> Path:
     job = folder / "job.toml"
     job.write_text(job_text(files, "in-process", **parts))
     assert main(["train", str(job), "--out", str(folder / "one"), "--quiet"]) == 0
@@ -394,3 +401,77 @@ def test_a_damaged_text_of_trees_stops_its_owner_alone(calm: Path, tmp_path: Pat
     assert line.count("\n") == 1
     assert "cannot use" in line
     assert "shop.txt" in line
+
+
+# --- with privacy -----------------------------------------------------------------------------------------
+
+COLUMNS = {
+    "shop": '[party.columns]\nspent = { low = 0, high = 300 }\ncity = { values = ["Basel", "Bern", "Chur"] }',
+    "phone": "[party.columns]\ncalls = { low = 0, high = 12 }",
+}
+PRIVATE: dict[str, dict[str, Any]] = {
+    "rows": {"more": "[privacy]\nepsilon = 8\nnoise_seed = 5", "columns": COLUMNS},
+    "rows and labels": {"more": "[privacy]\nepsilon = 8\nlabel_epsilon = 4\nnoise_seed = 5", "columns": COLUMNS},
+    "labels": {"more": '[privacy]\nepsilon = "none"\nlabel_epsilon = 4\nnoise_seed = 5'},
+}
+
+
+def parts_of(folder: Path) -> dict[str, Any]:
+    """Each party's part of the model as it was written: trees as text, coefficients as numbers."""
+    found: dict[str, Any] = {}
+    for name in NAMES:
+        own = (folder / name / RUN if (folder / name).is_dir() else folder) / "model"
+        record = json.loads((own / f"{name}.json").read_text())
+        numbers = [*record.get("coef", []), record["offset"], record["bend"]]
+        found[name] = (own / f"{name}.txt").read_text() if record.get("kind") == "trees" else "", numbers
+    return found
+
+
+@pytest.mark.parametrize("parts", PRIVATE.values(), ids=PRIVATE)
+def test_private_trees_between_sites_are_those_of_one_process(tmp_path: Path, parts: dict[str, Any]) -> None:
+    files = write_files(tmp_path)
+    one = in_process(tmp_path, files, **parts)
+    Loopback(files, tmp_path / "sites").run(job_text(files, "flare", **parts))
+    got, wanted = parts_of(tmp_path / "sites"), parts_of(one)
+    for name in NAMES:
+        assert got[name][0] == wanted[name][0]
+        np.testing.assert_allclose(got[name][1], wanted[name][1], rtol=0, atol=1e-12)
+    trees = sorted(path.name for path in (tmp_path / "sites").glob("*/*/model/*.txt"))
+    assert trees == (["bank.txt"] if "columns" in parts else ["bank.txt", "phone.txt", "shop.txt"])
+    lead = tmp_path / "sites" / "bank" / RUN
+    assert trace(lead) == trace(one)
+
+
+@pytest.mark.parametrize("parts", PRIVATE.values(), ids=PRIVATE)
+def test_a_private_run_that_was_killed_repeats_its_noise(tmp_path: Path, parts: dict[str, Any]) -> None:
+    """Without a seed, so that other noise would be seen: everybody dies after the first answers, once and not again."""
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", **parts).replace("noise_seed = 5", "")
+    loop, sent = Loopback(files, tmp_path / "sites"), list[Any]()
+
+    def stop(caller: str, name: str, request: Step, reply: Step) -> None:
+        if isinstance(reply, Answered):
+            sent.append((name, reply.message.round, reply.message.arrays))
+            if len(sent) == 2:
+                raise KilledError
+
+    loop.after = stop
+    with pytest.raises(KilledError):
+        loop.run(text)
+    loop.restart()
+    loop.run(text)
+    again = [(name, arrays) for name, round_, arrays in sent[2:] if round_ == 1]
+    assert dict(again) == {name: arrays for name, _, arrays in sent[:2]}
+
+
+def test_protected_parties_need_no_lightgbm_and_get_no_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = write_files(tmp_path)
+    loop, at = Loopback(files, tmp_path / "sites"), ["bank"]
+    real = leads.lightgbm_version()
+    loop.disturb = lambda caller, name, request: at.__setitem__(0, name)
+    loop.after = lambda *_: at.__setitem__(0, "bank")
+    for module in (leads, party_handler):
+        monkeypatch.setattr(module, "lightgbm_version", lambda: real if at[0] == "bank" else "")
+    loop.run(job_text(files, "flare", **PRIVATE["rows"]))
+    sent = {name for one in loop.carried if isinstance(one.asked, Answer) for name in one.asked.message.arrays}
+    assert sent == {"offset", "labels", "side"}

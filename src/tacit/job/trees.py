@@ -148,8 +148,8 @@ def check_tree_privacy(privacy: Privacy | None) -> None:
         return
     if privacy.mechanism not in CAN_LEAVE_OUT_HOLDER:
         raise InputError(
-            f"privacy.mechanism = {show(privacy.mechanism)} does not go with trees, which the label holder grows beside "
-            'the private fits of the others: leave it out, or write kind = "linear"'
+            f"privacy.mechanism = {show(privacy.mechanism)} does not go with trees, which the label holder grows "
+            'beside private fits of the others: leave it out, or write kind = "linear"'
         )
     if not privacy.spares_holder:
         raise InputError(
