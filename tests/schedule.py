@@ -20,6 +20,7 @@ SLOW = 2.0  # seconds; files that take longer are marked slow, and are left out 
 ALWAYS = ("tests/golden/", "tests/architecture/")  # what guards the structure is never marked slow
 LIVE = (  # they start processes and wait for them most of the time: one after the other, beside those that compute
     "tests/federation/test_live.py",
+    "tests/federation/test_trees_live.py",
     "tests/federation/test_faults_live.py",
     "tests/hostile/test_turned_server.py",
 )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
+Single = npt.NDArray[np.float32]
 Matrix = Any  # a 2-D numpy array (float32 or float64) or a scipy CSR array: both know @, .T, .shape
 
 SCORE_CLIP = 4.0  # where a model adds a part of its score once more, it is clipped here (`bend` of a model's part)
@@ -41,13 +42,14 @@ class Shard:
 class Message:
     """What travels in one direction of one round: named arrays, nothing else.
 
-    They are float64, or uint64 where they are keys or numbers under masks. `kind` says what is asked of the receiver,
-    or what is answered: "keys", "agree" (both for masks only), "start", "step" or "finish".
+    They are float64, or uint64 where they are keys or numbers under masks, or float32 where a solver names them
+    (`Solver.singles`). `kind` says what is asked of the receiver, or what is answered: "keys", "agree" (both for masks
+    only), "start", "step" or "finish".
     """
 
     sender: str
     round: int
-    arrays: Mapping[str, Vector | Words] = field(default_factory=dict)
+    arrays: Mapping[str, Vector | Words | Single] = field(default_factory=dict)
     kind: str = "step"
 
     @property

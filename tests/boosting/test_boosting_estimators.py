@@ -230,7 +230,7 @@ def test_what_is_told() -> None:
     assert "AUC of 0.99 to 1.00" in str(model.certificate_)
     assert "lightgbm" in model.certificate_.versions
     assert model.traffic_["rounds"] == model.n_rounds_
-    assert model.traffic_["bytes_up"] == 8 * len(y) * model.n_rounds_
+    assert model.traffic_["bytes_up"] == 4 * len(y) * model.n_rounds_
 
 
 # --- bad input ----------------------------------------------------------------------------------------

@@ -121,12 +121,10 @@ REFUSED = [
     ({"model": "quantile = 0.9"}, 'model.quantile is for loss = "quantile"'),
     ({"model": 'loss = "quantile"\nquantile = 1.0'}, "model.quantile = 1.0 is not allowed: it must be"),
     ({"sections": "[search]\nalphas = 3"}, "[search] does not go with trees: there is no alpha to choose"),
-    ({"sections": "[privacy]\nepsilon = 1"}, "[privacy] does not go with trees: jobs of trees have no guarantee yet"),
     ({"sections": '[encode]\nscale = "none"'}, "encode.scale is not for trees: they take columns as they are"),
     ({"sections": "[trees]\nlearning_rate = 0"}, "trees.learning_rate = 0 is not allowed"),
     ({"sections": "[trees]\nleaves = 3"}, 'unknown key "trees.leaves"'),
     ({"job": 'split = "samples"'}, 'trees need parties with different columns of the same rows, and split = "samples"'),
-    ({"job": 'engine = "flare"'}, 'trees are trained in one process so far, not with engine = "flare": remove engine'),
     ({"job": "secure_aggregation = true"}, "secure_aggregation does not go with trees"),
     ({"job": 'memory = "2GB"'}, "memory does not go with trees, which are grown on rows in memory: leave memory out"),
     ({"shop": "columns = { zip = { low = 0, high = 9 } }"}, 'low of column "zip" is not for trees'),
@@ -149,7 +147,7 @@ def test_keys_of_trees_are_refused_in_a_linear_job(tmp_path: Path) -> None:
         read_job(path)
 
 
-@pytest.mark.parametrize("option", [("--engine", "flare"), ("--memory", "2GB"), ("--dask", "tcp://127.0.0.1:1")])
+@pytest.mark.parametrize("option", [("--memory", "2GB"), ("--dask", "tcp://127.0.0.1:1")])
 def test_options_that_trees_do_not_have_are_refused(option: tuple[str, str], tmp_path: Path, tacit: Any) -> None:
     answer = tacit("train", write(tmp_path, rows=40), "--out", tmp_path / "run", *option)
     assert answer.code == 2
@@ -198,7 +196,7 @@ def test_plan_says_what_is_run_sent_and_revealed(tmp_path: Path, tacit: Any) -> 
     out = tacit("plan", write(tmp_path)).out
     assert "boosted trees, without noise; in each round a party grows 10, 20 and then 30 trees" in " ".join(out.split())
     assert "at most 15" in out
-    assert "about shop 2.55 kB down, 3 kB up; in each round" in out
+    assert "about shop 1.27 kB down, 1.5 kB up; in each round" in out
     assert "NOT differentially private" in out
     assert "the labels of the fitted rows: they are sent to every party as they are" in out
     record = json.loads(tacit("plan", tmp_path / "credit.toml", "--json").out)
@@ -302,14 +300,29 @@ def test_the_page_shows_losses_parties_columns_and_what_is_revealed(trained: Pat
     assert tacit("report", trained / "run", "--party", "bank").code == 2
 
 
-def test_services_and_audits_refuse_trees_in_one_line(trained: Path, tacit: Any) -> None:
-    run = trained / "run"
-    file = run / "model" / "shop.json"
-    with pytest.raises(InputError, match="is of trees, which no service answers for: predict with tacit predict"):
-        read_own_scores(file, trained / "shop.csv")
-    answer = tacit("ask", run, "--data", trained / "bank.csv", "--from", "shop=http://127.0.0.1:9")
+def test_a_party_scores_its_own_rows_and_counts_an_unknown_id_as_average(trained: Path) -> None:
+    file = trained / "run" / "model" / "shop.json"
+    own = read_own_scores(file, trained / "shop.csv")
+    part, _, _ = load_part(file)
+    saved = package.load(trained / "run")
+    rows = load_rows(saved.model, [trained / "bank.csv", trained / "shop.csv"])
+    found, unknown = own.of([*rows.ids.tolist(), "nobody"])
+    assert unknown == 1
+    np.testing.assert_array_equal(found[:-1], part.score(rows.shards[1].features))
+    base = part.contributions(rows.shards[1].features)[:, -1]
+    np.testing.assert_allclose(found[-1], base, rtol=0, atol=1e-9)  # LightGBM's own mean over the fitted rows
+    assert own.part.endswith((trained / "run" / "model" / "shop.txt").read_bytes())
+
+
+def test_a_party_that_is_away_cannot_stand_as_average(trained: Path, tacit: Any) -> None:
+    words = ("ask", trained / "run", "--data", trained / "bank.csv", "--from", "shop=http://127.0.0.1:9")
+    answer = tacit(*words, "--degrade")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "trees" in answer.err
+    assert "the average of trees is not" in answer.err
+    assert "nobody is there; ask again later" in tacit(*words).err
+
+
+def test_audits_refuse_trees_in_one_line(trained: Path, tacit: Any) -> None:
     answer = tacit("audit", trained / "credit.toml", "--quiet")
     assert answer.code == 2
     assert "tacit audit does not play trees" in answer.err

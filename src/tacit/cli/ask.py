@@ -56,6 +56,8 @@ def run(options: argparse.Namespace) -> int:
 
     sources = _sources(options.sources)
     model = _own_model(options.directory, sources)
+    if options.degrade and model.has_trees_elsewhere:
+        raise InputError("--degrade counts a party that is away as 0, and the average of trees is not: leave it out")
     data = load_prediction_data(model.specs, [options.data], model.encoders)
     if data.ids is None:
         raise InputError("the model has no id column: train with id = ... to ask others by id")
@@ -90,7 +92,6 @@ def _sources(given: list[str]) -> dict[str, str]:
 
 def _own_model(directory: str, sources: Mapping[str, Any]) -> SavedModel:
     """The model with one's own part alone: that of the party which is not asked."""
-    from tacit.run.own_scores import WITH_FILES
     from tacit.run.predict import load_model
     from tacit.text import listing
 
@@ -105,10 +106,7 @@ def _own_model(directory: str, sources: Mapping[str, Any]) -> SavedModel:
     if len(own) != 1:
         what = "all parties" if not own else f"nobody is asked for {listing(own)}, and one of them can be you"
         raise InputError(f"{what}: give --from PARTY=URL for every party but yourself")
-    model = load_model(directory, own=own)
-    if model.is_trees:
-        raise InputError(f"this model is of trees, which no service answers for: {WITH_FILES}")
-    return model
+    return load_model(directory, own=own)
 
 
 def _asker(options: argparse.Namespace, sources: Mapping[str, str]) -> Asker:

@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     out = _directory(options.out)
     job = read_job(options.job)
     refuse_search(job, "tacit audit")
-    if job.trees is not None:
+    if job.trees is not None and job.privacy is None:
         raise InputError(
             "tacit audit does not play trees: nothing is claimed for them, and tacit plan says what is sent"
         )

@@ -186,9 +186,11 @@ class PartySizes:
 
     def encoding_lines(self) -> list[str]:
         """How each party's columns are encoded."""
-        if self.job.trees is not None:
-            return [f"{'columns':<11} as they are: text is a category, dates are days, blanks stay blank"]
-        return encoding_lines(self.encodings, shared=False)
+        coded = encoding_lines(self.encodings, shared=False)
+        if self.job.trees is None:
+            return coded
+        whose = f" those of {self.job.holder}" if coded else ""
+        return [f"{'columns':<11}{whose} as they are: text is a category, dates are days, blanks stay blank", *coded]
 
 
 def party_sizes(job: Job, rows: str | None, columns: str | None) -> PartySizes:
@@ -250,7 +252,7 @@ def _size(job: Job, spec: PartySpec, rows: int | None = None) -> PublicSize:
 
     if rows and _is_stated(job, spec):
         return stated_size([spec], job.encode, rows)
-    if job.trees is not None:
+    if job.grows_trees(spec.name):
         return public_size(spec, job.parties, job.folder)
     if job.memory is None:
         protected = spec.name in job.protected

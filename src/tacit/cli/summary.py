@@ -202,7 +202,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
         ("job", prepared.job.name),
         ("rows", words.rows(prepared)),
         *_held_out(prepared),
-        *_titled("columns", words.columns(prepared.encodings) or raw_lines(prepared.raw)),
+        *_titled("columns", [*raw_lines(prepared.raw), *words.columns(prepared.encodings)]),
         *_classes(prepared),
         *([] if searched is None else search_rows(searched)),
         ("rounds", rounds if trained.ended_as_planned else f"{rounds}: NOT converged"),

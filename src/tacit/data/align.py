@@ -135,6 +135,25 @@ def text_ids(table: Table, name: str) -> Any:
     return id_column(table, name).cast(pa.large_string())
 
 
+def in_order(ids: Any, rows: Rows) -> Rows:
+    """These rows in the order that `align` has: by whole numbers where the ids of all of them are some, else by text.
+
+    Parameters
+    ----------
+    ids : pyarrow.Array
+        What `text_ids` returns.
+    rows : array
+        Some of its places.
+
+    Returns
+    -------
+    array
+        The same for whoever holds the same ids, whatever the order of `rows` was.
+    """
+    chosen = _plain(ids.take(pa.array(rows)))
+    return np.asarray(rows)[pc.sort_indices(chosen).to_numpy()]
+
+
 def _parties(names: Sequence[str]) -> str:
     """Return 'party "a"' or 'parties "a", "b"'."""
     return ("party " if len(names) == 1 else "parties ") + listing(names)

@@ -160,15 +160,21 @@ class MatchedFiles:
         encoders = [encodings[spec.name].encoder if spec.name in encodings else None for spec in self.specs]
         return self._data(_shards(self.tables, self.names, alignment, encoders=encoders), encodings)
 
-    def as_they_are(self, holdout: Holdout | None = None) -> JobData:
-        """Shards of columns as trees take them; categories are those of the rows that are not held out."""
-        parts = zip(self.tables, self.specs, self.names, self._learnt(holdout), strict=True)
-        raw = {
-            spec.name: RawEncoder.stated(table, columns, spec.known_columns(columns), rows)
-            for table, spec, columns, rows in parts
-        }
-        shards = _shards(self.tables, self.names, self.alignment, encoders=[raw[spec.name] for spec in self.specs])
-        return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, raw=raw)
+    def as_they_are(self, holdout: Holdout | None, encode: EncodeRules, protected: Collection[str]) -> JobData:
+        """Shards of columns as trees take them; categories are those of the rows that are not held out.
+
+        Columns of `protected` parties, which have no trees, are encoded.
+        """
+        raw: dict[str, RawEncoder] = {}
+        encodings: dict[str, Encoding] = {}
+        for table, spec, columns, rows in zip(self.tables, self.specs, self.names, self._learnt(holdout), strict=True):
+            if spec.name not in protected:
+                raw[spec.name] = RawEncoder.stated(table, columns, spec.known_columns(columns), rows)
+            elif (encoding := party_encoding(table, spec, columns, rows, encode, protected=True)) is not None:
+                encodings[spec.name] = encoding
+        encoders = [raw.get(spec.name) or encodings[spec.name].encoder for spec in self.specs]
+        shards = _shards(self.tables, self.names, self.alignment, encoders=encoders)
+        return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings, raw)
 
     def _learnt(self, holdout: Holdout | None) -> Sequence[Rows]:
         """The rows of each file from which constants may be taken."""

@@ -43,7 +43,7 @@ from tacit.estimators.coded import Codes, column_adds, encode_protected, protect
 from tacit.estimators.encoding import as_table, is_frame
 from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.plan.request import loss_beside_trees
+from tacit.plan.request import CODED_ALPHA, loss_beside_trees
 from tacit.privacy.request import Privacy
 from tacit.run.progress import progress
 from tacit.run.result import PartyModel, Result, TreePart
@@ -56,7 +56,6 @@ from tacit.text import listing, show
 from tacit.types import Shard, Vector
 
 FROM_DTYPE = "from_dtype"
-ALPHA = 1e-4  # penalty of protected parties' curves, as in VerticalClassifier
 LARGE = 2_000_000  # cells of a party from which several threads pay for its histograms
 
 
@@ -228,7 +227,7 @@ class _VerticalBoosting(BaseEstimator):
         request = TrainingRequest(
             loss=loss.name,
             penalty="l2" if linear else "none",
-            alpha=ALPHA if linear else 0.0,
+            alpha=CODED_ALPHA if linear else 0.0,
             fit_intercept=linear,
             tol=self.tol,
             max_rounds=USUAL_ROUNDS if linear else self.max_rounds,

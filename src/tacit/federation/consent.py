@@ -29,6 +29,7 @@ from tacit.plan.describe import claim_words, headline, many, one
 from tacit.privacy.certificate import up
 from tacit.privacy.filters import PROMISE
 from tacit.records import as_choice, as_list, as_record, as_text, as_whole
+from tacit.solvers.boosting.model import lightgbm_version
 from tacit.text import plural, size
 
 SECONDS = 24 * 3600.0  # that a job waits for an answer
@@ -55,6 +56,8 @@ def describe(job: Job, plan: Plan, party: str, book: BudgetBook, job_id: str | N
     found, certificate = plan.describe(), plan.certificate()
     sizes = "the numbers of rows and columns of every party; every party makes the same plan from them"
     model = f"{job.model.loss} loss, {job.model.penalty} penalty, alpha {job.model.alpha:g}"
+    if job.trees is not None:
+        model = f"boosted trees, {job.model.loss} loss, at most {job.trees.max_leaf_nodes} leaves"
     lines = [
         *one("job", one_line_of(job.name)),
         *one("with", ", ".join(name for name in job.names if name != party) or "nobody"),
@@ -67,6 +70,7 @@ def describe(job: Job, plan: Plan, party: str, book: BudgetBook, job_id: str | N
     rounds = found["rounds"]
     lines += one("rounds", f"{rounds['most']}, fixed beforehand" if rounds["fixed"] else f"at most {rounds['most']}")
     lines += one("claim", headline(found))
+    lines += many("no privacy" if plan.private is None else "rows", tree_sentences(job, plan, party))
     own = [claim for claim in found["claims"] if claim["party"] in ("", party) and claim["epsilon"] != "infinity"]
     lines += many("caution", found["cautions"]) if found["cautions"] else []
     lines += many("your data", [claim_words(claim) for claim in own] or ["nothing is proven for your data"])
@@ -74,6 +78,20 @@ def describe(job: Job, plan: Plan, party: str, book: BudgetBook, job_id: str | N
     lines += many("budget", budget_sentences(standings, book.allow_not_private))
     lines += many("not covered", found["does_not_cover"])
     return lines + many("assumed", found["assumptions"])
+
+
+def tree_sentences(job: Job, plan: Plan, party: str) -> list[str]:
+    """What a party must know before it grows trees without noise; nothing where none are grown so."""
+    if plan.problem.trees is None or plan.fixed_rounds:
+        return []
+    holder, drawn = job.holder, " after they were randomized" if plan.private is not None else " as they are"
+    told = f"the labels of the rows that trees are grown on,{drawn}, and in each round their joint score"
+    rows = "nothing is claimed for any row: epsilon is infinite"
+    software = f"trees are grown by LightGBM {lightgbm_version()} at every party"
+    if party == holder:
+        send = f"every other party gets {told}, which holds what your own trees add"
+        return [rows, send, "you can reconstruct columns of the others from their answers", software]
+    return [rows, f"{holder} can reconstruct columns of yours from what you send", f"you get {told}", software]
 
 
 def budget_sentences(standings: Sequence[Standing], allow_not_private: bool = False) -> list[str]:

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -65,12 +65,14 @@ from tacit.privacy.releases import digest
 from tacit.run.checkpoint import checkpoint_arrays, from_arrays
 from tacit.run.coordinator import Coordinator
 from tacit.run.drive import QUIET, LoopState, Observer, drive, fitting_threads
-from tacit.run.folder import RunFolder, SavedJoint, SavedResult
+from tacit.run.folder import RunFolder, SavedJoint, SavedResult, history_record
 from tacit.run.masking import unmask
 from tacit.run.predict import load_model, predictions_of, write_csv
-from tacit.run.result import Model, PartyModel, traffic
+from tacit.run.result import Model, PartyModel, make_part, traffic
 from tacit.run.star import Star
 from tacit.solvers.base import Progress
+from tacit.solvers.boosting.model import lightgbm_version
+from tacit.solvers.boosting.sides import BoostingHistory
 from tacit.types import Arrays, Message, Shard, TraceRow, Vector
 from tacit.version import __version__
 
@@ -154,7 +156,7 @@ class Sites:
         if self.private and message.kind not in UNASKED:  # what the labels say with noise is a release too: once
             self.site.authorizer.released(self.run, QUESTIONS + message.round, digest(message))
         replies = ask_all(self.site, self.names, Answer(message=Packet.of(message)), Answered)
-        answers = [replies[name].message.message(name) for name in self.names]
+        answers = [replies[name].message.message(name, singles=True) for name in self.names]
         for answer in answers:
             if answer.kind != message.kind:
                 raise RunError(f"party {answer.sender!r} sent an answer of kind {answer.kind!r} to {message.kind!r}")
@@ -173,8 +175,10 @@ class StarLead:
 
     def go(self, observe: Observer | None = None) -> int:
         """Run to the end, or go on from where the run was; the number of rounds."""
-        site, names = self.site, read_text(self.text).names
-        handler = open_all(site, names, Open(run=self.run, job=self.text, version=__version__), PartyHandler.open)
+        site, job = self.site, read_text(self.text)
+        names, trees = job.names, lightgbm_version() if job.grows_trees(site.name) else ""
+        opening = Open(run=self.run, job=self.text, version=__version__, lightgbm=trees)
+        handler = open_all(site, names, opening, PartyHandler.open)
         if self.folder.finished:
             ask_all(site, names, Forget())
             return int(self.folder.read_result()["rounds"])
@@ -249,7 +253,7 @@ class StarLead:
             self.handler.keep_part(session.own_part())
         classes = self.handler.own.held_labels.classes
         self.folder.write_joint(SavedJoint(plan.problem.loss, classes, names, model))
-        finish_lead(self.folder, session.state)
+        finish_lead(self.folder, session.state, session.history)
         self.versions.forget()
 
 
@@ -271,15 +275,23 @@ class SitesStar(Star):
         """The one number of the parties' parts that the coordinator sets."""
         return float(getattr(self.coordinator.side, "part_scale", 1.0))
 
+    @property
+    def history(self) -> BoostingHistory | None:
+        """Losses and steps by round of a run of trees; None where there are none."""
+        return getattr(self.coordinator.side, "history", None)
+
     def own_part(self) -> PartyModel:
         """The part of the lead itself, where the coordinator has its columns."""
-        return PartyModel(self.own.name, self.own.columns, **self.coordinator.side.parts()[self.own.name])
+        return cast(
+            "PartyModel", make_part(self.own.name, self.own.columns, self.coordinator.side.parts()[self.own.name])
+        )
 
     def result(self) -> Model:
         """What belongs to no single party: the parts of the model are with their owners."""
         private = self.plan.private
         readers = None if private is None else private.predictions_for
-        return Model((), float(self.coordinator.side.intercept), predictions_for=readers)
+        constant = self.coordinator.side.intercept
+        return Model((), constant if np.ndim(constant) else float(constant), predictions_for=readers)
 
     def snapshot(self) -> dict[str, Arrays]:
         """The coordinator's state, for its checkpoint."""
@@ -302,8 +314,8 @@ def both(add: Observer, observe: Observer | None) -> Observer:
     return after
 
 
-def finish_lead(folder: RunFolder, state: LoopState) -> None:
-    """Write how a run went that this site led, which ends it here."""
+def finish_lead(folder: RunFolder, state: LoopState, history: BoostingHistory | None = None) -> None:
+    """Write how a run went that this site led, which ends it here; `history` is that of trees."""
     folder.write_trace(state.trace)
     folder.write_result(
         SavedResult(
@@ -312,6 +324,7 @@ def finish_lead(folder: RunFolder, state: LoopState) -> None:
             note=state.note,
             seconds=state.seconds,
             traffic=traffic(state.trace),
+            boosting=None if history is None else history_record(history),
         )
     )
 

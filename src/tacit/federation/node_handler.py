@@ -268,10 +268,10 @@ class NodeHandler:
         node, own, plan = self.node, self.own, self.plan
         folder = self.task.folder
         model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
-        write_part(folder, model, None, own.encoding)
+        write_part(folder, model, None, own)
         write_whole(folder, plan, model, own.held_labels.classes, own.encoding, node)
         RunFolder(folder).write_about(self.task.lead, self.task.job.names)
-        write_certificate(folder, plan.certificate(), node.name, own.encoding, shared=True)
+        write_certificate(folder, plan, node.name, own, shared=True)
         if self.task.name != self.task.lead:  # who writes it last, when all have ended
             RunFolder(folder).write_result(SavedResult(rounds=self.journal.at))
         return Done()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tacit.columns.constants import Encoding
+from tacit.columns.raw import RawEncoder
 from tacit.columns.table import Table
 from tacit.data.align import Rows, text_ids
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
@@ -21,7 +22,8 @@ from tacit.errors import InputError
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
-from tacit.plan.terms import curve_columns
+from tacit.plan.terms import curve_columns, loss_of
+from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
 from tacit.run.checkpoint import fingerprint
 from tacit.text import show
@@ -62,6 +64,8 @@ class OwnFile:
     def take(self, rows: Rows | None) -> OwnRows:
         """The rows that all parties have, in the common order; None takes all as they are."""
         chosen = np.arange(self.rows) if rows is None else rows
+        if self.job.grows_trees(self.spec.name):
+            return self._as_they_are(chosen)
         encoding = party_encoding(
             self.table, self.spec, self.features, chosen, self.job.encode, self.spec.name in self.job.protected
         )
@@ -72,12 +76,18 @@ class OwnFile:
             shard = Shard(self.spec.name, encoder.matrix(self.table, chosen), encoder.names)
         return OwnRows(shard, self._labels(chosen), encoding)
 
+    def _as_they_are(self, rows: Rows) -> OwnRows:
+        """Columns as trees take them."""
+        raw = RawEncoder.stated(self.table, self.features, self.spec.known_columns(self.features), rows)
+        shard = Shard(self.spec.name, raw.matrix(self.table, rows), raw.names)
+        return OwnRows(shard, self._labels(rows), raw=raw)
+
     def _labels(self, rows: Rows) -> Labels | None:
         if self.spec.label is None:
             return None
         values = file_labels(self.table.column(self.spec.label), party=self.spec.name)
-        dropped, loss = len(values) - len(rows), get_loss(self.job.model.loss)
-        labels = encode_labels(values[rows], loss, self.spec.name, self.spec.positive, dropped=dropped)
+        dropped, loss = len(values) - len(rows), loss_of(self.job)
+        labels = encode_labels(values[rows], cast("Loss", loss), self.spec.name, self.spec.positive, dropped=dropped)
         loss.check_labels(labels.values)
         return labels
 
@@ -106,6 +116,7 @@ class OwnRows:
     shard: Shard
     labels: Labels | None = None
     encoding: Encoding | None = None
+    raw: RawEncoder | None = None  # how columns were read that trees take as they are
 
     @property
     def held_labels(self) -> Labels:

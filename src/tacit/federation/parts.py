@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tacit.columns.constants import Encoding
+from tacit.federation.own_data import OwnRows
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.site import OVER
 from tacit.files import read_json, write_json
 from tacit.plan import Plan
-from tacit.privacy.certificate import Certificate
 from tacit.run.folder import RunFolder, SavedJoint, SavedPart
 from tacit.run.graph import consensus_model
 from tacit.run.node import Node
-from tacit.run.prepare import with_encoding
-from tacit.run.result import PartyModel, versions
+from tacit.run.prepare import with_encoding, with_own_trees
+from tacit.run.result import PartyModel, TreePart, with_versions
+from tacit.run.tree_parts import SavedTrees
 
 MASKS = "masks.json"
 
 
-def write_part(folder: Path, model: PartyModel, id_: str | None, encoding: Encoding | None) -> None:
+def write_part(folder: Path, model: PartyModel | TreePart, id_: str | None, own: OwnRows) -> None:
     """Write one party's part of the model as a run in one process does."""
-    RunFolder(folder).write_part(SavedPart(model, id_, None if encoding is None else encoding.encoder))
+    if isinstance(model, TreePart):
+        assert own.raw is not None, "trees are grown on columns as they are"
+        RunFolder(folder).write_part(SavedTrees(model, id_, own.raw))
+        return
+    RunFolder(folder).write_part(SavedPart(model, id_, None if own.encoding is None else own.encoding.encoder))
 
 
 def write_whole(
@@ -48,12 +52,12 @@ def check_about(folder: Path, lead: str, parties: Sequence[str]) -> None:
         raise RefusalError(Reason.NOT_TRAINED)
 
 
-def write_certificate(
-    folder: Path, planned: Certificate, name: str, encoding: Encoding | None, *, shared: bool
-) -> None:
+def write_certificate(folder: Path, plan: Plan, name: str, own: OwnRows, *, shared: bool) -> None:
     """What may be said about the privacy of the run, with the software that ran it and this site's own encoding."""
-    own = {} if encoding is None else {name: encoding}
-    RunFolder(folder).write_certificate(with_encoding(replace(planned, versions=versions()), own, shared=shared))
+    encoded = {} if own.encoding is None else {name: own.encoding}
+    used = () if own.raw is None else ("lightgbm",)
+    certificate = with_encoding(with_versions(plan.certificate(), *used), encoded, shared=shared)
+    RunFolder(folder).write_certificate(with_own_trees(certificate, {} if own.raw is None else {name: own.raw}))
 
 
 def mark_over(folder: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.data.align import in_order
 from tacit.federation.journal import Journal, JournalRecord
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
@@ -44,6 +45,7 @@ from tacit.run.folder import RunFolder
 from tacit.run.party import Party
 from tacit.run.prepare import plan_job
 from tacit.run.result import PartyModel
+from tacit.solvers.boosting.model import lightgbm_version
 from tacit.text import show
 from tacit.types import Arrays, Message
 
@@ -54,6 +56,15 @@ SCALE = "scale.json"  # the one number of the part that the lead set
 def make_star_plan(task: Task, rows: int, columns: tuple[int, ...], curve_columns: Sequence[int] = ()) -> Plan:
     """The plan of public sizes; how many entries of a row are zero is data, so none counts as zero here."""
     return plan_job(task.job, rows, columns, 8 * rows * sum(columns), curve_columns)
+
+
+def _check_lightgbm(told: str) -> None:
+    """Refuse to grow trees without LightGBM, or with another version than the lead's: they would be other trees."""
+    own = lightgbm_version()
+    if not own:
+        raise RefusalError(Reason.NO_LIGHTGBM)
+    if own != told:
+        raise RefusalError(Reason.LIGHTGBM, f"this site has LightGBM {own}, the lead {show(told)}")
 
 
 class PartyHandler:
@@ -73,8 +84,17 @@ class PartyHandler:
 
     @classmethod
     def open(cls, site: Site, request: Open, caller: str) -> PartyHandler:
-        """The part of a site in a job that somebody opens there."""
-        return cls(Task.of(site, request, caller))
+        """The part of a site in a job that somebody opens there.
+
+        Raises
+        ------
+        RefusalError
+            Also where the site is to grow trees, and has not the lead's version of LightGBM.
+        """
+        task = Task.of(site, request, caller)
+        if task.job.grows_trees(site.name):
+            _check_lightgbm(request.lightgbm)
+        return cls(task)
 
     @cached_property
     def journal(self) -> Journal:
@@ -122,8 +142,8 @@ class PartyHandler:
         """What the organisation is shown before anything about its data is told."""
         task, limits = self.task, self.task.authorizer.limits
         lines = [f"job          {show(task.job.name)}: preparation", f"with         {', '.join(task.others)}"]
-        when = "before and after" if task.job.has_curves else "after"
-        sizes = f"the number of your columns {when} encoding"
+        when = " before and after encoding" if task.job.has_curves else " after encoding"
+        sizes = f"the number of your columns{'' if task.job.grows_trees(task.name) else when}"
         if id_ is None:
             return [*lines, f"you tell     {task.lead}, and the others by the plan: the number of your rows, {sizes}"]
         return [*lines, *describe_matching(limits, f"ids of column {show(id_)}", task.lead, f"; {sizes}")]
@@ -136,12 +156,23 @@ class PartyHandler:
 
     def shape(self) -> Shaped:
         """Pick the common rows and encode the columns."""
-        self.rows = None if self.matching is None else self.matching.rows
+        self.rows = self._common_rows()
         with private_errors():
             own = self.file.take(self.rows)
             sizes = own.sizes(self.task.job)
         self.own = own
         return Shaped(rows=sizes[0], columns=sizes[1], curve_columns=sizes[2])
+
+    def _common_rows(self) -> Any:
+        """The common rows, in the order in which the party brings them; None for all of its file.
+
+        Matching leaves them in an order that is random. Trees depend on it, so there they are ordered by their ids, as
+        in one process: every party does that for itself, whatever the lead says of the order.
+        """
+        if self.matching is None:
+            return None
+        rows = self.matching.rows
+        return rows if self.task.job.trees is None else in_order(self.file.ids, rows)
 
     def begin(self, request: Begin) -> Begun:
         """Make the plan, ask for the second consent, and go on from the journal where there is one."""
@@ -157,6 +188,7 @@ class PartyHandler:
         rows = "" if self.rows is None else arrays_digest({"rows": self.rows})
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None, rows=rows)
         bound = {"data": data.digest} | ({"rows": rows} if rows else {})
+        bound |= {"lightgbm": lightgbm_version()} if task.job.grows_trees(task.name) else {}
         task.authorizer.allow(task.run, task.job, plan, task.name, bound)
         data.keep()
         self.plan = plan
@@ -197,7 +229,7 @@ class PartyHandler:
 
     def answer(self, request: Answer) -> Answered:
         """One exchange: an answer is made once, kept, and sent again as it was where it is asked for again."""
-        party, message = self.party, received(request.message, COORDINATOR)
+        party, message = self.party, received(request.message, COORDINATOR, singles=True)
         if message.kind in UNASKED:
             reply = party.answer(message)
             write_masks(self.task.folder, party.fingerprint, party.unchecked)
@@ -234,10 +266,10 @@ class PartyHandler:
 
     def keep_part(self, model: PartyModel) -> None:
         """Write a part of the model, who took part, and the certificate."""
-        folder, encoding = self.task.folder, self.own.encoding
-        write_part(folder, model, self.file.spec.id, encoding)
+        folder = self.task.folder
+        write_part(folder, model, self.file.spec.id, self.own)
         RunFolder(folder).write_about(self.task.lead, self.task.job.names)
-        write_certificate(folder, self.plan.certificate(), self.task.name, encoding, shared=False)
+        write_certificate(folder, self.plan, self.task.name, self.own, shared=False)
 
     def forget(self) -> Done:
         """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""

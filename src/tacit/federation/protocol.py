@@ -84,6 +84,8 @@ class Reason(IntEnum):
     LOCKED = 31
     NOT_OPEN = 32
     UNREACHABLE = 33
+    LIGHTGBM = 34
+    NO_LIGHTGBM = 35
 
     @property
     def line(self) -> str:
@@ -124,6 +126,8 @@ LINES = {
     Reason.LOCKED: "another process there still works on this run",
     Reason.NOT_OPEN: "the job is not open there",
     Reason.UNREACHABLE: "it does not answer",
+    Reason.LIGHTGBM: "it has a different version of LightGBM, which grows other trees: install the same one everywhere",
+    Reason.NO_LIGHTGBM: "LightGBM is missing there, or cannot be loaded: install it with pip install 'tacit[trees]'",
 }
 
 
@@ -174,7 +178,7 @@ def _origin(origin: Origin, **limits: Any) -> Meta:
 # --- parts of messages ---------------------------------------------------------------------------------
 
 KINDS = ("keys", "agree", "start", "step", "finish")
-NUMBERS = ("f8", "u8", "i8", "u1")
+NUMBERS = ("f8", "f4", "u8", "i8", "u1")
 LARGEST = 1e100  # beyond what columns of moderate size can lead to; sums of such numbers overflow
 MOST_ROWS = 10**12
 MOST_ROUNDS = 10**9
@@ -192,7 +196,7 @@ _ArrayName = Annotated[str, Meta(pattern=r"\A[A-Za-z][A-Za-z0-9_]*\Z", max_lengt
 class Numbers(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """An array: its type, its shape and its bytes, little-endian."""
 
-    kind: Literal["f8", "u8", "i8", "u1"]
+    kind: Literal["f8", "f4", "u8", "i8", "u1"]
     shape: Annotated[list[_Count], Meta(max_length=8)]
     content: bytes
 
@@ -215,7 +219,7 @@ class Numbers(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
         if math.prod(self.shape) * np.dtype(self.kind).itemsize != len(self.content):
             raise RunError(f"an array came with {len(self.content)} bytes, which are not those of its shape")
         found = np.frombuffer(self.content, dtype=f"<{self.kind}").astype(self.kind).reshape(self.shape)
-        if self.kind == "f8" and found.size and not np.abs(found).max() <= LARGEST:  # NaN is not below anything
+        if self.kind in ("f8", "f4") and found.size and not float(np.abs(found).max()) <= LARGEST:  # nor NaN
             raise RunError(f"an array came with a number that is NaN, infinite or beyond {LARGEST:g}")
         return found
 
@@ -233,18 +237,18 @@ class Packet(Struct, forbid_unknown_fields=True):
         arrays = {name: Numbers.of(array) for name, array in message.arrays.items()}
         return cls(message.round, message.kind, arrays)  # type: ignore[arg-type]
 
-    def message(self, sender: str) -> Message:
-        """The message that `sender` sent, by the one door.
+    def message(self, sender: str, *, singles: bool = False) -> Message:
+        """The message that `sender` sent, by the one door; `singles` where there may be float32 numbers in it.
 
         Raises
         ------
         RunError
             Where an array is none, or of a type that no message has; the line names the sender.
         """
-        arrays = {}
+        arrays, allowed = {}, ("f8", "u8", "f4") if singles else ("f8", "u8")
         for name, numbers in self.arrays.items():
-            if numbers.kind not in ("f8", "u8"):
-                raise RunError(f"{sender!r} sent {name!r} as something else than float64 or uint64 numbers")
+            if numbers.kind not in allowed:
+                raise RunError(f"{sender!r} sent {name!r} as something else than {', '.join(allowed)} numbers")
             try:
                 arrays[name] = numbers.array()
             except RunError as error:
@@ -260,11 +264,12 @@ class Step(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Open(Step):
-    """Read a job."""
+    """Read a job; `lightgbm` is the lead's version of that package, empty where no trees are grown."""
 
     run: Annotated[str, _origin(Origin.JOB, pattern=r"^[A-Za-z0-9-]{8,100}$")]
     job: Annotated[str, _origin(Origin.JOB, max_length=MOST_JOB)]
     version: Annotated[str, _origin(Origin.JOB, max_length=100)]
+    lightgbm: Annotated[str, _origin(Origin.JOB, max_length=100)] = ""
 
 
 class Prepare(Step):

@@ -249,8 +249,8 @@ class StepResult(Generic[Value]):
         vars(handler).pop(self.name, None)
 
 
-def received(packet: Packet, sender: str) -> Message:
-    """The message that another site sent.
+def received(packet: Packet, sender: str, *, singles: bool = False) -> Message:
+    """The message that another site sent; `singles` where there may be float32 numbers in it.
 
     Raises
     ------
@@ -258,7 +258,7 @@ def received(packet: Packet, sender: str) -> Message:
         Where its arrays cannot be used: that is known from the message alone.
     """
     try:
-        return packet.message(sender)
+        return packet.message(sender, singles=singles)
     except RunError as error:
         raise RefusalError(Reason.MESSAGE, str(error)) from error
 

@@ -64,6 +64,7 @@ from tacit.job.trees import (
     TREES_KEYS,
     TreesSection,
     check_tree_parties,
+    check_tree_privacy,
     check_tree_run,
     refuse_for_trees,
     refuse_trees_keys,
@@ -231,6 +232,10 @@ class Job:
         """The parties whose rows are to be protected: no constant of their encoding may come from their rows."""
         return protected_parties(self.privacy, self.parties, rows_are_split=self.rows_are_split)
 
+    def grows_trees(self, party: str) -> bool:
+        """Whether a party's part of the model is of trees, which take its columns as they are."""
+        return self.trees is not None and party not in self.protected
+
     @property
     def has_curves(self) -> bool:
         """Whether numbers are curves, all of them or those of some columns."""
@@ -378,7 +383,7 @@ def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
     """Encode the columns of files that were read and aligned, or take them as they are; as `load_job_data`."""
     holdout = Holdout(job.holdout, job.seed or 0)
     if job.trees is not None:
-        return files.as_they_are(holdout)
+        return files.as_they_are(holdout, job.encode, job.protected)
     return files.encoded(job.encode, job.protected, holdout)
 
 
@@ -456,7 +461,8 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
     parties = _parties(document.get("party", []), rules.check_parties, apart)
     rules.refuse_missing(document, split)
     privacy, options = _privacy(document, [party.name for party in parties])
-    encode = _encode(document, model.terms, None if alone else path.parent)
+    curved = trees is not None and privacy is not None and privacy.epsilon is not None  # beside the holder's trees
+    encode = _encode(document, SPLINE if curved else model.terms, None if alone else path.parent)
     job = Job(
         **{"name": path.stem, **top},
         model=model,
@@ -484,7 +490,7 @@ def _trees(document: Mapping[str, Any], model: Mapping[str, Any], top: Mapping[s
     encode = document.get("encode", {})
     split = top.get("split", Job.split)
     SPLITS[split].refuse_trees(split)
-    check_tree_run(top.get("engine", Job.engine), secure_aggregation=top.get("secure_aggregation", False))
+    check_tree_run(secure_aggregation=top.get("secure_aggregation", False))
     refuse_for_trees(document, model, encode if isinstance(encode, dict) else {})
     return TreesSection(**_section(document.get("trees", {}), "trees"))
 
@@ -495,12 +501,13 @@ def check_trees(job: Job) -> None:
     Raises
     ------
     InputError
-        As `check_tree_run` and `check_tree_parties`.
+        As `check_tree_run`, `check_tree_privacy` and `check_tree_parties`.
     """
     if job.trees is not None:
         SPLITS[job.split].refuse_trees(job.split)
-        check_tree_run(job.engine, secure_aggregation=job.secure_aggregation)
-        check_tree_parties(job.parties)
+        check_tree_run(secure_aggregation=job.secure_aggregation)
+        check_tree_privacy(job.privacy)
+        check_tree_parties(job.parties, job.protected)
 
 
 def _encode(document: Mapping[str, Any], terms: str, folder: Path | None) -> EncodeRules:

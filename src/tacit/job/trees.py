@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tacit.job.values import Kind, number_between, whole_number
+from tacit.privacy.request import CAN_LEAVE_OUT_HOLDER, Privacy
 from tacit.text import show
 
 LINEAR_MODEL, TREES = "linear", "trees"
@@ -84,8 +85,6 @@ _MODEL = {
 }
 _SECTIONS = {
     "search": "there is no alpha to choose: remove [search]",
-    "privacy": "jobs of trees have no guarantee yet: remove [privacy], and read what the certificate says is revealed; "
-    'or write kind = "linear"',
 }
 _ENCODE = "they take columns as they are: text as categories, blanks as blanks, numbers unscaled"
 
@@ -122,7 +121,7 @@ def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> 
         raise InputError('model.quantile is for kind = "trees" with loss = "quantile": write both, or remove it')
 
 
-def check_tree_run(engine: str, *, secure_aggregation: bool) -> None:
+def check_tree_run(*, secure_aggregation: bool) -> None:
     """Refuse ways to run that trees do not have.
 
     Raises
@@ -130,8 +129,6 @@ def check_tree_run(engine: str, *, secure_aggregation: bool) -> None:
     InputError
         With one line that names the key and the way out.
     """
-    if engine != "in-process":
-        raise InputError(f'trees are trained in one process so far, not with engine = "{engine}": remove engine')
     if secure_aggregation:
         raise InputError(
             "secure_aggregation does not go with trees, whose label holder reads the answer of each party by itself: "
@@ -139,12 +136,37 @@ def check_tree_run(engine: str, *, secure_aggregation: bool) -> None:
         )
 
 
-def check_tree_parties(parties: Sequence[PartySpec]) -> None:
-    """Refuse statements about columns that trees have no use for; entries of a code book may make any."""
+def check_tree_privacy(privacy: Privacy | None) -> None:
+    """Refuse a guarantee that trees cannot give.
+
+    Raises
+    ------
+    InputError
+        With one line that names the key and the way out.
+    """
+    if privacy is None or privacy.epsilon is None:
+        return
+    if privacy.mechanism not in CAN_LEAVE_OUT_HOLDER:
+        raise InputError(
+            f"privacy.mechanism = {show(privacy.mechanism)} does not go with trees, which the label holder grows "
+            'beside private fits of the others: leave it out, or write kind = "linear"'
+        )
+    if not privacy.spares_holder:
+        raise InputError(
+            f"privacy.protect = {show(privacy.protect)} does not go with trees, which the label holder grows on its "
+            'own rows without noise: leave it out, or write kind = "linear"'
+        )
+
+
+def check_tree_parties(parties: Sequence[PartySpec], protected: Collection[str]) -> None:
+    """Refuse statements about columns that trees have no use for; entries of a code book may make any.
+
+    Columns of `protected` parties become curves by what is stated of them, as in a linear job.
+    """
     for party in parties:
         if party.width is not None or party.data.endswith((".svm", ".libsvm")):
             raise InputError(f"party {show(party.name)}: trees need named columns: give a CSV or Parquet file")
-        for column in party.columns:
+        for column in () if party.name in protected else party.columns:
             unused = [] if column.optional else [key for key, value in vars(column).items() if value is not None]
             for key in unused:
                 if key not in COLUMN_KEYS:

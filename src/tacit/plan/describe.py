@@ -30,6 +30,7 @@ WIDTH = 100
 NUMBER = 8  # bytes of what travels for a row
 MOST_EPSILONS = 6  # of one unit that a headline names one by one
 MASKED = 2  # a masked number is twice as long
+SINGLE = 0.5  # one of single precision is half as long
 SEEDED = "the noise comes from a seed, so nobody is protected from those who know it"
 ORDINARY = "none: consensus ADMM, without noise"
 GIVEN = "consensus ADMM without noise, with the unbiased loss of labels that were randomized by their contributors"
@@ -147,8 +148,11 @@ class FeatureWords(Words):
         """Mechanism and form."""
         masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
         private = plan.private
-        if plan.problem.trees is not None:
+        if plan.problem.trees is not None and (private is None or private.solver is None):
             return _trees(plan)
+        if plan.problem.trees is not None and private is not None:
+            beside = f"{private.holder} has boosted trees of its own columns, grown without noise"
+            return "; ".join([private.mechanism.describe(), beside, *_form(private.privacy, private.holder)])
         if private is None:
             return "; ".join([f"none: method {plan.solver.name}, without noise", *masks])
         return "; ".join([private.mechanism.describe(), *_form(private.privacy, private.holder), *masks])
@@ -334,8 +338,9 @@ def _trees(plan: PlannedRun) -> str:
     counts = ", ".join(map(str, settings.trees[:-1])) + f" and then {settings.trees[-1]}"
     part = settings.validation_fraction
     chosen = f"the {part:.0%} of the rows that have no trees" if part else "all rows"
+    noise = "none" if plan.private is None else plan.private.mechanism.describe()
     return (
-        f"none: boosted trees, without noise; in each round a party grows {counts} trees of at most "
+        f"{noise}: boosted trees, without noise; in each round a party grows {counts} trees of at most "
         f"{settings.max_leaf_nodes} leaves on its own columns, and the label holder chooses on {chosen} how much of "
         "them is kept"
     )
@@ -345,7 +350,8 @@ def _vectors(plan: PlannedRun) -> tuple[float, float]:
     """Numbers per row in a round, to a party and back."""
     private = plan.private
     if plan.problem.trees is not None:
-        return 1.0 - plan.problem.trees.validation_fraction, 1.0
+        wide = SINGLE * plan.problem.trees.loss.outputs
+        return wide * (1.0 - plan.problem.trees.validation_fraction), wide
     ordinary = private is None or private.solver is None
     down, back = SOLVERS[plan.recorded_method].vectors if ordinary or private is None else private.mechanism.vectors
     return down, MASKED * back if plan.secure else back

@@ -19,6 +19,8 @@ from tacit.problem.regularizers import Regularizer
 from tacit.solvers.boosting import TREES, TreeLoss, TreeSettings
 from tacit.solvers.boosting.settings import for_labels
 
+CODED_ALPHA = 1e-4  # penalty of protected parties' curves beside the label holder's trees
+
 
 @dataclass(frozen=True)
 class TrainingRequest:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import cast
 
 from tacit.columns.constants import Encoding
 from tacit.columns.curves import CurveNoise, FourierColumn
@@ -18,6 +19,7 @@ from tacit.columns.spec import AUTO, LINEAR
 from tacit.errors import InputError
 from tacit.job import Job
 from tacit.mechanisms import mechanism_of
+from tacit.plan.request import loss_beside_trees
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.registry import LOSSES, get_loss
@@ -41,11 +43,11 @@ def with_terms(job: Job) -> Job:
 
     Where labels alone are protected, "auto" is lines: to choose takes the labels.
     """
-    if job.trees is not None:
+    if job.trees is not None and not job.has_curves:
         return job
     if job.encode.terms == AUTO and job.privacy is not None and job.privacy.epsilon is None:
         job = job.with_terms(LINEAR)
-    noise = curve_noise(job.privacy, get_loss(job.model.loss), job.split, job.names, secure=job.secure_aggregation)
+    noise = curve_noise(job.privacy, seen_loss(job), job.split, job.names, secure=job.secure_aggregation)
     sharing = 1 if job.rows_are_split else len(job.parties)  # parties whose scores are summed
     return replace(job, encode=replace(job.encode, noise=noise, parties=sharing))
 
@@ -154,6 +156,13 @@ def loss_of(job: Job) -> Loss | TreeLoss:
     if job.trees is None:
         return get_loss(job.model.loss)
     return make_loss(job.model.loss, quantile=0.5 if job.model.quantile is None else job.model.quantile)
+
+
+def seen_loss(job: Job) -> Loss:
+    """The loss that protected parties fit: that of lines beside trees, where the job has them."""
+    if job.trees is None or job.privacy is None:
+        return get_loss(job.model.loss)
+    return loss_beside_trees(cast("TreeLoss", loss_of(job)), job.privacy)
 
 
 def named_loss(name: str) -> Loss | TreeLoss:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tacit.columns.encoder import Encoder
 from tacit.job import Job
 from tacit.privacy.certificate import Certificate
 from tacit.report.curve_pictures import draw_curve, largest, size_of
 from tacit.report.pictures import SERIES, figure
 from tacit.run.curves import Curve, model_curves
+from tacit.run.result import PartyModel
 from tacit.run.saved import SavedRun
 from tacit.text import plural
 
@@ -53,7 +55,7 @@ def run_curves(run: SavedRun) -> Curves:
     """What the page of a run draws unless it is told: all columns where some number is a curve, none elsewhere."""
     if run.model.is_trees:
         return {}
-    known = [encoder for encoder in run.model.encoders if encoder is not None]
+    known = [encoder for encoder in run.model.encoders if isinstance(encoder, Encoder)]
     return model_curves(run.model) if any(encoder.has_curves for encoder in known) else {}
 
 
@@ -66,7 +68,8 @@ def curve_section(run: SavedRun, curves: Curves) -> dict[str, Any] | None:
     weights = _weights(run, curves)
     drawn = set(sorted(weights, key=lambda key: -weights[key])[:MOST])
     groups = [_group(name, own, weights, drawn, number) for number, (name, own) in enumerate(curves.items())]
-    centred = any(part.clip is not None and part.clip.centre is not None for part in run.model.parties)
+    clips = [part.clip for part in run.model.parties if isinstance(part, PartyModel)]
+    centred = any(clip is not None and clip.centre is not None for clip in clips)
     return {"groups": groups, "lines": band_lines(curves, run.job, run.certificate), "centred": centred}
 
 

@@ -28,9 +28,9 @@ from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.plan.terms import named_loss, tree_settings
-from tacit.problem.losses import Loss, Modified
+from tacit.problem.losses import Loss
 from tacit.report.measures import AnyLoss, calibration, difference, measure, roc, row_losses, spread
-from tacit.run.folder import PreparedRun
+from tacit.run.folder import PreparedRun, serving_loss
 from tacit.run.predict import ALL_PARTIES
 from tacit.run.result import Model, PartyModel, Result, TreePart
 from tacit.run.search import search_job
@@ -259,7 +259,7 @@ def _refusal(result: Result, prepared: PreparedRun, rows: _Rows) -> str:
 
 
 def _plain_loss(loss: Loss) -> Loss:
-    return loss.inner if isinstance(loss, Modified) else loss
+    return serving_loss(loss)
 
 
 # --- other columns -----------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def _evaluate_parties(
     record |= _by_column(
         prepared, {part.name: (part, [shard]) for part, shard in zip(result.model.parts, rows.shards, strict=True)}
     )
-    if isinstance(result.model.parts[0], TreePart):
+    if prepared.raw:
         record["importance"] = _importance(result.model.parts, rows.shards)
     private, holder = result.certificate.private, prepared.job.holder
     wanted: list[tuple[str, list[int]]] = [  # a party's name, or nothing for all of them
@@ -424,6 +424,8 @@ def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict
     """How much each column moves the score: the mean size of its share (TreeSHAP) over some rows, by party."""
     found = {}
     for part, shard in zip(parts, shards, strict=True):
+        if not isinstance(part, TreePart):
+            continue
         shares = np.abs(part.contributions(shard.features[np.arange(min(shard.features.n, MOST_EXPLAINED))]))
         found[part.name] = dict(zip(part.columns, shares.mean(axis=0)[:-1].tolist(), strict=True))
     return found

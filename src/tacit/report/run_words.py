@@ -13,6 +13,7 @@ from tacit.report.evaluation import ALONE, JOINT
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.run_pictures import SAME, TOGETHER
 from tacit.report.verdict import WORSE, verdict
+from tacit.run.result import TreePart
 from tacit.run.saved import SavedRun
 from tacit.text import duration, plural, size
 
@@ -122,10 +123,12 @@ def job_rows(run: SavedRun) -> list[tuple[str, str]]:
     """The job: what was minimised and how."""
     model = run.job.model
     rows = [
-        ("loss", f"{model.loss}, penalty {model.penalty}, alpha = {_alpha(run)}"),
+        ("loss", f"{model.loss}, penalty {'l2' if run.job.trees else model.penalty}, alpha = {_alpha(run)}"),
         ("method", _method(run)),
         ("stopped", _stopped(run)),
     ]
+    if run.job.trees is not None:
+        rows.insert(1, ("own part", f"{run.job.holder} has trees of its own columns, the others have curves"))
     if model.terms == AUTO:
         bends = any(encoder is not None and encoder.has_bends for encoder in run.model.encoders)
         rows.insert(1, ("terms", f'{"curves" if bends else "lines"}, as terms = "auto" took them'))
@@ -150,7 +153,7 @@ def _alpha(run: SavedRun) -> str:
     """The alpha that was trained with, and how it came."""
     spec = run.job.search
     if spec is None:
-        return f"{run.job.model.alpha:g}"
+        return f"{run.job.model.alpha if run.job.trees is None else run.plan['alpha']:g}"
     folds = spec.folds_of(run.rows)
     return f"{run.plan['alpha']:.4g}, chosen of {spec.tried} by cross-validation on {folds} folds ({spec.rule})"
 
@@ -227,10 +230,13 @@ def share_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     head = ["party", "coefficients", "not zero", "norm of its coefficients", "spread of its part of the score"]
     rows = []
     for part in run.model.parties:
+        spread = number(known[part.name]["deviation"]) if part.name in known else DASH
+        if isinstance(part, TreePart):
+            rows.append([part.name, plural(len(part.model.trees), "tree"), DASH, DASH, spread])
+            continue
         shown = run.model_is_covered  # else even these tell of rows what no certificate covers
         norm = number(float(np.linalg.norm(part.coef))) if shown else DASH
         used = f"{np.count_nonzero(part.coef):,}" if shown else DASH
-        spread = number(known[part.name]["deviation"]) if part.name in known else DASH
         rows.append([part.name, f"{part.coef.size:,}", used, norm, spread])
     return head, rows
 

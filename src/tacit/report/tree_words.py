@@ -16,6 +16,16 @@ REVEALED = (
     "joint score; the label holder got what each party's new trees add to each row, from which cells can be guessed "
     "well. Nothing here is protected, and epsilon is infinite: see the certificate below."
 )
+REVEALED_ROWS = (
+    "What this run revealed: every party got the randomized labels of the rows that trees were grown on, and in each "
+    "round their joint score; the label holder got what each party's new trees add to each row, from which cells can "
+    "be guessed well. Labels are protected, and no row is: see the certificate below."
+)
+
+
+def revealed(run: SavedRun) -> str:
+    """What a run of trees told, and to whom; of private rows the certificate says it."""
+    return REVEALED_ROWS if run.certificate.private else REVEALED
 
 
 def job_rows(run: SavedRun) -> list[tuple[str, str]]:

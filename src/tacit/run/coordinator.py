@@ -74,7 +74,7 @@ class Coordinator:
 
     def broadcast(self, round_: int) -> Message:
         """The next broadcast."""
-        return door.leave(NAME, round_, self.side.broadcast())
+        return door.leave(NAME, round_, self.side.broadcast(), singles=self.plan.solver.singles)
 
     def combine(self, round_: int, answers: Sequence[Message]) -> Progress | None:
         """Check and sum the answers, then advance."""
@@ -150,8 +150,9 @@ class Coordinator:
     def _check_type(self, party: str, answer: Message) -> None:
         """Refuse bare numbers in a run with masks, and words in a run without."""
         masked = answer.kind == "keys" or (self.plan.secure and answer.kind in MASKED_KINDS)
-        wanted = np.uint64 if masked else np.float64
         for name, array in answer.arrays.items():
+            single = name in self.plan.solver.singles
+            wanted = np.uint64 if masked else np.float32 if single else np.float64
             if array.dtype != wanted:
                 how = "under masks" if masked else "without masks"
                 raise RunError(

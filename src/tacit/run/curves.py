@@ -190,7 +190,8 @@ def _own_curves(folder: RunFolder) -> dict[str, tuple[Curve, ...]]:
     """Those of the one part that an organisation has of a joint run."""
     files = sorted(folder.joint.parent.glob("*.json"))
     parts = [load_part(file) for file in files if file != folder.joint]
-    return {part.name: party_curves(part.name, part, encoder) for part, _, encoder in parts if encoder is not None}
+    coded = [(part, encoder) for part, _, encoder in parts if isinstance(encoder, Encoder)]
+    return {part.name: party_curves(part.name, part, encoder) for part, encoder in coded}
 
 
 def model_curves(model: SavedModel) -> dict[str, tuple[Curve, ...]]:
@@ -205,7 +206,7 @@ def model_curves(model: SavedModel) -> dict[str, tuple[Curve, ...]]:
         raise InputError(NO_CURVES)
     found: dict[str, tuple[Curve, ...]] = {}
     for part, encoder in zip(model.parties, model.encoders, strict=True):
-        if encoder is not None:
+        if isinstance(encoder, Encoder):
             name = part.name if part.name in model.names else ALL_PARTIES
             found[name] = party_curves(name, part, encoder)
     return found

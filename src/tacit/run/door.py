@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from tacit.types import Message, Vector, Words
+import numpy as np
 
-
-def leave(sender: str, round_: int, arrays: Mapping[str, Vector | Words], kind: str = "step") -> Message:
-    """What leaves a party, or the side that holds the labels, as a message."""
-    return Message(sender=sender, round=round_, arrays=arrays, kind=kind)
+from tacit.types import Message, Single, Vector, Words
 
 
-def arrive(sender: str, round_: int, arrays: Mapping[str, Vector | Words], kind: str) -> Message:
+def leave(
+    sender: str,
+    round_: int,
+    arrays: Mapping[str, Vector | Words],
+    kind: str = "step",
+    singles: Sequence[str] = (),
+) -> Message:
+    """What leaves a party, or the side that holds the labels, as a message; `singles` travel as float32."""
+    sent = {name: _single(array) if name in singles else array for name, array in arrays.items()}
+    return Message(sender=sender, round=round_, arrays=sent, kind=kind)
+
+
+def arrive(sender: str, round_: int, arrays: Mapping[str, Vector | Words | Single], kind: str) -> Message:
     """What left another organisation's door, as it arrives."""
     return Message(sender=sender, round=round_, arrays=arrays, kind=kind)
+
+
+def _single(array: Vector | Words) -> Vector | Words | Single:
+    """Numbers of single precision as float32; words under masks as they are."""
+    return array.astype(np.float32) if array.dtype == np.float64 else array

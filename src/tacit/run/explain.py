@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -72,10 +72,12 @@ class Share:
 
 def explain(model: SavedModel, shards: Sequence[Shard], row: int) -> list[Share]:
     """What each party adds to the score of one row, which counts from 0."""
-    pairs = zip(model.parties, shards, strict=True)
-    if model.is_trees:
-        return [_tree_share(cast("TreePart", part), shard.features[[row]]) for part, shard in pairs]
-    return [_share(part, shard.features[[row]], shard.columns) for part, shard in pairs]
+    return [
+        _tree_share(part, shard.features[[row]])
+        if isinstance(part, TreePart)
+        else _share(part, shard.features[[row]], shard.columns)
+        for part, shard in zip(model.parties, shards, strict=True)
+    ]
 
 
 def _tree_share(part: TreePart, features: RawTable) -> Share:

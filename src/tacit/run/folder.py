@@ -72,6 +72,7 @@ from tacit.run.drive import LoopState, Session
 from tacit.run.result import Model, PartyModel, Result, TreePart, versions
 from tacit.run.tree_parts import SavedTrees
 from tacit.solvers.boosting import TreeLoss
+from tacit.solvers.boosting.losses import LogisticTrees, RandomizedTrees
 from tacit.solvers.boosting.sides import BoostingHistory
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
@@ -134,6 +135,13 @@ class SavedPart:
         }
 
 
+def serving_loss(loss: Any) -> Any:
+    """The loss of true labels, which a model serves that was trained on randomized ones."""
+    if isinstance(loss, RandomizedTrees):
+        return LogisticTrees()
+    return loss.inner if isinstance(loss, Modified) else loss
+
+
 @dataclass(frozen=True)
 class SavedJoint:
     """What belongs to no single party.
@@ -161,7 +169,7 @@ class SavedJoint:
 
     def record(self) -> dict[str, Any]:
         """What model/joint.json holds."""
-        loss = self.loss.inner if isinstance(self.loss, Modified) else self.loss  # it serves the true labels
+        loss = serving_loss(self.loss)
         return {
             "format": FORMAT,
             **({"kind": TREES} if isinstance(loss, TreeLoss) else {}),
@@ -254,11 +262,11 @@ def saved_result(result: Result, prepared: PreparedRun) -> SavedResult:
         gap=gaps[-1] if gaps else math.inf,
         traffic=result.traffic,
         outlook=result.outlook,
-        boosting=None if result.boosting is None else _history(result.boosting),
+        boosting=None if result.boosting is None else history_record(result.boosting),
     )
 
 
-def _history(history: BoostingHistory) -> dict[str, Any]:
+def history_record(history: BoostingHistory) -> dict[str, Any]:
     """Losses and steps by round as plain values; a test among them as its own record."""
     values = {one.name: getattr(history, one.name) for one in fields(history)}
     return {name: value.record() if hasattr(value, "record") else value for name, value in values.items()}

@@ -14,14 +14,15 @@ from tacit.privacy.aggregation import SHARE
 from tacit.run.folder import RunFolder
 from tacit.run.predict import load_part
 from tacit.run.result import TreePart
+from tacit.run.tree_parts import text_file
 from tacit.text import show
 from tacit.types import Vector
 
-WITH_FILES = "predict with tacit predict, from the files of all parties"
 ABSENT = 0.0
-"""What a party adds for an id that it does not know, and what stands for a party that is away.
+"""What a party with a linear part adds for an id that it does not know, and what stands for it where it is away.
 
-With an intercept a party's columns are centred, so its average row adds 0: no number from its rows is needed.
+With an intercept a party's columns are centred, so its average row adds 0: no number from its rows is needed. Trees add
+what they add to the average row that they were grown on, which their owner alone knows.
 """
 
 
@@ -33,11 +34,12 @@ class OwnScores:
     ----------
     party : str
     scores : Vector
-        One for each row, with `ABSENT` behind the last: what an unknown id gets, by the same lookup.
+        One for each row, and behind the last what an unknown id gets, by the same lookup: `ABSENT`, or the average of
+        the party's trees.
     places : mapping of str to int
         Where the score of an id stands.
     part : bytes
-        The file of the party's part of the model, for a fingerprint.
+        What the party's part of the model is saved as, for a fingerprint.
     said : tuple of str
         Remarks on the file.
     """
@@ -71,8 +73,9 @@ def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnS
     Scores beyond what masks can carry are refused, or with `hold` held to it where a refusal would be seen by others.
     """
     part, id_, encoder = load_part(file)
-    if isinstance(part, TreePart):  # their average row does not add 0, which is what stands for an unknown id
-        raise InputError(f"the part of party {show(part.name)} is of trees, which no service answers for: {WITH_FILES}")
+    saved, absent = file.read_bytes(), ABSENT
+    if isinstance(part, TreePart):
+        saved, absent = saved + text_file(file).read_bytes(), part.average
     if id_ is None:
         raise InputError(f"the model of party {show(part.name)} has no id column: train with id = ... to ask by id")
     columns = part.columns if encoder is None else encoder.sources
@@ -86,4 +89,4 @@ def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnS
     if not bool(np.all(np.abs(scores) <= SHARE.bound)):  # refused now, since a refusal later would tell about a row
         raise InputError(f"party {show(part.name)}: some scores are beyond {SHARE.bound:.3g}: fix its rows")
     places = {str(one): place for place, one in enumerate(rows.ids.tolist())}
-    return OwnScores(part.name, np.append(scores, ABSENT), places, file.read_bytes(), rows.said)
+    return OwnScores(part.name, np.append(scores, absent), places, saved, rows.said)

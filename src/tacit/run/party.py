@@ -38,7 +38,7 @@ class Party:
         self.side = self._make_side(plan, shared)
         self._start: Vector | None = None
         self._names = plan.asked_parties
-        self._private, self._run = plan.solver.noisy, run
+        self._private, self._run, self._singles = plan.solver.noisy, run, plan.solver.singles
         self._signer, self._rows = signer, rows
         self._masks = self._new_masks() if plan.secure else None
         self._heard = b""  # fingerprint of all that was broadcast, which masks are bound to
@@ -74,13 +74,20 @@ class Party:
             return self._exchange_keys(message)
         if self._masks is not None:
             self._heard = heard(self._heard, message)
-        inbox = cast("Arrays", dict(message.arrays))
+        inbox = cast("Arrays", self._checked(message))
         if self.releaser is not None:
             self.releaser.begin(message)
         if message.kind == "finish":
             self.side.finish(inbox)
             return {}
         return self._begin() if message.kind == "start" else self.side.step(message.round, inbox)
+
+    def _checked(self, message: Message) -> dict[str, Any]:
+        """What came, with float32 numbers in no other place than the solver has them."""
+        for name, array in message.arrays.items():
+            if (array.dtype == np.float32) != (name in self._singles):
+                raise RunError(f"party {self.name!r}: {name} came as numbers of type {array.dtype}")
+        return dict(message.arrays)
 
     def _begin(self) -> Arrays:
         """What the coordinator needs to know of the first coefficients."""
@@ -101,7 +108,7 @@ class Party:
         arrays = {name: self._finite(message.round, name, array) for name, array in arrays.items()}
         if self._masks is not None and message.kind in MASKED_KINDS:
             arrays = self._masks.hide(message.round, arrays, seen=heard(self._heard, message))
-        return door.leave(self.name, message.round, arrays, message.kind)
+        return door.leave(self.name, message.round, arrays, message.kind, self._singles)
 
     def _finite(self, round_: int, name: str, array: Vector | Words) -> Vector | Words:
         """Numbers that may leave; of a private run no answer is refused, as that would be seen: 0 takes their place."""

@@ -19,7 +19,7 @@ from tacit.columns.encoder import Encoder, from_record
 from tacit.data.load import PartySpec, PredictionData, Source, load_prediction_data
 from tacit.errors import InputError
 from tacit.files import damaged, read_json, show_path, write_atomically
-from tacit.job.trees import TREE_LOSSES, TREES
+from tacit.job.trees import LINEAR_MODEL, TREE_LOSSES, TREES
 from tacit.plan.terms import named_loss
 from tacit.problem.registry import LOSSES
 from tacit.run.folder import CERTIFICATE, FORMAT, MODEL, PLAN, RESULT, SAMPLES, RunFolder
@@ -96,6 +96,8 @@ class SavedModel:
         All parties of the job, those too whose part was not read.
     row_ids : tuple of str
         Where the rows were split: the id columns of the parties, any of which may name new rows.
+    kind : str
+        "linear" or "trees".
     """
 
     loss: str
@@ -109,11 +111,22 @@ class SavedModel:
     encoders: tuple[Encoder | None, ...] = ()  # typed as those of linear models, which most readers want
     names: tuple[str, ...] = ()
     row_ids: tuple[str, ...] = ()
+    kind: str = LINEAR_MODEL
 
     @property
     def is_trees(self) -> bool:
-        """Whether the score is a sum of trees."""
-        return isinstance(self.parties[0], TreePart) if self.parties else False
+        """Whether the score is a sum of trees, of every party."""
+        return self.kind == TREES
+
+    @property
+    def has_coefficients(self) -> bool:
+        """Whether every part is linear, and none of trees."""
+        return not any(isinstance(part, TreePart) for part in self.parties)
+
+    @property
+    def has_trees_elsewhere(self) -> bool:
+        """Whether parties whose part was not read have trees, so that nobody here knows what an average row adds."""
+        return self.is_trees and len(self.parties) < len(self.names)
 
     @property
     def specs(self) -> tuple[PartySpec, ...]:
@@ -192,7 +205,8 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         )
     read = [name for name in names if own is None or name in own]
     pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in read]
-    if any(isinstance(part, TreePart) is not trees for part, _, _ in pairs):
+    grown = sum(isinstance(part, TreePart) for part, _, _ in pairs)
+    if grown != len(pairs) if trees else grown > 1:  # beside private parts the label holder alone may have trees
         raise damaged(file, "some parts of the model are trees, and some are not")
     return SavedModel(
         loss=loss,
@@ -206,6 +220,7 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         encoders=tuple(encoder for _, _, encoder in pairs),
         names=names,
         row_ids=_texts(file, record, "ids") if whole and record.get("ids") else (),
+        kind=TREES if trees else LINEAR_MODEL,
     )
 
 

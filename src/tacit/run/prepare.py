@@ -35,9 +35,10 @@ from tacit.job import Job, encode_job_data, load_job_nodes, match_job_files
 from tacit.job.file import check_as_they_are, check_memory
 from tacit.job.values import AMOUNT, bytes_of
 from tacit.mechanisms import mechanism_of, names_for
+from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan.make import Plan, make_plan
 from tacit.plan.memory import check_on_cluster, check_reading
-from tacit.plan.request import TrainingRequest
+from tacit.plan.request import CODED_ALPHA, TrainingRequest
 from tacit.plan.terms import auto_remarks, curve_columns, loss_of, tree_settings, with_row_norms, with_terms
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
@@ -100,16 +101,16 @@ def _check_mechanism(job: Job) -> None:
 def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingRequest:
     """What a job asks for."""
     model, columns = job.model, curve_columns or [0] * len(job.parties)
-    trees = tree_settings(job)
+    trees, coded = tree_settings(job), job.trees is not None and bool(job.protected)
     return TrainingRequest(
         loss=model.loss,
-        penalty=model.penalty if trees is None else "none",
-        alpha=model.alpha,
-        fit_intercept=model.fit_intercept and trees is None,  # trees have a constant of their own
+        penalty=model.penalty if trees is None else "l2" if coded else "none",
+        alpha=CODED_ALPHA if coded else model.alpha,
+        fit_intercept=coded if trees is not None else model.fit_intercept,  # trees have a constant of their own
         tol=job.tol,
         method=method,
         rho=model.rho,
-        max_rounds=job.rounds,
+        max_rounds=USUAL_ROUNDS if coded else job.rounds,
         privacy=with_row_norms(job.privacy, job.names, columns),
         options=job.options,
         published=model.published,

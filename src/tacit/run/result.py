@@ -100,6 +100,11 @@ class TreePart:
         """What the trees add to each row."""
         return _bent(self.model.score(self._values(features)) - self.offset, self.bend)
 
+    @property
+    def average(self) -> Any:
+        """The score of the average row: what the trees add in the mean to the rows that they were grown on."""
+        return _bent(self.model.average - self.offset, self.bend)
+
     def contributions(self, features: RawTable) -> Vector:
         """What each column adds to each row (TreeSHAP), and last what every row has in common.
 

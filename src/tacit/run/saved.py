@@ -88,7 +88,7 @@ class SavedRun:
         return self.model.constant - sum(party.linear_offset for party in self.model.parties)
 
     def _refuse_trees(self) -> None:
-        if self.model.is_trees:
+        if not self.model.has_coefficients:
             raise InputError("a model of trees has no coefficients: use predict, model.parties[...].text or the report")
 
     def predict(self, rows: Mapping[str, Source] | Sequence[Source] | Source) -> Predictions:

@@ -174,6 +174,8 @@ class Solver:
     reads_each_answer : bool
         True where the coordinator takes the answers by party, and holds the rows of the party with the labels itself;
         False where it takes their sum.
+    singles : tuple of str
+        Names of arrays whose numbers its sides have rounded to single precision: these travel as float32.
     """
 
     name: str
@@ -185,6 +187,7 @@ class Solver:
     vectors: tuple[float, float] = (1.0, 1.0)
     on_cluster: bool = True
     reads_each_answer: bool = False
+    singles: tuple[str, ...] = ()
     noisy: ClassVar[bool] = False  # what its sides send is computed from the rows as they are
 
     def make_shared(self, problem: Problem) -> Any:
@@ -244,6 +247,7 @@ class PrivateSolver:
     reads_each_answer: bool = False
     noisy: ClassVar[bool] = True
     supports_path: ClassVar[bool] = False
+    singles: ClassVar[tuple[str, ...]] = ()  # bounds are proven for float64
 
     def make_shared(self, problem: Problem) -> Any:
         """Nothing: parties keep apart what they release."""

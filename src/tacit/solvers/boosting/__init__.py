@@ -24,6 +24,7 @@ TREES = Solver(
     vectors=(0.85, 1.0),
     on_cluster=False,
     reads_each_answer=True,
+    singles=("margin", "added"),
 )
 
 __all__ = ["TREES", "TreeLoss", "TreeSettings"]

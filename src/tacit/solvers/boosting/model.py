@@ -150,6 +150,15 @@ class TreeModel:
             return np.zeros(len(values) if self.outputs == 1 else (len(values), self.outputs))
         return np.asarray(self.booster.predict(values, raw_score=True, num_threads=_threads(values)), dtype=np.float64)
 
+    @property
+    def average(self) -> Any:
+        """What the trees add in the mean to the rows that they were grown on: one number, or one for each output."""
+        total = np.zeros(self.outputs)
+        for place, tree in enumerate(self.trees):
+            weights = tree.leaf_count if tree.leaf_count.sum() else np.ones(tree.leaves)
+            total[place % self.outputs] += np.average(tree.leaf_value, weights=weights)
+        return total if self.outputs > 1 else float(total[0])
+
     def contributions(self, values: npt.NDArray[Any]) -> Vector:
         """What each column adds (TreeSHAP), and last the mean over the fitted rows; a row sums to its score.
 
@@ -187,6 +196,14 @@ def lightgbm() -> Any:
             f"lightgbm cannot be loaded ({error}): it needs the OpenMP library libgomp.so.1 (Debian: libgomp1)"
         ) from error
     return package
+
+
+def lightgbm_version() -> str:
+    """The version of the package; empty where it is not installed, or lacks a library of the system."""
+    try:
+        return str(lightgbm().__version__)
+    except InputError:
+        return ""
 
 
 # --- writing -----------------------------------------------------------------------------------------

@@ -88,8 +88,10 @@ class TreeParty:
         trees = self._numbers(inbox, "trees", (1,))
         if not 1 <= trees[0] <= 100_000 or trees[0] != int(trees[0]):
             raise RunError(f"party {self.name!r}: it was asked for {trees[0]:g} trees")
-        constant = self.constant if self.loss.outputs > 1 else self.constant[0]
-        return {"added": self.learner.grow(constant + margin, self.labels, int(trees[0]))}
+        start = margin + (self.constant if self.loss.outputs > 1 else self.constant[0])
+        if too_steep(self.loss, start, self.labels):
+            raise RunError(f"party {self.name!r}: the labels and margins that came are too large for trees")
+        return {"added": self.learner.grow(start, self.labels, int(trees[0]))}
 
     def _begin(self, inbox: Arrays) -> None:
         self.labels = self._numbers(inbox, "labels", (len(self.learner.fitted),))
@@ -130,6 +132,11 @@ class TreeParty:
         """Go on from `state`."""
         self.learner.restore(state)
         self.labels, self.constant = state.get("labels"), state["constant"]
+
+
+def too_steep(loss: TreeLoss, z: Vector, labels: Vector) -> bool:
+    """Whether slopes are beyond what LightGBM can add up."""
+    return not all(np.isfinite(one).all() and np.abs(one).max() < LARGEST_SLOPE for one in loss.slopes(z, labels))
 
 
 def checked(arrays: Arrays, name: str, shape: tuple[int, ...], party: str) -> Vector:
@@ -192,8 +199,7 @@ class TreeHolder:
         self.sent: Arrays | None = None
 
     def _check_size(self) -> None:
-        slopes = self.loss.slopes(self.z, self.labels)
-        if not all(np.isfinite(one).all() and np.abs(one).max() < LARGEST_SLOPE for one in slopes):
+        if too_steep(self.loss, self.z, self.labels):
             raise InputError("y has values that are too large for single precision: divide the labels by their size")
 
     def _weights_of(self, rows: Any) -> Vector | None:
