@@ -148,7 +148,7 @@ class FeatureWords(Words):
         masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
         private = plan.private
         if plan.problem.trees is not None:
-            return _trees(plan)
+            return "; ".join([_trees(plan), *masks])
         if private is None:
             return "; ".join([f"none: method {plan.solver.name}, without noise", *masks])
         return "; ".join([private.mechanism.describe(), *_form(private.privacy, private.holder), *masks])
@@ -334,10 +334,10 @@ def _trees(plan: PlannedRun) -> str:
     counts = ", ".join(map(str, settings.trees[:-1])) + f" and then {settings.trees[-1]}"
     part = settings.validation_fraction
     chosen = f"the {part:.0%} of the rows that have no trees" if part else "all rows"
+    kept = "of them is kept: of its own, and of all others' together" if settings.common_step else "of them is kept"
     return (
         f"none: boosted trees, without noise; in each round a party grows {counts} trees of at most "
-        f"{settings.max_leaf_nodes} leaves on its own columns, and the label holder chooses on {chosen} how much of "
-        "them is kept"
+        f"{settings.max_leaf_nodes} leaves on its own columns, and the label holder chooses on {chosen} how much {kept}"
     )
 
 
@@ -345,7 +345,7 @@ def _vectors(plan: PlannedRun) -> tuple[float, float]:
     """Numbers per row in a round, to a party and back."""
     private = plan.private
     if plan.problem.trees is not None:
-        return 1.0 - plan.problem.trees.validation_fraction, 1.0
+        return 1.0 - plan.problem.trees.validation_fraction, MASKED if plan.secure else 1.0
     ordinary = private is None or private.solver is None
     down, back = SOLVERS[plan.recorded_method].vectors if ordinary or private is None else private.mechanism.vectors
     return down, MASKED * back if plan.secure else back

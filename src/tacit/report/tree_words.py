@@ -11,11 +11,17 @@ from tacit.run.saved import SavedRun
 from tacit.text import plural
 
 MOST_COLUMNS = 12  # that a page draws
-REVEALED = (
-    "What this run revealed: every party got the labels of the rows that trees were grown on, and in each round their "
-    "joint score; the label holder got what each party's new trees add to each row, from which cells can be guessed "
-    "well. Nothing here is protected, and epsilon is infinite: see the certificate below."
-)
+
+
+def revealed(run: SavedRun) -> str:
+    """What a reader must know before all else."""
+    each = "what each party's new trees add to each row, from which cells can be guessed well"
+    all_ = "the sum over the others of what their new trees add to each row, which tells of cells too"
+    return (
+        "What this run revealed: every party got the labels of the rows that trees were grown on, and in each round "
+        f"their joint score; the label holder got {all_ if run.plan['secure_aggregation'] else each}. Nothing here is "
+        "protected, and epsilon is infinite: see the certificate below."
+    )
 
 
 def job_rows(run: SavedRun) -> list[tuple[str, str]]:
