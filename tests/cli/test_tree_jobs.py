@@ -302,7 +302,7 @@ def test_the_page_shows_losses_parties_columns_and_what_is_revealed(trained: Pat
     assert tacit("report", trained / "run", "--party", "bank").code == 2
 
 
-def test_services_and_audits_refuse_trees_in_one_line(trained: Path, tacit: Any) -> None:
+def test_services_refuse_trees_in_one_line(trained: Path, tacit: Any) -> None:
     run = trained / "run"
     file = run / "model" / "shop.json"
     with pytest.raises(InputError, match="is of trees, which no service answers for: predict with tacit predict"):
@@ -310,9 +310,27 @@ def test_services_and_audits_refuse_trees_in_one_line(trained: Path, tacit: Any)
     answer = tacit("ask", run, "--data", trained / "bank.csv", "--from", "shop=http://127.0.0.1:9")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "trees" in answer.err
-    answer = tacit("audit", trained / "credit.toml", "--quiet")
-    assert answer.code == 2
-    assert "tacit audit does not play trees" in answer.err
+
+
+def test_an_audit_measures_what_the_answers_reveal(trained: Path, tacit: Any, tmp_path: Path) -> None:
+    first, again = (
+        tacit("audit", trained / "credit.toml", "--quiet", "--seed", 1, "--out", tmp_path / "audit") for _ in range(2)
+    )
+    assert first.code == 0, first
+    assert first.out == again.out
+    assert "This run is NOT differentially private: epsilon is infinite." in first.out
+    assert "No privacy is claimed, so nothing could be broken." in first.out
+    said = " ".join(first.out.split())
+    assert "city of shop: guessed not covered AUC 0." in said
+    found = json.loads((tmp_path / "audit" / "audit.json").read_text())
+    labels, *cells = found["findings"]
+    assert labels["found"] == "319 of 375 labels, as they are, go to every party"
+    assert [one["details"]["column"] for one in cells] == ["city", "visits", "zip"]
+    assert [one["details"]["measure"] for one in cells] == ["AUC", "R2", "R2"]
+    city = cells[0]["details"]
+    assert city["with_answers"] > city["without_answers"] + 0.1
+    assert (city["rows_known"], city["rows_guessed"]) == (38, 337)
+    assert found["broken"] is False
 
 
 @pytest.mark.parametrize(
