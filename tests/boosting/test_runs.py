@@ -41,7 +41,7 @@ def labels_for(loss: TreeLoss, score: np.ndarray) -> np.ndarray:
     return np.exp(score / 2) if loss.task == "counts" else score
 
 
-def make_run(loss: TreeLoss, rows: int = 600, rounds: int = 6, **changed: Any) -> Run:
+def make_run(loss: TreeLoss, rows: int = 600, rounds: int = 6, secure: bool = False, **changed: Any) -> Run:
     tables, score = data(rows)
     shards = [
         Shard(name, RawTable(name, ("a", "b", "c"), table, (2,) if name == "shop" else ()), ("a", "b", "c"))
@@ -50,7 +50,7 @@ def make_run(loss: TreeLoss, rows: int = 600, rounds: int = 6, **changed: Any) -
     settings = TreeSettings(loss, trees=(5, 10), **changed)
     request = TrainingRequest(
         loss=loss.name, penalty="none", alpha=0.0, fit_intercept=False, tol=1e-4, max_rounds=rounds, seed=7,
-        trees=settings,
+        secure_aggregation=secure, trees=settings,
     )  # fmt: skip
     plan = make_plan(request, FeatureSplit(NAMES, rows=rows, columns=(3, 3, 3)))
     return Run(plan, shards, labels_for(loss, score))

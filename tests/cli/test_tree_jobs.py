@@ -125,7 +125,7 @@ REFUSED = [
     ({"sections": "[trees]\nlearning_rate = 0"}, "trees.learning_rate = 0 is not allowed"),
     ({"sections": "[trees]\nleaves = 3"}, 'unknown key "trees.leaves"'),
     ({"job": 'split = "samples"'}, 'trees need parties with different columns of the same rows, and split = "samples"'),
-    ({"job": "secure_aggregation = true"}, "secure_aggregation does not go with trees"),
+    ({"job": "secure_aggregation = true"}, "secure_aggregation=True needs at least 3 parties, not 2"),
     ({"job": 'memory = "2GB"'}, "memory does not go with trees, which are grown on rows in memory: leave memory out"),
     ({"shop": "columns = { zip = { low = 0, high = 9 } }"}, 'low of column "zip" is not for trees'),
     ({"shop": 'columns = { zipp = { kind = "category" } }'}, 'columns names "zipp"'),
@@ -322,10 +322,25 @@ def test_a_party_that_is_away_cannot_stand_as_average(trained: Path, tacit: Any)
     assert "nobody is there; ask again later" in tacit(*words).err
 
 
-def test_audits_refuse_trees_in_one_line(trained: Path, tacit: Any) -> None:
-    answer = tacit("audit", trained / "credit.toml", "--quiet")
-    assert answer.code == 2
-    assert "tacit audit does not play trees" in answer.err
+def test_an_audit_measures_what_the_answers_reveal(trained: Path, tacit: Any, tmp_path: Path) -> None:
+    first, again = (
+        tacit("audit", trained / "credit.toml", "--quiet", "--seed", 1, "--out", tmp_path / "audit") for _ in range(2)
+    )
+    assert first.code == 0, first
+    assert first.out == again.out
+    assert "This run is NOT differentially private: epsilon is infinite." in first.out
+    assert "No privacy is claimed, so nothing could be broken." in first.out
+    said = " ".join(first.out.split())
+    assert "city of shop: guessed not covered AUC 0." in said
+    found = json.loads((tmp_path / "audit" / "audit.json").read_text())
+    labels, *cells = found["findings"]
+    assert labels["found"] == "319 of 375 labels, as they are, go to every party"
+    assert [one["details"]["column"] for one in cells] == ["city", "visits", "zip"]
+    assert [one["details"]["measure"] for one in cells] == ["AUC", "R2", "R2"]
+    city = cells[0]["details"]
+    assert city["with_answers"] > city["without_answers"] + 0.1
+    assert (city["rows_known"], city["rows_guessed"]) == (38, 337)
+    assert found["broken"] is False
 
 
 @pytest.mark.parametrize(

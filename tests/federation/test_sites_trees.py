@@ -87,6 +87,7 @@ CASES: dict[str, dict[str, str]] = {
     "two classes": {},
     "numbers": {"model": 'loss = "squared"', "label": "amount"},
     "counts": {"model": 'loss = "poisson"', "label": "amount"},
+    "under masks": {"top": "rounds = 3\nsecure_aggregation = true"},
     "quantile": {"model": 'loss = "quantile"\nquantile = 0.8', "label": "amount", "top": "rounds = 2"},
 }
 

@@ -1,4 +1,4 @@
-"""What an insider can read off what is sent and served: column spaces, coefficients, labels, rows.
+"""What an insider can read off what is sent and served: column spaces, coefficients, labels, rows, cells.
 
 **Column spaces.** Two attacks on the sharing paper's noise: by the column space of its releases, and on its sensitivity
 bound.
@@ -39,6 +39,10 @@ S = D X with X = (x_1 .. x_T). Where X has rank d, the columns of S span those o
 D A with A invertible explains the same S. So shares alone give the column space of D, and with it the answer to every
 question of the form "is this vector a combination of your columns?". Whoever also knows d rows in general position,
 say their own and a few friends' records, solves for A and has all the other rows exactly; so does whoever knows X.
+
+**Cells** from what a party's trees add to each row. Each answer splits the rows by the party's columns, and finer in
+each round. Whoever knows the cells of some rows learns from these which answers belong to which cells, and guesses
+the others: how well is measured, against guesses by what it knows anyway.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg, sparse
 from scipy.linalg import subspace_angles, svd
-from scipy.stats import binom
+from scipy.stats import binom, rankdata
 
 from tacit.audit.game import CONFIDENCE as STATED
 from tacit.audit.game import interval, share_line
@@ -476,3 +480,82 @@ def judge_rows(
     return AttackResult(
         f"rows of {party} from its shares", claimed, text, judged(space or rows, covered=covered), details
     )
+
+
+# --- Cells of a party from what its trees add to each row
+
+
+SURE = 3.0  # standard errors by which answers must lower the loss of guesses
+MOST_KNOWN, MOST_GUESSED = 5_000, 20_000  # rows, of many
+LEAST_KNOWN = 20
+
+
+def known_rows(rows: int, part: float, rng: np.random.Generator) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Rows whose cells an attacker knows, a part of all; and rows whose cells it guesses, some of many."""
+    order = rng.permutation(rows)
+    count = round(part * rows)
+    return order[:count][:MOST_KNOWN], order[count:][:MOST_GUESSED]
+
+
+def guess_cells(
+    name: str, cells: Vector, seen: tuple[Vector, Vector], rows: tuple[Any, Any], *, category: bool
+) -> AttackResult:
+    """Guess a column of another party from what is seen of each row, without its answers and with them.
+
+    Parameters
+    ----------
+    name : str
+        Of the attack.
+    cells : array
+        The column; NaN is a blank. Of a number the value is guessed, where it is not blank; of a category, or a number
+        with two values, whether it is the commonest one.
+    seen : (array, array)
+        What the attacker sees of each row: without the answers, and with them.
+    rows : (array of int, array of int)
+        Whose cells it knows, and whose it guesses; see `known_rows`.
+    category : bool
+    """
+    known, others = rows if category else tuple(part[np.isfinite(cells[part])] for part in rows)
+    values, counts = np.unique(cells[known], return_counts=True, equal_nan=True)
+    number = not category and len(values) > 2
+    target = cells if number or not counts.size else (cells == values[counts.argmax()]).astype(np.float64)
+    if len(known) < LEAST_KNOWN or any(np.ptp(target[part]) == 0 if len(part) else True for part in (known, others)):
+        return AttackResult(name, "not covered", "too few rows, or cells that are all alike", NOT_TRIED)
+    guesses = [_guessed(one, target, known, others, number=number) for one in seen]
+    lost = [_losses_of(guess, target[others], number=number) for guess in guesses]
+    gain = lost[0] - lost[1]
+    surely = float(gain.mean()) > SURE * float(gain.std()) / math.sqrt(len(gain))
+    measure, (before, after) = "R2" if number else "AUC", (_measured(g, target[others], number=number) for g in guesses)
+    said = f"{measure} {before:.3f} from own columns and labels, {after:.3f} with the answers"
+    details = {"measure": measure, "without_answers": before, "with_answers": after}
+    details |= {"rows_known": len(known), "rows_guessed": len(others)}
+    return AttackResult(name, "not covered", said, judged(surely, covered=False), details)
+
+
+def _guessed(seen: Vector, target: Vector, known: Any, others: Any, *, number: bool) -> Vector:
+    """Guesses for the other rows: values, or probabilities of the commonest one."""
+    # Heavy, and no other attack needs it.
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    options = {"min_samples_leaf": int(np.clip(len(known) // 20, 3, 20)), "random_state": 0}
+    if number:
+        values = HistGradientBoostingRegressor(**options).fit(seen[known], target[known])
+        return np.asarray(values.predict(seen[others]))
+    model = HistGradientBoostingClassifier(**options).fit(seen[known], target[known])
+    return np.asarray(model.predict_proba(seen[others])[:, 1])
+
+
+def _losses_of(guesses: Vector, truth: Vector, *, number: bool) -> Vector:
+    """Squared errors, or the log loss of each probability."""
+    if number:
+        return np.asarray((guesses - truth) ** 2)
+    return np.asarray(-np.log(np.clip(np.where(truth > 0, guesses, 1 - guesses), 1e-6, 1.0)))
+
+
+def _measured(guesses: Vector, truth: Vector, *, number: bool) -> float:
+    """R2 of values, the area under the curve of probabilities."""
+    if number:
+        return 1.0 - float(np.mean((guesses - truth) ** 2) / truth.var())
+    ranks, positive = rankdata(guesses), truth > 0
+    count = int(positive.sum())
+    return float(ranks[positive].sum() - count * (count + 1) / 2) / (count * (len(truth) - count))

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
 from tacit.audit import attacks
-from tacit.audit.attacks import AT_95, AT_999, BROKEN, NO_VIOLATION, AttackResult, column_space_attack, judged
+from tacit.audit.attacks import (
+    AS_STATED,
+    AT_95,
+    AT_999,
+    BROKEN,
+    NO_VIOLATION,
+    AttackResult,
+    column_space_attack,
+    judged,
+)
 from tacit.audit.game import CONFIDENCE, SURE, Game, Guesses, LowerBound, lower_bound
-from tacit.audit.scene import ClaimedPrivacy, Stage, WatchedRun, WorstPair, row_norm, scenes, search, watch
+from tacit.audit.scene import (
+    ClaimedPrivacy,
+    RecordingEngine,
+    Stage,
+    WatchedRun,
+    WorstPair,
+    row_norm,
+    scenes,
+    search,
+    watch,
+)
 from tacit.blocks.dense import RowClip
+from tacit.columns.raw import RawTable
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.claim import Claim
+from tacit.run.masking import unmask
 from tacit.run.result import PartyModel
-from tacit.types import Vector
+from tacit.run.star import Run
+from tacit.types import Shard, Vector
 
 # --- The attacks that apply to a plan: what an insider reads off a run on generated rows
 
@@ -249,6 +272,70 @@ def audit(plan: Plan, effort: Effort | None = None, observe: Observer | None = N
     tell("done", 1.0)
     mechanism = "none" if plan.private is None else plan.private.mechanism.name
     return Audit(plan.certificate(), mechanism, tuple(findings), tuple(games))
+
+
+# --- trees without privacy: what the answers tell, on the job's own rows -------------------------------
+
+
+KNOWN_PART = 0.1  # of the rows, whose cells the label holder is taken to know
+MOST_TREE_COLUMNS = 20  # of each party
+
+
+def audit_trees(
+    plan: Plan, shards: Sequence[Shard], labels: Vector, effort: Effort | None = None, observe: Observer | None = None
+) -> Audit:
+    """Measure on a job's own rows what a run of trees without privacy tells.
+
+    Nothing is claimed of cells, so nothing can be broken: the label holder, who knows a part of each other party's
+    rows, guesses the cells of the rest from its own columns and the labels, and then with the answers.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of trees; it is run as it is.
+    shards, labels
+        The rows of all parties, and the labels.
+    effort : Effort, optional
+        Its seed alone is used.
+    observe : callable, optional
+        Told what is going on, and which part of all is done.
+    """
+    tell = observe or (lambda text, part: None)
+    tell("training", 0.0)
+    sent, answers = listen_to_trees(plan, shards, labels)
+    tables = {shard.name: cast("RawTable", shard.features) for shard in shards}
+    own = [tables[name].values for name in tables if name not in plan.asked_parties]
+    before = np.column_stack([*own, labels])
+    seen = before, np.column_stack([before, *answers])
+    rows = attacks.known_rows(len(labels), KNOWN_PART, np.random.default_rng((effort or Effort()).seed))
+    findings = [_sent_labels(sent, len(labels))] if answers else []
+    places = [(name, at) for name in plan.asked_parties for at in range(min(tables[name].d, MOST_TREE_COLUMNS))]
+    for done, (name, at) in enumerate(places):
+        table = tables[name]
+        tell(f"cells of {name}", 0.2 + 0.8 * done / len(places))
+        line = f"{table.columns[at]} of {name}: guessed"
+        cells = np.asarray(table.values[:, at], dtype=np.float64)
+        found = attacks.guess_cells(line, cells, seen, rows, category=at in table.categorical)
+        findings.append(replace(found, details={"party": name, "column": table.columns[at], **found.details}))
+    return Audit(plan.certificate(), "none", tuple(findings))
+
+
+def listen_to_trees(plan: Plan, shards: Sequence[Shard], labels: Vector) -> tuple[Vector, list[Vector]]:
+    """The labels that are sent in a run, and what the label holder reads in each round: answers, or sums of them."""
+    run = Run(plan, shards, labels)
+    engine = RecordingEngine(run.engine)
+    run.engine = engine
+    run.go()
+    steps = [(said, heard) for said, heard in engine.exchanges if said.kind == "step" and heard]
+    sent = steps[0][0].arrays["labels"] if steps else np.zeros(0)
+    if plan.secure:
+        return cast("Vector", sent), [unmask(heard, plan.asked_parties)["added"] for _, heard in steps]
+    return cast("Vector", sent), [cast("Vector", one.arrays["added"]) for _, heard in steps for one in heard]
+
+
+def _sent_labels(sent: Vector, rows: int) -> AttackResult:
+    said = f"{len(sent)} of {rows} labels, as they are, go to every party"
+    return AttackResult(attacks.NAME, "not covered", said, AS_STATED, {"labels": len(sent), "rows": rows})
 
 
 # --- rows: replay and game ----------------------------------------------------------------------------

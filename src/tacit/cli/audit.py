@@ -25,7 +25,11 @@ from many runs which of two data sets they were made from, and read labels, rows
 and coefficients off what is sent and served.
 
 The job's plan is attacked on generated data: its own rows are read for their
-sizes alone. An audit can show that a claim is false, not that one is true."""
+sizes alone. An audit can show that a claim is false, not that one is true.
+
+Of trees nothing is claimed. Their job is trained on its own rows, to measure
+what the answers reveal: a label holder who knows a tenth of another party's
+rows guesses the cells of the rest, without the answers and with them."""
 EPILOG = """\
 example:
   tacit audit job.toml --out audits/credit
@@ -53,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Audit, and say what was found."""
-    from tacit.audit.auditor import QUICK, Effort
+    from tacit.audit.auditor import QUICK, Effort, audit_trees
     from tacit.audit.harness.check import test_job
     from tacit.cli.summary import refuse_search
     from tacit.job import read_job
@@ -69,14 +73,13 @@ def run(options: argparse.Namespace) -> int:
     out = _directory(options.out)
     job = read_job(options.job)
     refuse_search(job, "tacit audit")
-    if job.trees is not None and job.privacy is None:
-        raise InputError(
-            "tacit audit does not play trees: nothing is claimed for them, and tacit plan says what is sent"
-        )
-    plan = prepare(job, note=lambda remark: tell(f"tacit: {remark}")).plan
-    whole = test_job(job, options.command)
+    prepared = prepare(job, note=lambda remark: tell(f"tacit: {remark}"))
+    plan, whole = prepared.plan, test_job(job, options.command)
     with progress_bar("audit", visible=not options.quiet) as observe:
-        found = audit_any(plan, effort, observe)
+        if job.trees is None or job.privacy is not None:
+            found = audit_any(plan, effort, observe)
+        else:
+            found = audit_trees(plan, prepared.shards, prepared.labels.values, effort, observe)
     if whole is not None:
         found = replace(found, findings=(whole, *found.findings))
     _print(plan, found)

@@ -97,6 +97,7 @@ class _VerticalBoosting(BaseEstimator):
         privacy: Any = None,
         ranges: Any = None,
         categories: Any = None,
+        secure_aggregation: bool = False,
     ) -> None:
         self.loss = loss
         self.parties = parties
@@ -121,6 +122,7 @@ class _VerticalBoosting(BaseEstimator):
         self.privacy = privacy
         self.ranges = ranges
         self.categories = categories
+        self.secure_aggregation = secure_aggregation
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -233,6 +235,7 @@ class _VerticalBoosting(BaseEstimator):
             max_rounds=USUAL_ROUNDS if linear else self.max_rounds,
             privacy=privacy,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            secure_aggregation=self.secure_aggregation,
             trees=self._settings(shards, loss),
         )
         split = FeatureSplit(
@@ -387,6 +390,9 @@ class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
         Public ranges of the protected parties' numbers, where rows are protected.
     categories : mapping of column to list, or None, default None
         Public lists of the protected parties' categories.
+    secure_aggregation : bool, default False
+        Let all parties but the first answer under masks that cancel in their sum, so that the first reads this sum
+        alone: it keeps one step for all of them. From three parties on.
 
     Notes
     -----
@@ -468,7 +474,7 @@ class VerticalBoostingRegressor(RegressorMixin, _VerticalBoosting):
         exp of the score.
     parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf, \
 l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction, \
-n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state, privacy, ranges, categories
+n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state, privacy, ranges, categories, secure_aggregation
         As in VerticalBoostingClassifier.
     quantile : float, default 0.5
         The quantile that loss="quantile" predicts.
@@ -506,11 +512,13 @@ steps_by_round_, n_trees_, interaction_, encoders_, row_norms_, outlook_
         privacy: Any = None,
         ranges: Any = None,
         categories: Any = None,
+        secure_aggregation: bool = False,
     ) -> None:
         super().__init__(
             loss, parties, learning_rate, max_rounds, trees_per_round, max_leaf_nodes, max_depth, min_samples_leaf,
             l2_regularization, max_bins, categorical_features, monotonic_cst, early_stopping, validation_fraction,
             n_iter_no_change, tol, min_gain_se, n_jobs, verbose, random_state, privacy, ranges, categories,
+            secure_aggregation,
         )  # fmt: skip
         self.quantile = quantile
 

@@ -65,7 +65,6 @@ from tacit.job.trees import (
     TreesSection,
     check_tree_parties,
     check_tree_privacy,
-    check_tree_run,
     refuse_for_trees,
     refuse_trees_keys,
 )
@@ -490,7 +489,6 @@ def _trees(document: Mapping[str, Any], model: Mapping[str, Any], top: Mapping[s
     encode = document.get("encode", {})
     split = top.get("split", Job.split)
     SPLITS[split].refuse_trees(split)
-    check_tree_run(secure_aggregation=top.get("secure_aggregation", False))
     refuse_for_trees(document, model, encode if isinstance(encode, dict) else {})
     return TreesSection(**_section(document.get("trees", {}), "trees"))
 
@@ -501,11 +499,10 @@ def check_trees(job: Job) -> None:
     Raises
     ------
     InputError
-        As `check_tree_run`, `check_tree_privacy` and `check_tree_parties`.
+        As `check_tree_privacy` and `check_tree_parties`.
     """
     if job.trees is not None:
         SPLITS[job.split].refuse_trees(job.split)
-        check_tree_run(secure_aggregation=job.secure_aggregation)
         check_tree_privacy(job.privacy)
         check_tree_parties(job.parties, job.protected)
 

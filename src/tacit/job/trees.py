@@ -121,21 +121,6 @@ def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> 
         raise InputError('model.quantile is for kind = "trees" with loss = "quantile": write both, or remove it')
 
 
-def check_tree_run(*, secure_aggregation: bool) -> None:
-    """Refuse ways to run that trees do not have.
-
-    Raises
-    ------
-    InputError
-        With one line that names the key and the way out.
-    """
-    if secure_aggregation:
-        raise InputError(
-            "secure_aggregation does not go with trees, whose label holder reads the answer of each party by itself: "
-            "remove it"
-        )
-
-
 def check_tree_privacy(privacy: Privacy | None) -> None:
     """Refuse a guarantee that trees cannot give.
 

@@ -149,7 +149,7 @@ class FeatureWords(Words):
         masks = ["answers travel under masks, so that only their sum can be read"] if plan.secure else []
         private = plan.private
         if plan.problem.trees is not None and (private is None or private.solver is None):
-            return _trees(plan)
+            return "; ".join([_trees(plan), *masks])
         if plan.problem.trees is not None and private is not None:
             beside = f"{private.holder} has boosted trees of its own columns, grown without noise"
             return "; ".join([private.mechanism.describe(), beside, *_form(private.privacy, private.holder)])
@@ -339,10 +339,10 @@ def _trees(plan: PlannedRun) -> str:
     part = settings.validation_fraction
     chosen = f"the {part:.0%} of the rows that have no trees" if part else "all rows"
     noise = "none" if plan.private is None else plan.private.mechanism.describe()
+    kept = "of them is kept: of its own, and of all others' together" if settings.common_step else "of them is kept"
     return (
         f"{noise}: boosted trees, without noise; in each round a party grows {counts} trees of at most "
-        f"{settings.max_leaf_nodes} leaves on its own columns, and the label holder chooses on {chosen} how much of "
-        "them is kept"
+        f"{settings.max_leaf_nodes} leaves on its own columns, and the label holder chooses on {chosen} how much {kept}"
     )
 
 
@@ -350,8 +350,9 @@ def _vectors(plan: PlannedRun) -> tuple[float, float]:
     """Numbers per row in a round, to a party and back."""
     private = plan.private
     if plan.problem.trees is not None:
-        wide = SINGLE * plan.problem.trees.loss.outputs
-        return wide * (1.0 - plan.problem.trees.validation_fraction), wide
+        outputs = plan.problem.trees.loss.outputs
+        back = MASKED if plan.secure else SINGLE
+        return SINGLE * outputs * (1.0 - plan.problem.trees.validation_fraction), back * outputs
     ordinary = private is None or private.solver is None
     down, back = SOLVERS[plan.recorded_method].vectors if ordinary or private is None else private.mechanism.vectors
     return down, MASKED * back if plan.secure else back

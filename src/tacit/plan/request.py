@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -152,8 +152,9 @@ def loss_beside_trees(loss: TreeLoss, privacy: Privacy) -> Loss:
 
 
 def asked_trees(request: TrainingRequest, rows: int) -> TreeSettings:
-    """How trees are grown: by all parties, on randomized labels where these alone are protected."""
+    """How trees are grown: on randomized labels where these alone are protected; under masks with one common step."""
     trees = cast("TreeSettings", request.trees)
+    trees = replace(trees, common_step=trees.common_step or bool(request.secure_aggregation))
     labels_alone = request.privacy is not None and request.privacy.epsilon is None
     return for_labels(trees, request.privacy.label_epsilon, rows) if labels_alone and request.privacy else trees
 
@@ -168,10 +169,5 @@ def check_trees(request: TrainingRequest) -> str:
         raise InputError(
             f"mechanism={request.privacy.mechanism!r} does not fit boosted trees, whose label holder grows trees on "
             "its own rows beside mechanism 'gram' of the others: leave mechanism out"
-        )
-    if request.secure_aggregation:
-        raise InputError(
-            "secure_aggregation=True does not fit boosted trees, whose label holder reads every party's answer by "
-            "itself: leave it out, or train a linear model"
         )
     return TREES.name

@@ -21,7 +21,7 @@ from tacit.mechanisms.base import COORDINATOR, Mechanism, MechanismRequest, Priv
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
 from tacit.plan.memory import check_low_memory, fitting_window
 from tacit.plan.request import TrainingRequest, asked_trees, check_trees, loss_beside_trees
-from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured
+from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured, secured_trees
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.losses.modified import modified_rows
@@ -322,7 +322,11 @@ class FeaturePlanner(SplitPlanner):
 
     def under_masks(self, plan: PlannedRun, certificate: Certificate) -> Certificate:
         """With what masks hide."""
-        return secured(certificate, plan.party_names) if plan.secure else certificate
+        if not plan.secure:
+            return certificate
+        if plan.problem.trees is not None:
+            return secured_trees(certificate, cast("FeatureSplit", plan.layout).holder, plan.asked_parties)
+        return secured(certificate, plan.party_names)
 
     def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
         """Everybody who answers; the lead adds up."""

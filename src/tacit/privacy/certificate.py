@@ -577,3 +577,35 @@ def secured(certificate: Certificate, parties: Sequence[str]) -> Certificate:
         per_party={name: f"{what} ({UNDER_MASKS})" for name, what in certificate.per_party.items()},
         assumptions=(*certificate.assumptions, *ASSUMED),
     )
+
+
+SUM_OF_TREES = (
+    "the rows of every party: the sum of the others' answers splits the rows finer with each round; masks hide which "
+    "party a number comes from, not what the sum tells of the cells"
+)
+
+
+def secured_trees(certificate: Certificate, holder: str, asked: Sequence[str]) -> Certificate:
+    """The certificate of the same run of trees with the answers of all parties but the label holder under masks."""
+    names = f"{', '.join(asked[:-1])} and {asked[-1]}"
+    hidden = (
+        f"the answers of {names}: they travel under masks that cancel in their sum, so that only the sums can be read "
+        "(this is not differential privacy)"
+    )
+    collusion = (
+        f"{holder}, which holds the labels, sees only the sum over {names}. Together with {len(asked) - 1} of them it "
+        "sees the numbers of the last. Each of them gets the joint score and can take off what it added itself: the "
+        f"sum over all others is left, {holder} among them"
+    )
+    rows = tuple(SUM_OF_TREES if said == ROWS_OF_TREES[0] else said for said in certificate.does_not_cover)
+    leaves = {
+        name: f"{certificate.per_party[name]} (under masks: only the sum over {names} can be read)" for name in asked
+    }
+    honest = ASSUMED[0].replace("at least two parties", f"at least two of {names}")
+    return replace(
+        certificate,
+        covers=(*certificate.covers, hidden, collusion),
+        does_not_cover=(*rows, SUMS),
+        per_party={**certificate.per_party, **leaves},
+        assumptions=(*certificate.assumptions, honest, *ASSUMED[1:]),
+    )

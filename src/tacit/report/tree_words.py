@@ -11,21 +11,23 @@ from tacit.run.saved import SavedRun
 from tacit.text import plural
 
 MOST_COLUMNS = 12  # that a page draws
-REVEALED = (
-    "What this run revealed: every party got the labels of the rows that trees were grown on, and in each round their "
-    "joint score; the label holder got what each party's new trees add to each row, from which cells can be guessed "
-    "well. Nothing here is protected, and epsilon is infinite: see the certificate below."
-)
-REVEALED_ROWS = (
-    "What this run revealed: every party got the randomized labels of the rows that trees were grown on, and in each "
-    "round their joint score; the label holder got what each party's new trees add to each row, from which cells can "
-    "be guessed well. Labels are protected, and no row is: see the certificate below."
-)
 
 
 def revealed(run: SavedRun) -> str:
     """What a run of trees told, and to whom; of private rows the certificate says it."""
-    return REVEALED_ROWS if run.certificate.private else REVEALED
+    labels = "randomized labels" if run.certificate.private else "labels"
+    each = "what each party's new trees add to each row, from which cells can be guessed well"
+    total = "the sum over the others of what their new trees add to each row, which tells of cells too"
+    covered = (
+        "Labels are protected, and no row is"
+        if run.certificate.private
+        else "Nothing here is protected, and epsilon is infinite"
+    )
+    return (
+        f"What this run revealed: every party got the {labels} of the rows that trees were grown on, and in each round "
+        f"their joint score; the label holder got {total if run.plan['secure_aggregation'] else each}. {covered}: see "
+        "the certificate below."
+    )
 
 
 def job_rows(run: SavedRun) -> list[tuple[str, str]]:

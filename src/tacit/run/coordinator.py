@@ -26,12 +26,12 @@ class Coordinator:
 
     def __init__(self, plan: Plan, labels: Vector, own: Block | None = None) -> None:
         private, self.plan, self.own = plan.private, plan, own
-        self.reads_each_answer = plan.solver.reads_each_answer
+        self.reads_each_answer = plan.solver.reads_each_answer and not plan.secure  # under masks there are sums alone
         self.party_names = plan.asked_parties
         self.releaser: Releaser | None = None
         if private is not None:
             self.releaser = Releaser(private.releases.get(COORDINATOR, ()), COORDINATOR, private.privacy.noise_seed)
-        self.draws_labels = not (self.reads_each_answer and plan.solver.noisy)  # else the side does it
+        self.draws_labels = not (plan.solver.reads_each_answer and plan.solver.noisy)  # else the side does it
         self.labels = self._randomized(labels) if self.draws_labels else labels
         self.side = self._make_side()
 

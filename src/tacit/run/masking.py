@@ -2,7 +2,7 @@
 
 | array | one number | largest | step |
 |---|---|---|---|
-| share | 16 bytes | 2^50 = 1e15 | 2^-60 = 9e-19 |
+| share; added, by a party's trees | 16 bytes | 2^50 = 1e15 | 2^-60 = 9e-19 |
 | all others: inner products, penalties, counts | 24 bytes | 2^70 = 1e21 | 2^-100 = 8e-31 |
 
 Masks are bound to all that was broadcast up to the answer that they hide: parties that were told different things have
@@ -32,13 +32,14 @@ KEY_WORDS = 4  # 32 bytes
 HEARD = "masks.heard"  # name of what was heard in a party's state
 HALF = 32  # bytes of a fingerprint
 NOT_SUMMED = ("min_", "max_")
+OF_ROWS = ("share", "added")  # arrays with a number for each row
 
 OTHERS = FixedPoint(scale_bits=100, bound=2.0**70, words=3)
 
 
 def point_of(name: str) -> FixedPoint:
     """How the numbers of an array are counted."""
-    return SHARE if name == "share" else OTHERS
+    return SHARE if name in OF_ROWS else OTHERS
 
 
 def heard(before: bytes, message: Message) -> bytes:

@@ -172,8 +172,8 @@ class Solver:
     on_cluster : bool
         Whether it uses all rows together, so that they may be on a cluster.
     reads_each_answer : bool
-        True where the coordinator takes the answers by party, and holds the rows of the party with the labels itself;
-        False where it takes their sum.
+        True where the coordinator takes the answers by party, or their sum under masks, and holds the rows of the
+        party with the labels itself; False where it takes their sum.
     singles : tuple of str
         Names of arrays whose numbers its sides have rounded to single precision: these travel as float32.
     """

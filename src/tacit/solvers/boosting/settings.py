@@ -50,6 +50,9 @@ class TreeSettings:
         Of each party; the trees do not depend on it.
     parties : tuple of str
         The parties that are asked, in the order of the steps; a plan fills it in.
+    common_step : bool
+        Whether all asked parties get the same step, for which the sum of their answers is enough; a plan with masks
+        asks for it.
     """
 
     loss: TreeLoss
@@ -67,6 +70,7 @@ class TreeSettings:
     min_gain_se: float = 0.0
     threads: int = 1
     parties: tuple[str, ...] = ()
+    common_step: bool = False
 
     def check(self) -> None:
         """Refuse a value of the wrong kind.
@@ -103,8 +107,9 @@ class TreeSettings:
         return int(np.clip(fitted // 50, 5, 40)) if self.min_samples_leaf is None else self.min_samples_leaf
 
     def record(self) -> dict[str, Any]:
-        """The settings as plain values; threads are left out, as the trees do not depend on them."""
-        names = [name for name in self.__dataclass_fields__ if name not in ("loss", "threads", "parties", "trees")]
+        """The settings as plain values, without threads, on which no tree depends, and what the plan says itself."""
+        apart = ("loss", "threads", "parties", "trees", "common_step")
+        names = [name for name in self.__dataclass_fields__ if name not in apart]
         own = {name: getattr(self, name) for name in names}
         return {"loss": self.loss.record(), **own, "trees": list(self.trees)}
 

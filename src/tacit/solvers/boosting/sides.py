@@ -10,7 +10,7 @@
 In a round the label holder grows a block on its own columns, chooses its step, and sends z of the fitted rows; all
 others grow a block at that z and answer with d_m; the label holder chooses their steps together. Steps are chosen on
 held-out rows, whose labels are never sent, and halved until the loss on fitted rows does not rise. So both losses fall
-with every round, or stay.
+with every round, or stay. Where answers travel under masks, the sum of all d_m is read, and gets one step.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tacit.types import Arrays, Vector
 
 LARGEST_SLOPE = 1e15  # LightGBM keeps gains, sums of squares of slopes, in single precision
 MODEL = "model"
+TOGETHER = "all others together"  # who adds the sum, where answers are not read one by one
 
 
 def settings_of(problem: Problem) -> TreeSettings:
@@ -194,7 +195,8 @@ class TreeHolder:
         self.steps: list[list[float]] = []
         self.best, self.waited = self.losses[0][1], 0
         self.entered: set[str] = set()
-        self.scores = {name: np.zeros(shape) for name in self.others}  # what each adds to every row, so far
+        self.read = (TOGETHER,) if self.settings.common_step and self.others else self.others
+        self.scores = {name: np.zeros(shape) for name in self.read}  # what each adds to every row, so far
         self.interaction = InteractionTest()
         self.sent: Arrays | None = None
 
@@ -234,11 +236,19 @@ class TreeHolder:
 
     def gather(self, answers: Mapping[str, Arrays]) -> Progress:
         """Choose the steps of the others' blocks, together."""
-        if self.others:
-            added = [checked(answers[name], "added", self.z.shape, name) for name in self.others]
-            steps = self._add(list(self.others), np.array(added))
-            self.steps[-1] += steps
-            for name, step, own in zip(self.others, steps, added, strict=True):
+        added = [checked(answers[name], "added", self.z.shape, name) for name in self.others]
+        return self._advance([np.sum(added, axis=0)] if self.settings.common_step and added else added)
+
+    def combine(self, total: Arrays) -> Progress:
+        """Choose one step for the sum of the others' blocks."""
+        return self._advance([checked(total, "added", self.z.shape, TOGETHER)])
+
+    def _advance(self, added: list[Vector]) -> Progress:
+        """Move on by what was read of the others."""
+        if added:
+            steps = self._add(list(self.read), np.array(added))
+            self.steps[-1] += steps if self.read == self.others else steps * len(self.others)
+            for name, step, own in zip(self.read, steps, added, strict=True):
                 self.scores[name] += step * own
         self.sent = None
         self.losses.append(self._losses())
@@ -300,8 +310,8 @@ class TreeHolder:
             "losses": np.array(self.losses),
             "steps": np.array(self.steps),
             "numbers": np.array([self.round, self.best, self.waited]),
-            "entered": np.array([float(name in self.entered) for name in (self.name, *self.others)]),
-            **{f"score.{place}": self.scores[name] for place, name in enumerate(self.others)},
+            "entered": np.array([float(name in self.entered) for name in (self.name, *self.read)]),
+            **{f"score.{place}": self.scores[name] for place, name in enumerate(self.read)},
         }
 
     def restore(self, state: Arrays) -> None:
@@ -315,7 +325,7 @@ class TreeHolder:
             float(state["numbers"][1]),
             int(state["numbers"][2]),
         )
-        names = (self.name, *self.others)
+        names = (self.name, *self.read)
         self.entered = {name for name, there in zip(names, state["entered"], strict=True) if there}
-        self.scores = {name: state[f"score.{place}"].copy() for place, name in enumerate(self.others)}
+        self.scores = {name: state[f"score.{place}"].copy() for place, name in enumerate(self.read)}
         self.sent = None
