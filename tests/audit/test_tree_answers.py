@@ -72,7 +72,8 @@ def test_an_audit_of_a_plan_hears_what_the_label_holder_hears() -> None:
     assert len(sent) == 510
     _, sums = listen_to_trees(secure.plan, secure.shards, labels_of(secure))
     assert len(sums) == 2
-    np.testing.assert_allclose(sums[0], answers[0] + answers[1], rtol=0, atol=2 * SHARE.step)
+    both = answers[0].astype(np.float64) + answers[1]
+    np.testing.assert_allclose(sums[0], both, rtol=0, atol=2 * SHARE.step)
 
 
 def test_the_audit_of_trees_names_every_column() -> None:

@@ -165,9 +165,9 @@ def test_the_certificate_says_what_masks_hide_and_what_not() -> None:
     assert "of its own, and of all others' together" in " ".join(str(run.plan).split())
 
 
-def test_masks_cost_twice_the_bytes() -> None:
+def test_masks_cost_four_times_the_bytes() -> None:
     runs = [make_run(LOGISTIC, rounds=2, secure=secure).go() for secure in (True, False)]
-    assert runs[0].traffic["bytes_up"] == 2 * runs[1].traffic["bytes_up"] == 2 * 2 * 2 * 8 * 600
+    assert runs[0].traffic["bytes_up"] == 4 * runs[1].traffic["bytes_up"] == 4 * 2 * 2 * 4 * 600
 
 
 def breast() -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from tacit.privacy.claim import Claim
 from tacit.run.masking import unmask
 from tacit.run.result import PartyModel
 from tacit.run.star import Run
+from tacit.solvers.boosting.settings import held_out
 from tacit.types import Shard, Vector
 
 # --- The attacks that apply to a plan: what an insider reads off a run on generated rows
@@ -77,8 +78,8 @@ def named_attacks(plan: Plan, rng: np.random.Generator, *, repeatable: bool = Fa
             findings.append(_rows(plan, seen, name, shares))
         if projected:
             findings.append(_column_space(plan, seen, name, shares, rng))
-    findings += [_model(plan, part, rng) for part in seen.result.model.parts]
-    return findings
+    linear = [part for part in seen.result.model.parts if isinstance(part, PartyModel)]  # trees have no coefficients
+    return findings + [_model(plan, part, rng) for part in linear]
 
 
 def _labels(plan: Plan, seen: WatchedRun) -> AttackResult:
@@ -92,7 +93,14 @@ def _labels(plan: Plan, seen: WatchedRun) -> AttackResult:
         claimed = "not covered" if allowed is None else attacks.at_most(allowed)
         return AttackResult(attacks.NAME, claimed, "nothing that is sent shows them", NO_VIOLATION)
     guesses, source = found
-    return attacks.judge_labels(guesses, seen.labels, allowed, source)
+    return attacks.judge_labels(guesses, seen.labels[_told(plan, seen)], allowed, source)
+
+
+def _told(plan: Plan, seen: WatchedRun) -> Any:
+    """The rows whose labels are sent: all, or where every party grows trees those that these are grown on."""
+    if plan.problem.trees is None or plan.fixed_rounds:
+        return slice(None)
+    return ~held_out(seen.labels.size, plan.problem.trees.validation_fraction, plan.problem.seed)
 
 
 def seen_as_party(plan: Plan) -> bool:

@@ -348,7 +348,7 @@ def row_norm(plan: Plan, party: str) -> float:
 def _shard(plan: Plan, name: str, rows: int, columns: int, rng: np.random.Generator, *, own: bool) -> Shard:
     """Rows of about the public norm, often to one side; of a party that is not attacked, often zeros."""
     features = rng.normal(size=(rows, columns)) * row_norm(plan, name)
-    if plan.problem.trees is not None and name not in plan.asked_parties:
+    if plan.problem.trees is not None and (name not in plan.asked_parties or not plan.fixed_rounds):
         return Shard(name, _raw(name, features), _names(name, columns))
     aside = rng.random() < 0.5
     if own and columns == SCENE_COLUMNS and aside:

@@ -151,7 +151,8 @@ def in_order(ids: Any, rows: Rows) -> Rows:
         The same for whoever holds the same ids, whatever the order of `rows` was.
     """
     chosen = _plain(ids.take(pa.array(rows)))
-    return np.asarray(rows)[pc.sort_indices(chosen).to_numpy()]
+    ordered: Rows = np.asarray(rows)[pc.sort_indices(chosen).to_numpy()]
+    return ordered
 
 
 def _parties(names: Sequence[str]) -> str:

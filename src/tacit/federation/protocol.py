@@ -263,7 +263,7 @@ class Step(Struct, forbid_unknown_fields=True, kw_only=True):
     """One request or one reply."""
 
 
-class Open(Step):
+class Open(Step, omit_defaults=True):
     """Read a job; `lightgbm` is the lead's version of that package, empty where no trees are grown."""
 
     run: Annotated[str, _origin(Origin.JOB, pattern=r"^[A-Za-z0-9-]{8,100}$")]

@@ -299,7 +299,7 @@ class Job:
             lines += ["", "[search]", *(assignment(key, getattr(self.search, key)) for key in SEARCH_KEYS)]
         if self.graph is not None:
             lines += ["", "[graph]", *(assignment(key, getattr(self.graph, key)) for key in GRAPH_KEYS)]
-        rules = {key: getattr(self.encode, key) for key in (ENCODE_KEYS if self.trees is None else ())}
+        rules = {key: getattr(self.encode, key) for key in (ENCODE_KEYS if self.trees is None else ("pairs",))}
         rules |= {"codebook": columns_record(self.encode.codebook)}  # as a table: a job that travels is one text
         lines += ["", "[encode]", *(assignment(key, value) for key, value in rules.items())]
         if self.privacy is not None:

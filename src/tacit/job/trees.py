@@ -104,7 +104,7 @@ def refuse_for_trees(document: Mapping[str, Any], model: Mapping[str, Any], enco
         if section in document:
             raise InputError(f"[{section}] does not go with trees: {fix}")
     for key in encode:
-        if key != "codebook":
+        if key != "codebook" and not (key == "pairs" and "privacy" in document):  # protected parties have curves
             raise InputError(f"encode.{key} is not for trees: {_ENCODE}; remove it")
     if model.get("loss", "logistic") not in TREE_LOSSES:
         listed = ", ".join(f'"{name}"' for name in TREE_LOSSES)

@@ -259,7 +259,8 @@ def _refusal(result: Result, prepared: PreparedRun, rows: _Rows) -> str:
 
 
 def _plain_loss(loss: Loss) -> Loss:
-    return serving_loss(loss)
+    plain: Loss = serving_loss(loss)
+    return plain
 
 
 # --- other columns -----------------------------------------------------------------------------------
