@@ -38,9 +38,11 @@ def _shown(name: str, one: dict[str, Any]) -> list[Row]:
     """What one fit took."""
     memory = f"{_memory(one):.2f} ({(one['peak'] - one['before']) / 2**20:.0f} MiB for {one['raw'] / 2**20:.0f} MiB)"
     times = f"{seconds(one['round'])}; {one['rounds']} rounds; the whole fit {seconds(one['fit'])}"
+    work = f"{seconds(one['processor'])}; one Gram matrix of a party's encoded rows by BLAS {seconds(one['gram'])}"
     return [
         Row(f"{name}: peak memory / raw columns", memory, _memory(one)),
         Row(f"{name}: median seconds of a round", times, one["round"]),
+        Row(f"{name}: seconds of the processor", work, one["processor"]),
         Row(f"{name}: numbers that are not 0 in an encoded row", f"{one['filled']:.0f}", one["filled"]),
     ]
 
@@ -60,6 +62,7 @@ def _ratios(
     beside = kept["round"] / written["round"]
     round_, filled = spline["round"] / linear["round"], spline["filled"] / linear["filled"]
     rounds = spline["rounds"] / linear["rounds"]
+    floor = private["processor"] / private["gram"]
     per_number = f"{round_ / filled:.2f} ({round_:.1f} times the seconds, {filled:.1f} times the numbers)"
     found = (
         ("curves: peak memory / raw columns", f"{_memory(spline):.2f}", _memory(spline), MOST_MEMORY),
@@ -68,7 +71,8 @@ def _ratios(
         ("curves / lines: rounds", f"{rounds:.2f}", rounds, MOST_ROUNDS),
         ("curves / lines: seconds of a round for each number", per_number, round_ / filled, MOST_SECONDS),
     )
-    return [
+    held = [
         Row(name, shown, value, limit if judged else None, f"at most {limit:g}" if judged else "")
         for name, shown, value, limit in found
     ]
+    return [*held, Row("private curves: seconds of the processor / one Gram matrix by BLAS", f"{floor:.1f}", floor)]

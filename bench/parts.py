@@ -19,6 +19,7 @@ from bench import (
     graph_sets,
     growth,
     on_dask,
+    optimum,
     paper_prototype,
     path,
     private,
@@ -34,6 +35,7 @@ from bench import (
 
 PARTS: dict[str, ModuleType] = {
     "rounds": rounds,
+    "optimum": optimum,
     "fit_time": fit_time,
     "paper_prototype": paper_prototype,
     "dense": dense,

@@ -27,6 +27,7 @@ from tacit.run.folder import PreparedRun
 from tacit.run.prepare import prepare_codes
 from tacit.run.search import AlphaSearch, TermsSearch, search_job
 from tacit.run.star import Run
+from tacit.types import Vector
 
 TITLE = "lines and curves in jobs without privacy: loss on rows held out, rounds and seconds"
 ONLY_WHEN_NAMED = True
@@ -176,12 +177,18 @@ def _write(one: CurveSet, seed: int, folder: Path) -> Job:
     """The files and the job of a run."""
     cut = one.cut(seed)
     frame = pd.concat([cut.train, cut.test], ignore_index=True)
+    return write_job(frame, np.r_[cut.y, cut.y_test], LOSSES[one.task], seed, folder)
+
+
+def write_job(frame: pd.DataFrame, labels: Vector, loss: str, seed: int, folder: Path) -> Job:
+    """Files of two parties, the label holder with every other column, and their job."""
     rows = pd.Series(np.arange(len(frame)), name="row of the set")
-    labels = pd.Series(np.r_[cut.y, cut.y_test], name="label of the row")
-    pd.concat([rows, labels, frame.iloc[:, ::2]], axis=1).to_parquet(folder / "holder.parquet")
+    known = pd.Series(labels, name="label of the row")
+    frame = frame.reset_index(drop=True)
+    pd.concat([rows, known, frame.iloc[:, ::2]], axis=1).to_parquet(folder / "holder.parquet")
     pd.concat([rows, frame.iloc[:, 1::2]], axis=1).to_parquet(folder / "other.parquet")
-    path = folder / f"{one.name}.toml"
-    path.write_text(JOB.format(holdout=HOLDOUT, seed=seed, loss=LOSSES[one.task]))
+    path = folder / "job.toml"
+    path.write_text(JOB.format(holdout=HOLDOUT, seed=seed, loss=loss))
     return read_job(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +17,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from tacit import HorizontalClassifier, Privacy, VerticalClassifierCV
-from tacit.blocks import make_block
+from tacit.blocks import dense, make_block
 from tacit.blocks.curves import CurveBlock, TableBlock
 from tacit.blocks.dense import Block, RowClip
 from tacit.columns import compact, encoder
-from tacit.columns.compact import CurveMatrix
+from tacit.columns.compact import CurveMatrix, WaveCells
 from tacit.columns.curves import FourierColumn, fit_spline
 from tacit.columns.encoder import BucketColumn, CategoryColumn, Column, Encoder, NumberColumn
 from tacit.columns.table import ArrowTable
@@ -141,6 +142,37 @@ def test_every_product_is_that_of_the_rows(kinds: list[str], rows: int, centred:
     assert block.mean_square() == pytest.approx(oracle.mean_square(), rel=1e-10)
     near(block.row_squares(), oracle.row_squares())
     near(block.outer(), oracle.outer(), scale=scale**2)
+
+
+@pytest.mark.parametrize("rows", [1, 511, 1300])
+def test_a_wave_has_the_same_bits_in_scores_sums_and_written_rows(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    waves = WaveCells(rng.random(rows), FourierColumn("x", 0.0, 1.0, 5, missing=True))
+    waves.places[rng.random(rows) < 0.1] = np.nan
+    every, written = slice(0, rows), np.empty((waves.width, rows)).T
+    waves.write(every, written)
+    for k, unit in enumerate(np.eye(waves.width)):
+        scores = np.zeros(rows)
+        waves.add_scores(every, unit, scores)
+        assert np.array_equal(scores, written[:, k])
+    for i in {0, rows // 2, rows - 1}:
+        sums = np.zeros(waves.width)
+        waves.add_sums(every, np.eye(1, rows, i)[0], sums)
+        assert np.array_equal(sums, written[i])
+
+
+def test_waves_are_cosines_and_sines_to_the_last_digits() -> None:
+    column, long = FourierColumn("x", 0.0, 1.0, 9), np.longdouble
+    places = np.append(np.random.default_rng(0).random(5000), [0.0, 0.25, 0.5, 0.75, 1.0, np.nextafter(0.25, 0.0)])
+    written = np.empty((18, places.size)).T
+    WaveCells(places, column).write(slice(0, places.size), written)
+    angles = 4 * np.arctan(long(1)) * np.arange(1, 10) * places[:, None].astype(long)
+    wanted = np.hstack([column.heights * np.cos(angles), column.heights * np.sin(angles)])
+    assert float(np.abs(written - wanted).max()) < 9 * 2.0**-52
+
+
+def test_private_sums_of_curves_are_sums_of_as_many_rows_as_the_proof_says() -> None:
+    assert [inspect.getsource(module).count("ROWS_AT_ONCE = 8192") for module in (compact, dense)] == [1, 1]
 
 
 @given(ANY, ROWS, st.booleans(), st.booleans(), st.integers(0, 10**6))

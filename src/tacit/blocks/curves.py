@@ -26,6 +26,7 @@ class CurveBlock(Block):
     """D - 1 m' of curves."""
 
     matrix: CurveMatrix
+    sums_chunks = True
 
     @property
     def _is_narrow(self) -> bool:
@@ -39,9 +40,25 @@ class CurveBlock(Block):
     def _numbers(self, rows: slice) -> Vector:
         return self.matrix.dense(rows)
 
-    def chunk(self, rows: slice) -> Block:
-        """A few rows, written out once for several products."""
-        return Block(self.matrix.dense(rows))
+    def predict(self, x: Vector) -> Vector:
+        """(D - 1 m') x."""
+        product = self.matrix.by_rows(x)
+        return product if self.centre is None else product - self.centre @ x
+
+    def _sum_rows(self, r: Vector) -> Vector:
+        if r.ndim > 1:
+            return super()._sum_rows(r)
+        return self.matrix.sums_of_rows(r)
+
+    def _gram_dense(self, weights: Vector, centre: Vector | None) -> Vector:
+        gram = np.zeros((self.d, self.d))
+        for rows in self._chunks():
+            numbers = self.matrix.dense(rows)  # its own copy
+            if centre is not None:
+                numbers -= centre
+            numbers *= np.sqrt(weights[rows, None])
+            gram += numbers.T @ numbers
+        return gram
 
     def mean_square(self) -> float:
         """Mean squared norm of a row of D (without centring)."""

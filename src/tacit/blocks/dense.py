@@ -67,6 +67,8 @@ class Sweep:
 class Block:
     """D - 1 m' for one party, with its two products and its Gram matrices."""
 
+    sums_chunks = False  # whether all its sums over rows are sums of those of `ROWS_AT_ONCE` rows
+
     def __init__(self, features: Matrix) -> None:
         self.matrix = _canonical_csr(features) if sparse.issparse(features) else features
         self.n, self.d = self.matrix.shape
@@ -586,7 +588,7 @@ class ClippedRows:
 
     def _chunks(self) -> Iterator[tuple[slice, Block]]:
         """Some rows at a time: sums of sums, whose rounding the proof bounds (docs/proofs/gram.md, section 7)."""
-        if self.n <= ROWS_AT_ONCE:
+        if self.n <= ROWS_AT_ONCE or self.block.sums_chunks:
             yield slice(None), self.block
             return
         for start in range(0, self.n, ROWS_AT_ONCE):

@@ -101,6 +101,19 @@ class TabledCells:
             self.write_parts(rows, parts)
             out += parts[:, None] * (self.table[slots + 1] - out)
 
+    def add_scores(self, rows: slice, coef: Vector, out: Vector) -> None:
+        """Add the products of the encoded numbers with coefficients."""
+        out += self._written(rows, len(out)) @ coef
+
+    def add_sums(self, rows: slice, r: Vector, out: Vector) -> None:
+        """Add the sums over rows of the encoded numbers times r; of written rows, as private sums need them."""
+        out += self._written(rows, len(r)).T @ r
+
+    def _written(self, rows: slice, count: int) -> Vector:
+        out = np.empty((count, self.width))
+        self.write(rows, out)
+        return out
+
 
 @dataclass(frozen=True, eq=False)
 class WaveCells:
@@ -120,14 +133,14 @@ class WaveCells:
     def __len__(self) -> int:
         return len(self.places)
 
-    @cached_property
+    @property
     def width(self) -> int:
-        """Encoded columns; kept, as it is asked for with every few rows."""
-        return len(self.column.names)
+        """Encoded columns."""
+        return 2 * self.column.used_pairs + int(self.column.missing)
 
     @cached_property
     def heights(self) -> Vector:
-        """Of the waves; kept as well."""
+        """Of the waves; kept, as they are asked for with every few rows."""
         return self.column.heights
 
     @property
@@ -150,7 +163,15 @@ class WaveCells:
 
     def write(self, rows: slice, out: Vector) -> None:
         """The encoded numbers."""
-        _write_waves(self.places[rows], self.heights, out)
+        _write_waves(self.places[rows], self.heights, out.T)
+
+    def add_scores(self, rows: slice, coef: Vector, out: Vector) -> None:
+        """Add the products of the encoded numbers with coefficients; no more than a few are ever written out."""
+        _add_wave_scores(self.places[rows], self.heights, np.ascontiguousarray(coef), out)
+
+    def add_sums(self, rows: slice, r: Vector, out: Vector) -> None:
+        """Add the sums over rows of the encoded numbers times r."""
+        _add_wave_sums(self.places[rows], self.heights, np.ascontiguousarray(r), out)
 
 
 Cells = TabledCells | WaveCells
@@ -214,22 +235,139 @@ def _ended(table: Vector) -> Vector:
     return np.vstack([table, np.zeros((1, table.shape[1]))])
 
 
+# All loops over waves go over cells, one after the other in memory, so that a processor does several at once. Every
+# step is an operation of its own, rounded as such: a cell has the same encoded numbers in all three functions, and
+# wherever it stands. (Private sums need that: docs/proofs/gram.md, section 7.)
+
+
+TILE = 512  # cells whose waves are turned on together, in the nearest cache
+
+
 @njit(cache=True, nogil=True)  # pragma: no cover - compiled
 def _write_waves(places, heights, out):  # type: ignore[no-untyped-def]
-    """Pairs of all frequencies, each turned on from the one before; a blank is 1 in the last column, 0 elsewhere."""
+    """Pairs of all frequencies, a line of `out` for each wave; a blank is 1 in the last line, 0 elsewhere."""
     pairs = heights.size
+    c, s, x, y, turned = _space(places)
+    for start in range(0, places.size, TILE):
+        own = places[start : start + TILE]
+        _begin(own, c, s, x, y)
+        for k in range(pairs):
+            cosines, sines = out[k, start : start + TILE], out[pairs + k, start : start + TILE]
+            for i in range(own.size):
+                cosines[i] = heights[k] * x[i]
+            for i in range(own.size):
+                sines[i] = heights[k] * y[i]
+            _turn(own.size, c, s, x, y, turned)
+            x, turned = turned, x
+    for k in range(2 * pairs, out.shape[0]):
+        out[k, :] = 0.0
     for i in range(places.size):
         if np.isnan(places[i]):
-            out[i, :] = 0.0
-            out[i, 2 * pairs] = 1.0
-            continue
-        c, s = math.cos(math.pi * places[i]), math.sin(math.pi * places[i])
-        x, y = c, s
+            out[:, i] = 0.0
+            out[2 * pairs, i] = 1.0
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _add_wave_scores(places, heights, coef, out):  # type: ignore[no-untyped-def]
+    """Add the product of each cell's encoded numbers with `coef`."""
+    pairs, at_blank = heights.size, coef[-1]
+    c, s, x, y, turned = _space(places)
+    score = np.empty(c.size)
+    for start in range(0, places.size, TILE):
+        own, line = places[start : start + TILE], out[start : start + TILE]
+        _begin(own, c, s, x, y)
+        score[:] = 0.0
         for k in range(pairs):
-            out[i, k], out[i, pairs + k] = heights[k] * x, heights[k] * y
-            x, y = x * c - y * s, y * c + x * s
-        for k in range(2 * pairs, out.shape[1]):
-            out[i, k] = 0.0
+            height, of_cosine, of_sine = heights[k], coef[k], coef[pairs + k]
+            for i in range(own.size):
+                score[i] += of_cosine * (height * x[i])
+            for i in range(own.size):
+                score[i] += of_sine * (height * y[i])
+            _turn(own.size, c, s, x, y, turned)
+            x, turned = turned, x
+        for i in range(own.size):
+            line[i] += at_blank if np.isnan(own[i]) else score[i]
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _add_wave_sums(places, heights, r, out):  # type: ignore[no-untyped-def]
+    """Add the sums of all cells' encoded numbers times r."""
+    pairs = heights.size
+    c, s, x, y, turned = _space(places)
+    wave, weight = np.empty(c.size), np.empty(c.size)
+    for start in range(0, places.size, TILE):
+        own, whole = places[start : start + TILE], r[start : start + TILE]
+        _begin(own, c, s, x, y)
+        for i in range(own.size):
+            weight[i] = 0.0 if np.isnan(own[i]) else whole[i]
+        for k in range(pairs):
+            for i in range(own.size):
+                wave[i] = heights[k] * x[i]
+            out[k] += _dot(own.size, wave, weight)
+            for i in range(own.size):
+                wave[i] = heights[k] * y[i]
+            out[pairs + k] += _dot(own.size, wave, weight)
+            _turn(own.size, c, s, x, y, turned)
+            x, turned = turned, x
+        for i in range(own.size):
+            if np.isnan(own[i]):
+                out[2 * pairs] += whole[i]
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _space(places):  # type: ignore[no-untyped-def]
+    """For cosine and sine of the first frequency, of another, and for turning it on."""
+    size = min(TILE, places.size)
+    return np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _begin(places, c, s, x, y):  # type: ignore[no-untyped-def]
+    """The first frequency; of a blank, that of place 0."""
+    for i in range(places.size):
+        x[i] = 0.0 if np.isnan(places[i]) else places[i]
+    _turns(x[: places.size], c, s)
+    x[:], y[:] = c, s
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _turn(size, c, s, x, y, turned):  # type: ignore[no-untyped-def]
+    """The next frequency, in `turned` and y."""
+    for i in range(size):
+        turned[i] = x[i] * c[i] - y[i] * s[i]
+    for i in range(size):
+        y[i] = y[i] * c[i] + x[i] * s[i]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})  # pragma: no cover - compiled
+def _dot(size, a, b):  # type: ignore[no-untyped-def]
+    """Sum of products, in the order that is fastest."""
+    total = 0.0
+    for i in range(size):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(cache=True, nogil=True)  # pragma: no cover - compiled
+def _turns(places, cosines, sines):  # type: ignore[no-untyped-def]
+    """Cosine and sine of pi times each place from 0 to 1, to within two roundings: their series about 0, 1/2 and 1."""
+    for i in range(places.size):
+        place = places[i]
+        away = place - (0.0 if place < 0.25 else 0.5 if place < 0.75 else 1.0)  # exact
+        angle = math.pi * away
+        z = angle * angle
+        p = -7.647163731819816e-13
+        for b in (1.6059043836821613e-10, -2.505210838544172e-08, 2.7557319223985893e-06, -0.0001984126984126984):
+            p = p * z + b
+        p = (p * z + 0.008333333333333333) * z - 0.16666666666666666
+        sine = angle + angle * z * p
+        p = 4.779477332387385e-14
+        for b in (-1.1470745597729725e-11, 2.08767569878681e-09, -2.755731922398589e-07, 2.48015873015873e-05):
+            p = p * z + b
+        p = ((p * z - 0.001388888888888889) * z + 0.041666666666666664) * z - 0.5
+        cosine = 1.0 + z * p
+        cosines[i] = cosine if place < 0.25 else -sine if place < 0.75 else -cosine
+        sines[i] = sine if place < 0.25 else cosine if place < 0.75 else -sine
 
 
 # --- All columns of a party -------------------------------------------------------------------------------
@@ -313,7 +451,7 @@ class CurveMatrix:
 
     def dense(self, rows: slice) -> Vector:
         """Some rows, written out."""
-        out = np.empty((len(range(*rows.indices(self.shape[0]))), self.shape[1]))
+        out = np.empty((self.shape[1], len(range(*rows.indices(self.shape[0]))))).T  # a column after the other
         for cells, start in zip(self.cells, self.starts, strict=False):
             cells.write(rows, out[:, start : start + cells.width])
         if self.scale is not None:
@@ -331,11 +469,9 @@ class CurveMatrix:
         return self.toarray().astype(dtype or np.float64, copy=False)
 
     def __matmul__(self, x: Vector) -> Vector:
-        out = np.empty((self.shape[0], *x.shape[1:]))
         if not self.is_tabled:
-            for rows in self.pieces():
-                out[rows] = self.dense(rows) @ x
-            return out
+            return self.by_rows(x)
+        out = np.empty((self.shape[0], *x.shape[1:]))
         lines = [np.ascontiguousarray(line) for line in np.atleast_2d(self.slot_values(x).T)]
         for rows, slots, parts in self.hats():
             sums = np.zeros((len(lines), slots.shape[1]))
@@ -352,9 +488,32 @@ class CurveMatrix:
                 total += slot_sums(slots, parts, np.ascontiguousarray(lines[:, rows].T), len(total))
             total = self.column_sums(total)
         else:
-            for rows in self.pieces():
-                total += self.dense(rows).T @ lines[:, rows].T
+            for line, own in zip(lines, total.T, strict=True):
+                own += self.sums_of_rows(line)
         return np.asarray(total.T.reshape(*r.shape[:-1], -1))
+
+    def by_rows(self, x: Vector) -> Vector:
+        """The encoded rows times x, row by row."""
+        out = np.zeros((self.shape[0], *x.shape[1:]))
+        for rows in self.pieces():
+            if x.ndim > 1:
+                out[rows] = self.dense(rows) @ x
+                continue
+            for cells, (a, b) in zip(self.cells, pairwise(self.starts), strict=True):
+                cells.add_scores(rows, x[a:b], out[rows])
+            if self.scale is not None:
+                out[rows] *= self.scale[rows]
+        return out
+
+    def sums_of_rows(self, r: Vector) -> Vector:
+        """The transposed encoded rows times r, sums of written rows: some thousand rows at a time."""
+        total = np.zeros(self.shape[1])
+        for rows in self.pieces():
+            part, taken = np.zeros(self.shape[1]), r[rows] if self.scale is None else r[rows] * self.scale[rows]
+            for cells, (a, b) in zip(self.cells, pairwise(self.starts), strict=True):
+                cells.add_sums(rows, taken, part[a:b])
+            total += part
+        return total
 
     # Where all cells are between two rows of a table: D = H S, with two entries of H for each cell
 
