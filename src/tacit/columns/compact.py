@@ -247,7 +247,7 @@ TILE = 512  # cells whose waves are turned on together, in the nearest cache
 def _write_waves(places, heights, out):  # type: ignore[no-untyped-def]
     """Pairs of all frequencies, a line of `out` for each wave; a blank is 1 in the last line, 0 elsewhere."""
     pairs = heights.size
-    c, s, x, y, turned = _space(places)
+    c, s, x, y = _space(places)
     for start in range(0, places.size, TILE):
         own = places[start : start + TILE]
         _begin(own, c, s, x, y)
@@ -257,8 +257,7 @@ def _write_waves(places, heights, out):  # type: ignore[no-untyped-def]
                 cosines[i] = heights[k] * x[i]
             for i in range(own.size):
                 sines[i] = heights[k] * y[i]
-            _turn(own.size, c, s, x, y, turned)
-            x, turned = turned, x
+            _turn(own.size, c, s, x, y)
     for k in range(2 * pairs, out.shape[0]):
         out[k, :] = 0.0
     for i in range(places.size):
@@ -271,7 +270,7 @@ def _write_waves(places, heights, out):  # type: ignore[no-untyped-def]
 def _add_wave_scores(places, heights, coef, out):  # type: ignore[no-untyped-def]
     """Add the product of each cell's encoded numbers with `coef`."""
     pairs, at_blank = heights.size, coef[-1]
-    c, s, x, y, turned = _space(places)
+    c, s, x, y = _space(places)
     score = np.empty(c.size)
     for start in range(0, places.size, TILE):
         own, line = places[start : start + TILE], out[start : start + TILE]
@@ -280,11 +279,8 @@ def _add_wave_scores(places, heights, coef, out):  # type: ignore[no-untyped-def
         for k in range(pairs):
             height, of_cosine, of_sine = heights[k], coef[k], coef[pairs + k]
             for i in range(own.size):
-                score[i] += of_cosine * (height * x[i])
-            for i in range(own.size):
-                score[i] += of_sine * (height * y[i])
-            _turn(own.size, c, s, x, y, turned)
-            x, turned = turned, x
+                score[i] = score[i] + of_cosine * (height * x[i]) + of_sine * (height * y[i])
+            _turn(own.size, c, s, x, y)
         for i in range(own.size):
             line[i] += at_blank if np.isnan(own[i]) else score[i]
 
@@ -293,7 +289,7 @@ def _add_wave_scores(places, heights, coef, out):  # type: ignore[no-untyped-def
 def _add_wave_sums(places, heights, r, out):  # type: ignore[no-untyped-def]
     """Add the sums of all cells' encoded numbers times r."""
     pairs = heights.size
-    c, s, x, y, turned = _space(places)
+    c, s, x, y = _space(places)
     wave, weight = np.empty(c.size), np.empty(c.size)
     for start in range(0, places.size, TILE):
         own, whole = places[start : start + TILE], r[start : start + TILE]
@@ -307,8 +303,7 @@ def _add_wave_sums(places, heights, r, out):  # type: ignore[no-untyped-def]
             for i in range(own.size):
                 wave[i] = heights[k] * y[i]
             out[pairs + k] += _dot(own.size, wave, weight)
-            _turn(own.size, c, s, x, y, turned)
-            x, turned = turned, x
+            _turn(own.size, c, s, x, y)
         for i in range(own.size):
             if np.isnan(own[i]):
                 out[2 * pairs] += whole[i]
@@ -316,9 +311,9 @@ def _add_wave_sums(places, heights, r, out):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)  # pragma: no cover - compiled
 def _space(places):  # type: ignore[no-untyped-def]
-    """For cosine and sine of the first frequency, of another, and for turning it on."""
+    """For cosine and sine of the first frequency, and of another."""
     size = min(TILE, places.size)
-    return np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    return np.empty(size), np.empty(size), np.empty(size), np.empty(size)
 
 
 @njit(cache=True, nogil=True)  # pragma: no cover - compiled
@@ -331,12 +326,12 @@ def _begin(places, c, s, x, y):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)  # pragma: no cover - compiled
-def _turn(size, c, s, x, y, turned):  # type: ignore[no-untyped-def]
-    """The next frequency, in `turned` and y."""
+def _turn(size, c, s, x, y):  # type: ignore[no-untyped-def]
+    """Go on to the next frequency."""
     for i in range(size):
-        turned[i] = x[i] * c[i] - y[i] * s[i]
-    for i in range(size):
-        y[i] = y[i] * c[i] + x[i] * s[i]
+        cosine, sine = x[i], y[i]
+        x[i] = cosine * c[i] - sine * s[i]
+        y[i] = sine * c[i] + cosine * s[i]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})  # pragma: no cover - compiled
