@@ -106,6 +106,7 @@ def texts(folder: Path, names: tuple[str, ...] = NAMES) -> dict[str, str]:
 
 CASES: dict[str, dict[str, str]] = {
     "two classes": {},
+    "three classes": {"model": 'loss = "softmax"\nclasses = 3', "label": "size"},
     "numbers": {"model": 'loss = "squared"', "label": "amount"},
     "counts": {"model": 'loss = "poisson"', "label": "amount"},
     "quantile": {"model": 'loss = "quantile"\nquantile = 0.8', "label": "amount", "top": "rounds = 2"},
@@ -454,6 +455,15 @@ def test_the_lead_gets_the_predictions_of_one_process(
     np.testing.assert_allclose([got[key] for key in wanted], list(wanted.values()), rtol=0, atol=1e-9)
     sent = [one.answered.message.arrays["share"] for one in loop.carried if isinstance(one.asked, Scores)]
     assert {numbers.kind for numbers in sent} == {"u8"}  # under masks
+
+
+def test_scores_of_several_classes_are_not_added_up_between_sites(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(job_text(files, "flare", **(CASES["three classes"] | {"top": "rounds = 1"})))
+    with pytest.raises(RunError, match="it stopped; tacit status there says why"):
+        loop.run(PredictionRequest(RUN, NAMES).to_toml(), "predict-0001")
+    assert "of more than two classes" in (tmp_path / "sites/bank/predict-0001/problem.txt").read_text()
 
 
 @pytest.mark.parametrize("change", ["foreign", "damaged", "missing"])
