@@ -66,8 +66,9 @@ def write(folder: Path, rows: int = 500, **parts: str) -> Path:
     score = score + 0.6 * rng.normal(size=rows)
     cells = ["" if rng.random() < 0.1 else str(value) for value in visits]
     label, amount = np.where(score > 0, "yes", "no"), np.exp(score / 2).round(4)
-    lines = zip(ids, age, since, label, amount, strict=True)
-    (folder / "bank.csv").write_text(table("customer,age,since,default,amount", lines))
+    grade = np.array(["low", "middle", "high"])[np.digitize(score, [-0.4, 0.6])]
+    lines = zip(ids, age, since, label, amount, grade, strict=True)
+    (folder / "bank.csv").write_text(table("customer,age,since,default,amount,grade", lines))
     lines = [(ids[row], city[row], cells[row], row % 7) for row in rng.permutation(rows)]
     (folder / "shop.csv").write_text(table("customer,city,visits,zip", lines))
     usual = {"job": "holdout = 0.25", "model": "", "sections": "", "label": "default", "bank": "", "shop": ""}
@@ -111,15 +112,20 @@ def test_defaults_are_those_of_the_solver_and_a_job_is_read_back(tmp_path: Path)
     assert "penalty" not in job.to_toml()
 
 
+SOFTMAX = 'loss = "softmax"\nclasses = 3'
 REFUSED = [
     ({"model": "alpha = 0.1"}, "model.alpha is not for trees: they have l2_regularization in [trees]; remove it"),
     ({"model": 'penalty = "l1"'}, "model.penalty is not for trees"),
     ({"model": 'terms = "spline"'}, "model.terms is not for trees: they bend by themselves; remove it"),
     ({"model": "rho = 1.0"}, "model.rho is not for trees"),
     ({"model": 'method = "memory"'}, "model.method is not for trees"),
-    ({"model": 'loss = "hinge"'}, 'model.loss = "hinge" is not for trees: choose one of "logistic", "squared"'),
+    ({"model": 'loss = "hinge"'}, 'model.loss = "hinge" is not for trees: choose one of "logistic", "softmax"'),
     ({"model": "quantile = 0.9"}, 'model.quantile is for loss = "quantile"'),
     ({"model": 'loss = "quantile"\nquantile = 1.0'}, "model.quantile = 1.0 is not allowed: it must be"),
+    ({"model": 'loss = "softmax"'}, 'loss = "softmax" needs classes = how many labels there are'),
+    ({"model": "classes = 3"}, 'model.classes is for loss = "softmax"'),
+    ({"model": SOFTMAX.replace("3", "4"), "label": "grade"}, "the labels have 3 classes"),
+    ({"model": SOFTMAX, "label": "grade", "sections": "[privacy]\nepsilon = 1"}, "privacy does not fit loss='softmax'"),
     ({"sections": "[search]\nalphas = 3"}, "[search] does not go with trees: there is no alpha to choose"),
     ({"sections": '[encode]\nscale = "none"'}, "encode.scale is not for trees: they take columns as they are"),
     ({"sections": "[trees]\nlearning_rate = 0"}, "trees.learning_rate = 0 is not allowed"),
@@ -432,6 +438,37 @@ def test_numbers_are_predicted_by_every_loss(model: str, measure: str, tmp_path:
         assert 0.75 < np.mean(labels <= found) < 0.99
     else:
         assert np.corrcoef(found, labels)[0, 1] > 0.7
+
+
+def test_more_than_two_classes_are_trained_predicted_and_shown(tmp_path: Path, tacit: Any) -> None:
+    job = write(
+        tmp_path, rows=300, model='loss = "softmax"\nclasses = 3', label="grade", job="rounds = 3\nholdout = 0.3"
+    )
+    run, files = tmp_path / "run", [tmp_path / "bank.csv", tmp_path / "shop.csv"]
+    assert tacit("train", job, "--out", run, "--report").code == 0
+    saved = package.load(run)
+    joint, bank = (one["measures"] for one in saved.evaluation["models"][:2])
+    assert joint["log_loss"] < bank["log_loss"]
+    rows = list(csv.DictReader(io.StringIO(tacit("predict", run, *files).out)))
+    found = saved.predict(files)
+    assert found.classes == ("high", "low", "middle")
+    assert [row["prediction"] for row in rows] == found.prediction
+    shares = np.array([[float(row[f"probability {name}"]) for name in found.classes] for row in rows])
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(shares.argmax(axis=1), [found.classes.index(one) for one in found.prediction])
+    truth = [row["grade"] for row in csv.DictReader((tmp_path / "bank.csv").read_text().splitlines())]
+    assert np.mean(np.array(truth) == np.array(found.prediction)) > 0.6
+    assert "3 classes" in (run / "report.html").read_text()
+    answer = tacit("explain", run, *files, "--row", 1)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    with pytest.raises(InputError, match="of more than two classes"):
+        read_own_scores(run / "model" / "shop.json", tmp_path / "shop.csv")
+    text = (run / "model" / "joint.json").read_text()
+    record = json.loads(text)
+    (run / "model" / "joint.json").write_text(json.dumps(record | {"constant": record["constant"][:2]}))
+    answer = tacit("predict", run, *files)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "2 constants for 3 classes" in answer.err
 
 
 # --- going on -------------------------------------------------------------------------------------------

@@ -88,5 +88,6 @@ FILES: dict[str, Callable[[Path], None]] = {
     "docs/how-to/job-files.md": job_files,
     "docs/how-to/larger-than-memory.md": large,
     "docs/how-to/predict-together.md": company,
+    "docs/how-to/private-trees.md": lambda folder: credit(folder, "calls", "plan"),
     "docs/how-to/train-trees.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 from types import MappingProxyType
@@ -13,16 +14,36 @@ import numpy as np
 import pytest
 
 from tacit.cli.main import main
+from tacit.columns.raw import RawTable
 from tacit.errors import RunError
 from tacit.federation import leads, party_handler
 from tacit.federation.budget import BudgetBook, Limit
 from tacit.federation.consent import describe
-from tacit.federation.protocol import Answer, Answered, Begin, Numbers, Reason, Refused, Scores, Shaped, Step
+from tacit.federation.protocol import (
+    Answer,
+    Answered,
+    Begin,
+    Numbers,
+    Packet,
+    Reason,
+    Refused,
+    Scores,
+    Shaped,
+    Step,
+    decode_reply,
+    decode_request,
+    encode,
+)
 from tacit.federation.score_handler import PredictionRequest
 from tacit.federation.site import read_text
 from tacit.run.prepare import plan_job
+from tacit.run.star import InProcess, Run
+from tacit.solvers.boosting import TreeSettings
+from tacit.solvers.boosting.losses import make_loss
+from tacit.types import Shard
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_star import KilledError, run_to_the_end, trace
+from tests.plans import feature_plan
 
 pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
 pytest.importorskip("lightgbm", reason="needs tacit[trees]")
@@ -85,6 +106,7 @@ def texts(folder: Path, names: tuple[str, ...] = NAMES) -> dict[str, str]:
 
 CASES: dict[str, dict[str, str]] = {
     "two classes": {},
+    "three classes": {"model": 'loss = "softmax"\nclasses = 3', "label": "size"},
     "numbers": {"model": 'loss = "squared"', "label": "amount"},
     "counts": {"model": 'loss = "poisson"', "label": "amount"},
     "under masks": {"top": "rounds = 3\nsecure_aggregation = true"},
@@ -125,6 +147,54 @@ def test_numbers_of_each_row_travel_in_four_bytes(tmp_path: Path) -> None:
     assert len(up["added"].content) == 4 * rows
     assert set(down["labels"].array().tolist()) == {-1.0, 1.0}
     assert len(down["labels"].content) == 8 * (rows - round(0.15 * rows))  # those of held-out rows are never sent
+
+
+def test_whole_numbers_as_ids_are_ordered_as_in_one_process(tmp_path: Path) -> None:
+    """Numbers sort otherwise than their texts, and which rows are held out depends on the order."""
+    files = write_files(tmp_path)
+    for path in files.values():
+        path.write_text(re.sub(r"^c0*(\d)", r"\1", path.read_text(), flags=re.M))
+    one = in_process(tmp_path, files, top="rounds = 1")
+    Loopback(files, tmp_path / "sites").run(job_text(files, "flare", top="rounds = 1"))
+    assert texts(tmp_path / "sites") == texts(one)
+
+
+@pytest.mark.parametrize("loss", ["softmax", "logistic"])
+def test_trees_are_the_same_through_the_bytes_of_the_protocol(loss: str) -> None:
+    """Of several classes, too, which the estimators have: the sides of one process, every message as it travels."""
+    rng = np.random.default_rng(3)
+    tables = [rng.normal(size=(150, 2)) for _ in range(3)]
+    sums = tables[0][:, 0] * tables[1][:, 0] + tables[2].sum(axis=1)
+    codes = np.digitize(sums, [-0.7, 0.7]).astype(np.float64)
+    labels = codes if loss == "softmax" else np.where(codes > 0, 1.0, -1.0)
+    shards = [Shard(n, RawTable(n, ("a", "b"), own), ("a", "b")) for n, own in zip(NAMES, tables, strict=True)]
+    plan = feature_plan(
+        loss=loss, penalty="none", alpha=0.0, fit_intercept=False, tol=1e-4, max_rounds=3, seed=3, party_names=NAMES,
+        rows=150, columns=(2, 2, 2), trees=TreeSettings(make_loss(loss, classes=3), trees=(4,)),
+    )  # fmt: skip
+    plain, carried = Run(plan, shards, labels), Run(plan, shards, labels)
+    carried.engine = Wire(carried.parties)
+    texts_of = [[part.text for part in run.go().model.parts] for run in (plain, carried)]
+    assert texts_of[0] == texts_of[1]
+    assert (
+        carried.state.trace[-1].bytes_up
+        == plain.state.trace[-1].bytes_up
+        == 4 * 150 * 2 * plan.problem.trees.loss.outputs
+    )
+
+
+class Wire(InProcess):
+    """Hands messages over as sites do: as bytes."""
+
+    def exchange(self, message: Any) -> list[Any]:
+        asked = decode_request(encode(Answer(message=Packet.of(message))))
+        arrived = asked.message.message("coordinator", singles=True)
+        replies = [encode(Answered(message=Packet.of(party.answer(arrived)))) for party in self.parties]
+        names = [party.name for party in self.parties]
+        return [
+            decode_reply(reply, asked).message.message(name, singles=True)
+            for reply, name in zip(replies, names, strict=True)
+        ]
 
 
 # --- what dies --------------------------------------------------------------------------------------------
@@ -386,6 +456,15 @@ def test_the_lead_gets_the_predictions_of_one_process(
     np.testing.assert_allclose([got[key] for key in wanted], list(wanted.values()), rtol=0, atol=1e-9)
     sent = [one.answered.message.arrays["share"] for one in loop.carried if isinstance(one.asked, Scores)]
     assert {numbers.kind for numbers in sent} == {"u8"}  # under masks
+
+
+def test_scores_of_several_classes_are_not_added_up_between_sites(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(job_text(files, "flare", **(CASES["three classes"] | {"top": "rounds = 1"})))
+    with pytest.raises(RunError, match="it stopped; tacit status there says why"):
+        loop.run(PredictionRequest(RUN, NAMES).to_toml(), "predict-0001")
+    assert "of more than two classes" in (tmp_path / "sites/bank/predict-0001/problem.txt").read_text()
 
 
 @pytest.mark.parametrize("change", ["foreign", "damaged", "missing"])

@@ -14,7 +14,7 @@ from tacit.cli.bar import progress_bar
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.errors import InputError
 from tacit.run.progress import progress
-from tacit.text import command, duration, plural, size, tell, traffic, within
+from tacit.text import command, duration, listing, plural, size, tell, traffic, within
 from tacit.training import JobObserver, Trained
 
 if TYPE_CHECKING:
@@ -283,6 +283,8 @@ def _held_out(prepared: PreparedRun) -> list[tuple[str, str]]:
 def _classes(prepared: PreparedRun) -> list[tuple[str, str]]:
     if not prepared.labels.classes:
         return []
+    if len(prepared.labels.classes) > 2:
+        return [("label", f"{len(prepared.labels.classes)} classes: {listing(prepared.labels.classes, 8)}")]
     negative, positive = prepared.labels.classes
     label = next(spec.label for spec in prepared.job.parties if spec.label is not None)
     before = "" if prepared.labels.epsilons is None else "; randomized by the contributors"

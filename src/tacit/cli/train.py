@@ -26,7 +26,7 @@ a job file:
   name = "credit"
   holdout = 0.2            # keep part of the rows to evaluate the model on
   [model]
-  kind = "linear"          # or "trees": boosted trees, without privacy
+  kind = "linear"          # or "trees": boosted trees
   loss = "logistic"        # hinge, squared_hinge, squared, huber, poisson ...
   alpha = 1e-4             # or, to choose it by cross-validation, instead:
                            # [search]

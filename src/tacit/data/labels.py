@@ -39,6 +39,8 @@ def encode_labels(
 
     `dropped` rows more are in the file and were not matched, which is said where one class alone is left.
     """
+    if getattr(loss, "outputs", 1) > 1:
+        return _encode_several(values, loss.outputs, party, positive)  # type: ignore[attr-defined]
     if loss.task == "classification":
         encoded, classes = encode_binary(values, party=party, positive=positive, dropped=dropped)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
@@ -52,6 +54,23 @@ def encode_labels(
             f"party {show(party)}: the labels are not numbers ({show(values[0])}, ...), which loss {show(loss.name)} "
             "needs: encode them, or choose a loss for two classes, such as logistic"
         ) from error
+
+
+def _encode_several(values: Any, count: int, party: str, positive: Any) -> Labels:
+    """Labels of more than two classes as 0, 1, ... in sorted order; as many of them as a job says."""
+    if positive is not None:
+        raise InputError(f"positive = {show(positive)} is for two classes, not for {count}: remove it")
+    try:
+        classes, codes = np.unique(check_labels(values, party=party), return_inverse=True)
+    except TypeError as error:
+        raise InputError(f"{_prefix(party)}the labels mix numbers and text: use one of them") from error
+    if len(classes) != count:
+        raise InputError(
+            f"{_prefix(party)}the labels have {len(classes)} classes, {listing(classes.tolist(), 5)}, and the job says "
+            f"classes = {count}: fix one of them"
+        )
+    plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
+    return Labels(codes.astype(np.float64), tuple(plain))
 
 
 def encode_binary(

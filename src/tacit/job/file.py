@@ -324,7 +324,7 @@ class Job:
         """The keys of [model] that say something in this job."""
         if self.trees is not None:
             return [key for key in SECTION_KEYS["model"] if key in MODEL_KEYS]
-        unsaid = {"kind", "quantile", *(() if self.search is None else ("alpha",))}
+        unsaid = {"kind", "quantile", "classes", *(() if self.search is None else ("alpha",))}
         return [key for key in SECTION_KEYS["model"] if key not in unsaid]
 
     def _moved(self, data: str, folder: Path) -> str:
@@ -483,7 +483,7 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
 def _trees(document: Mapping[str, Any], model: Mapping[str, Any], top: Mapping[str, Any]) -> TreesSection | None:
     """How trees are grown; None for a linear model."""
     if model.get("kind", LINEAR_MODEL) != TREES:
-        if "trees" in document or "quantile" in model:
+        if "trees" in document or "quantile" in model or "classes" in model:
             refuse_trees_keys(document, model)
         return None
     encode = document.get("encode", {})

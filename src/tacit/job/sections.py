@@ -15,7 +15,7 @@ from tacit.columns.spec import AUTO, DATE, KINDS, LINEAR, SCALES, TERMS, ColumnS
 from tacit.columns.table import MOST_COLUMNS
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
-from tacit.job.trees import LINEAR_MODEL, MODEL_KINDS, QUANTILE, TREES_KEYS
+from tacit.job.trees import CLASSES, LINEAR_MODEL, MODEL_KINDS, QUANTILE, TREES_KEYS
 from tacit.job.values import (
     AMOUNT,
     EDGES,
@@ -526,6 +526,8 @@ class ModelSection:
         grows on its own columns.
     quantile : float or None
         With kind = "trees" and loss = "quantile": which quantile is predicted; None is the median.
+    classes : int or None
+        With kind = "trees" and loss = "softmax": how many different labels there are, which all parties must know.
     terms : {"linear", "spline", "auto"}
         What a number adds to the score: a line, or a smooth curve; "auto" takes curves where a search finds them
         better by more than chance, or, with privacy, where every protected number has a range. A column may say another
@@ -542,6 +544,7 @@ class ModelSection:
     terms: str = LINEAR
     kind: str = LINEAR_MODEL
     quantile: float | None = None
+    classes: int | None = None
 
 
 SECTION_KEYS: dict[str, dict[str, Kind]] = {
@@ -560,6 +563,7 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "kind": one_of(MODEL_KINDS),
         "loss": TEXT,
         "quantile": QUANTILE,
+        "classes": CLASSES,
         "penalty": TEXT,
         "alpha": NUMBER,
         "fit_intercept": TRUTH,

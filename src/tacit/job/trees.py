@@ -14,9 +14,9 @@ from tacit.text import show
 
 LINEAR_MODEL, TREES = "linear", "trees"
 MODEL_KINDS = (LINEAR_MODEL, TREES)
-TREE_LOSSES = ("logistic", "squared", "poisson", "gamma", "quantile")
+TREE_LOSSES = ("logistic", "softmax", "squared", "poisson", "gamma", "quantile")
 TREE_DEFAULTS: dict[str, Any] = {"rounds": 15, "tol": 3e-4}  # of [job]
-MODEL_KEYS = frozenset({"kind", "loss", "quantile"})  # of [model] that trees have
+MODEL_KEYS = frozenset({"kind", "loss", "quantile", "classes"})  # of [model] that trees have
 COLUMN_KEYS = frozenset({"name", "kind", "values", "optional"})  # what trees use of a statement about a column
 
 
@@ -71,6 +71,7 @@ TREES_KEYS: dict[str, Kind] = {
     "n_iter_no_change": whole_number(1, 10**6),
     "min_gain_se": number_between(0, 1e6),
 }
+CLASSES = whole_number(3, 1000)
 QUANTILE = number_between(0, 1, above=True, below=True)
 
 # Keys and sections that trees have no use for, each with what to do about it.
@@ -111,6 +112,10 @@ def refuse_for_trees(document: Mapping[str, Any], model: Mapping[str, Any], enco
         raise InputError(f"model.loss = {show(model['loss'])} is not for trees: choose one of {listed}")
     if "quantile" in model and model.get("loss") != "quantile":
         raise InputError('model.quantile is for loss = "quantile": write that loss, or remove it')
+    if "classes" in model and model.get("loss") != "softmax":
+        raise InputError('model.classes is for loss = "softmax": write that loss, or remove it')
+    if model.get("loss") == "softmax" and "classes" not in model:
+        raise InputError('loss = "softmax" needs classes = how many labels there are; for two write "logistic"')
 
 
 def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> None:
@@ -119,6 +124,8 @@ def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> 
         raise InputError('[trees] is for kind = "trees": write that under [model], or remove [trees]')
     if "quantile" in model:
         raise InputError('model.quantile is for kind = "trees" with loss = "quantile": write both, or remove it')
+    if "classes" in model:
+        raise InputError('model.classes is for kind = "trees" with loss = "softmax": write both, or remove it')
 
 
 def check_tree_privacy(privacy: Privacy | None) -> None:

@@ -155,7 +155,8 @@ def loss_of(job: Job) -> Loss | TreeLoss:
     """The loss that a job names."""
     if job.trees is None:
         return get_loss(job.model.loss)
-    return make_loss(job.model.loss, quantile=0.5 if job.model.quantile is None else job.model.quantile)
+    model = job.model
+    return make_loss(model.loss, model.classes or 2, 0.5 if model.quantile is None else model.quantile)
 
 
 def seen_loss(job: Job) -> Loss:

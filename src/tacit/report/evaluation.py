@@ -428,7 +428,8 @@ def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict
         if not isinstance(part, TreePart):
             continue
         shares = np.abs(part.contributions(shard.features[np.arange(min(shard.features.n, MOST_EXPLAINED))]))
-        found[part.name] = dict(zip(part.columns, shares.mean(axis=0)[:-1].tolist(), strict=True))
+        means = shares.reshape(-1, shares.shape[-1]).mean(axis=0)  # over rows, and classes where there are several
+        found[part.name] = dict(zip(part.columns, means[:-1].tolist(), strict=True))
     return found
 
 
@@ -443,7 +444,7 @@ def _figures(kind: str, party: str, scores: Vector, labels: Vector, loss: AnyLos
         "party": party,
         "columns": columns,
         "measures": measure(scores, labels, loss),
-        "roc": roc(scores, labels) if known else [],
+        "roc": roc(scores, labels) if known and scores.ndim == 1 else [],
         "calibration": calibration(scores, labels, loss),
     }
 

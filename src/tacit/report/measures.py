@@ -77,6 +77,9 @@ def _deviance(loss: str, predicted: Vector, labels: Vector) -> Measures:
 def _of_classes(scores: Vector, labels: Vector, loss: Loss | TreeLoss) -> Measures:
     from sklearn.metrics import roc_auc_score
 
+    if scores.ndim > 1:
+        right = scores.argmax(axis=1) == labels
+        return {"accuracy": float(np.mean(right)), "log_loss": float(np.mean(loss.value(scores, labels)))}
     found = {}
     if len(np.unique(labels)) == 2:
         found["auc"] = float(roc_auc_score(labels, scores))
@@ -111,7 +114,9 @@ def difference(joint: Vector, other: Vector) -> Measures:
 
 def loss_title(loss: str) -> str:
     """The mean of a loss in words."""
-    return {"logistic": "log loss", "squared": "mean squared error"}.get(loss, f"mean {loss.replace('_', ' ')} loss")
+    return {"logistic": "log loss", "softmax": "log loss", "squared": "mean squared error"}.get(
+        loss, f"mean {loss.replace('_', ' ')} loss"
+    )
 
 
 def roc(scores: Vector, labels: Vector) -> list[list[float]]:

@@ -15,7 +15,7 @@ from tacit.report.run_pictures import SAME, TOGETHER
 from tacit.report.verdict import WORSE, verdict
 from tacit.run.result import TreePart
 from tacit.run.saved import SavedRun
-from tacit.text import duration, plural, size
+from tacit.text import duration, listing, plural, size
 
 DASH = "–"
 ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
@@ -139,6 +139,8 @@ def label_rows(run: SavedRun) -> list[tuple[str, str]]:
     """What the labels mean; nothing where they are numbers."""
     if not run.model.classes:
         return []
+    if len(run.model.classes) > 2:
+        return [("label", f"{len(run.model.classes)} classes: {listing(run.model.classes, 8)}")]
     negative, positive = run.model.classes
     return [("label", f"{positive} is positive, {negative} is negative")]
 

@@ -13,6 +13,7 @@ from scipy import sparse
 from tacit.blocks import make_block
 from tacit.columns.raw import RawTable
 from tacit.columns.words import Cell
+from tacit.errors import InputError
 from tacit.run.predict import SavedModel
 from tacit.run.result import PartyModel, TreePart
 from tacit.types import SCORE_CLIP, Matrix, Shard, Vector
@@ -71,7 +72,15 @@ class Share:
 
 
 def explain(model: SavedModel, shards: Sequence[Shard], row: int) -> list[Share]:
-    """What each party adds to the score of one row, which counts from 0."""
+    """What each party adds to the score of one row, which counts from 0.
+
+    Raises
+    ------
+    InputError
+        For a model of more than two classes.
+    """
+    if np.ndim(model.constant):
+        raise InputError("a score of more than two classes has a number for each: explanations are of one number alone")
     return [
         _tree_share(part, shard.features[[row]])
         if isinstance(part, TreePart)

@@ -182,7 +182,8 @@ class SavedJoint:
 
     def _sum(self) -> dict[str, Any]:
         """What is added to the parties' scores, and who may see predictions."""
-        return {"constant": float(self.model.constant), "predictions_for": self.model.predictions_for}
+        constant = np.asarray(self.model.constant, dtype=np.float64).tolist()  # of several classes one number for each
+        return {"constant": constant, "predictions_for": self.model.predictions_for}
 
     def _whole(self, mean: PartyModel) -> dict[str, Any]:
         """The model that all nodes share."""

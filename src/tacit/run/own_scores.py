@@ -74,6 +74,11 @@ def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnS
     """
     part, id_, encoder = load_part(file)
     saved, absent = file.read_bytes(), ABSENT
+    if isinstance(part, TreePart) and part.model.outputs > 1:
+        raise InputError(
+            f"party {show(part.name)}: its trees are of more than two classes, and one number a row is answered: "
+            "predict with tacit predict, from the files of all parties"
+        )
     if isinstance(part, TreePart):
         saved, absent = saved + text_file(file).read_bytes(), part.average
     if id_ is None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from tacit.blocks.dense import RowClip
 from tacit.columns.encoder import Encoder, from_record
@@ -32,6 +32,7 @@ from tacit.types import Shard, Vector
 
 
 _CHUNK = 4096
+SEVERAL = "softmax"  # the loss of more than two classes
 
 
 def write_csv(path: Path, predictions: Predictions, *, secret: bool = False) -> None:
@@ -46,7 +47,13 @@ def csv_text(predictions: Predictions) -> Iterator[str]:
     keys = range(1, n + 1) if predictions.ids is None else predictions.ids.tolist()
     columns: list[Sequence[Any]] = [keys, predictions.score.tolist(), predictions.prediction]
     header = [key, "score", "prediction"]
-    if predictions.probability is not None:
+    if predictions.classes:
+        columns, header = [keys, predictions.prediction], [key, "prediction"]
+    for title, values in (("score", predictions.score), ("probability", predictions.probability)):
+        if predictions.classes and values is not None:
+            columns += values.T.tolist()
+            header += [f"{title} {name}" for name in predictions.classes]
+    if predictions.probability is not None and not predictions.classes:
         columns.append(predictions.probability.tolist())
         header.append("probability")
     for start in range(0, n, _CHUNK):
@@ -79,9 +86,9 @@ class SavedModel:
     loss, task : str
         The loss and what it is for: "classification", "regression" or "counts".
     classes : tuple
-        The two labels, the positive one last; empty where the labels are numbers.
-    constant : float
-        Added to the sum of the parties' scores.
+        The two labels, the positive one last, or all of more than two; empty where the labels are numbers.
+    constant : float, or array
+        Added to the sum of the parties' scores; of more than two classes one number for each.
     parties : tuple of PartyModel, or of TreePart
         In the order of the job; a single one, with the consensus model, where the rows were split.
     ids : tuple of str or None
@@ -103,7 +110,7 @@ class SavedModel:
     loss: str
     task: str
     classes: tuple[Any, ...]
-    constant: float
+    constant: Any
     parties: tuple[PartyModel, ...]
     ids: tuple[str | None, ...]
     predictions_for: str | None = None
@@ -144,12 +151,16 @@ class SavedModel:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions of some rows; `probability` is of the positive class, None where the loss has none."""
+    """Predictions of some rows; `probability` is of the positive class, None where the loss has none.
+
+    Of more than two `classes`, score and probability have a column for each.
+    """
 
     ids: npt.NDArray[Any] | None
     score: Vector
     prediction: list[Any]
     probability: Vector | None
+    classes: tuple[Any, ...] = ()
 
 
 def load_rows(model: SavedModel, paths: Sequence[Source]) -> PredictionData:
@@ -169,10 +180,13 @@ def predictions_of(model: SavedModel, ids: npt.NDArray[Any] | None, score: Vecto
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.exp(score) if model.task == "counts" else score
     if not np.isfinite(score).all():
-        row = int(np.flatnonzero(~np.isfinite(score))[0])
+        row = int(np.argwhere(~np.isfinite(score))[0][0])
         raise InputError(f"the score of row {row + 1} is not finite: its values are too large for the model")
     if model.task != "classification":
         return Predictions(ids, score, values.tolist(), None)
+    if score.ndim > 1:
+        labels = [model.classes[code] for code in score.argmax(axis=1).tolist()]
+        return Predictions(ids, score, labels, np.asarray(softmax(score, axis=1)), model.classes)
     negative, positive = model.classes
     labels = [positive if above else negative for above in (score > 0).tolist()]
     return Predictions(ids, score, labels, expit(score) if named_loss(model.loss).log_odds else None)
@@ -205,14 +219,20 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         )
     read = [name for name in names if own is None or name in own]
     pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in read]
+    classes, constant = _classes(file, record, task), _constant(file, record.get("constant"))
+    wide = 1 if np.ndim(constant) == 0 else len(constant)
+    if wide > 1 and (loss != SEVERAL or wide != len(classes)):
+        raise damaged(file, f"it has {wide} constants for {len(classes)} classes")
+    if any(part.model.outputs != wide for part, _, _ in pairs if isinstance(part, TreePart)):
+        raise damaged(file, "some parts of the model are for another number of classes")
     grown = sum(isinstance(part, TreePart) for part, _, _ in pairs)
     if grown != len(pairs) if trees else grown > 1:  # beside private parts the label holder alone may have trees
         raise damaged(file, "some parts of the model are trees, and some are not")
     return SavedModel(
         loss=loss,
         task=task,
-        classes=_classes(file, record, task),
-        constant=_number(file, record.get("constant"), "constant"),
+        classes=classes,
+        constant=constant,
         parties=tuple(party for party, _, _ in pairs),
         ids=tuple(id_ for _, id_, _ in pairs),
         predictions_for=_predictions_for(file, record, names),
@@ -375,12 +395,20 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _classes(file: Path, record: dict[str, Any], task: str) -> tuple[Any, ...]:
     values = record.get("classes")
-    wanted = 2 if task == "classification" else 0
-    if not isinstance(values, list) or len(values) != wanted or any(isinstance(v, list | dict) for v in values):
+    several = record.get("loss") == SEVERAL
+    if not isinstance(values, list) or any(isinstance(v, list | dict) or v is None for v in values):
         raise damaged(file, f"its classes are {show(values)}")
-    if wanted and (None in values or values[0] == values[1]):
+    fits = len(values) > 2 if several else len(values) == (2 if task == "classification" else 0)
+    if not fits or any(values[k] in values[:k] for k in range(len(values))):
         raise damaged(file, f"its classes are {show(values)}")
     return tuple(values)
+
+
+def _constant(file: Path, value: Any) -> Any:
+    """What is added to the scores: a number, or one for each of several classes."""
+    if not isinstance(value, list):
+        return _number(file, value, "constant")
+    return np.array([_number(file, one, "constant") for one in value], dtype=np.float64)
 
 
 def _text(file: Path, record: dict[str, Any], key: str) -> str:

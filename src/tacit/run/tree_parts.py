@@ -34,6 +34,7 @@ class SavedTrees:
             "party": self.part.name,
             "id": self.id,
             "trees": len(self.part.model.trees),
+            **({"outputs": self.part.model.outputs} if self.part.model.outputs > 1 else {}),
             "offset": self.part.offset,
             "bend": self.part.bend,
             "schema": self.encoder.record(),
@@ -70,6 +71,6 @@ def read_trees(file: Path, record: dict[str, Any], name: str) -> tuple[TreePart,
         raise damaged(path, "it is missing, and holds the trees of this party") from error
     except (OSError, ValueError, InputError) as error:
         raise damaged(path, one_line(error)) from error
-    if model.outputs != 1 or len(model.trees) != record.get("trees"):
+    if model.outputs != record.get("outputs", 1) or len(model.trees) != record.get("trees"):
         raise damaged(path, f"it has not the trees that {file.name} speaks of")
     return TreePart(name, encoder.names, model), encoder
