@@ -41,11 +41,13 @@ def plain_run(loss: TreeLoss) -> tuple[np.ndarray, list[list[float]], np.ndarray
                 break
         return booster.predict(table, raw_score=True).astype(np.float32).astype(float)
 
+    growth = dict.fromkeys(NAMES, 1)  # blocks that are kept whole are twice as large the next time, up to four times
     for number in range(ROUNDS):
         steps.append([])
         for group in (NAMES[:1], NAMES[1:]):
             places = [NAMES.index(name) for name in group]
-            added = [grow(tables[k], [2] if NAMES[k] == "shop" else "auto", (5, 10)[min(number, 1)]) for k in places]
+            usual = (5, 10)[min(number, 1)]
+            added = [grow(tables[k], [2] if NAMES[k] == "shop" else "auto", usual * growth[NAMES[k]]) for k in places]
 
             def moved(w: Any, rows: Any, added: Any = added, z: np.ndarray = z) -> np.ndarray:
                 return z[rows] + sum(step * own[rows] for step, own in zip(w, added, strict=True))
@@ -56,6 +58,8 @@ def plain_run(loss: TreeLoss) -> tuple[np.ndarray, list[list[float]], np.ndarray
             )  # fmt: skip
             z = moved(np.where(found.x < 0.02, 0, found.x), rows)
             steps[-1] += found.x.tolist()
+            for name, step in zip(group, found.x, strict=True):
+                growth[name] = min(2 * growth[name], 4) if step > 0.999 and number > 0 else 1
         losses.append(loss.mean(z[held], y[held]))
     return z, steps, np.array(losses)
 
@@ -71,4 +75,4 @@ def test_the_run_is_the_plain_one(loss: TreeLoss) -> None:
     np.testing.assert_allclose(history.steps, steps, atol=0.03)
     # steps are found by another minimiser, so that trees of later rounds may differ in a leaf
     spread = np.std(z)
-    assert np.sqrt(np.mean((result.model.scores(run.shards) - z) ** 2)) < 0.02 * spread
+    assert np.sqrt(np.mean((result.model.scores(run.shards) - z) ** 2)) < 0.05 * spread

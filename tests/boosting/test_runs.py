@@ -137,6 +137,25 @@ def test_a_run_that_was_killed_ends_with_the_same_texts(tmp_path: Path) -> None:
     assert [row.objective for row in again.state.trace] == [row.objective for row in whole.state.trace]
 
 
+def test_blocks_that_are_kept_whole_grow() -> None:
+    """After the ramp a party whose step is 1 grows twice as many trees the next time, up to four times as many."""
+    run = make_run(make_loss("squared"), rounds=6, early_stopping=False)
+    history = run.go().boosting
+    assert history is not None
+    learners = {"bank": run.coordinator.side.learner} | {party.name: party.side.learner for party in run.parties}
+    grown = set()
+    for name, steps in zip(history.parties, zip(*history.steps, strict=True), strict=True):
+        kept, growth = iter(learners[name].blocks), 1
+        for number, step in enumerate(steps):
+            expected = (5, 10)[min(number, 1)] * growth
+            if step > 0:
+                used, block = next(kept)
+                assert (used, len(block.trees)) == (step, expected)
+                grown.add(growth)
+            growth = min(2 * growth, 4) if step == 1 and number > 0 else 1
+    assert grown == {1, 2, 4}
+
+
 def test_threads_do_not_change_the_trees() -> None:
     one, two = (make_run(make_loss("logistic"), rows=600, rounds=1, threads=threads) for threads in (1, 2))
     one.go()

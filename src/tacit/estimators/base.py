@@ -124,6 +124,12 @@ class ColumnLayout:
         return self.parties or numbered(len(self.columns))
 
     @property
+    def joint(self) -> list[tuple[str, str]]:
+        """Party and name of each column, in the order of the joint table."""
+        names = [(party, name) for party, own in zip(self.party_names, self.names, strict=True) for name in own]
+        return [names[place] for place in np.argsort(np.concatenate(self.columns))]
+
+    @property
     def n_columns(self) -> int:
         """Columns of all parties."""
         return sum(len(part) for part in self.columns)

@@ -40,7 +40,7 @@ from tacit.estimators.base import (
 )
 from tacit.estimators.baselines import columns_of
 from tacit.estimators.coded import Codes, column_adds, encode_protected, protected_tables, protects_rows
-from tacit.estimators.encoding import as_table, is_frame
+from tacit.estimators.encoding import as_table, categorical_columns, is_frame, monotone_columns
 from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.plan.request import CODED_ALPHA, loss_beside_trees
@@ -52,7 +52,7 @@ from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import TreeLoss, make_loss
 from tacit.solvers.boosting.settings import LEAST_ROWS
 from tacit.solvers.boosting.sides import BoostingHistory
-from tacit.text import listing, show
+from tacit.text import show
 from tacit.types import Shard, Vector
 
 FROM_DTYPE = "from_dtype"
@@ -203,10 +203,12 @@ class _VerticalBoosting(BaseEstimator):
 
     def _learn(self, blocks: Sequence[Any], layout: ColumnLayout, *, coded: bool) -> dict[str, RawEncoder]:
         """How frames, and arrays with categories, become numbers; other arrays are used as they are."""
-        categorical = _named_columns(self.categorical_features, layout)
+        asked = self.categorical_features
+        typed = isinstance(asked, str) and asked == FROM_DTYPE  # their types say which columns hold categories
+        categorical = set() if typed else categorical_columns(asked, layout.joint)
         encoders = {}
         for name, block, columns in _open_parties(blocks, layout, coded=coded):
-            own = None if categorical is None else [column for column in columns if column in categorical[name]]
+            own = None if typed else [column for column in columns if (name, column) in categorical]
             if is_frame(block) or own:
                 encoders[name] = RawEncoder.learn(as_table(block, columns, name), own)
         return encoders
@@ -214,13 +216,14 @@ class _VerticalBoosting(BaseEstimator):
     def _shards(
         self, blocks: Sequence[Any], layout: ColumnLayout, encoders: Mapping[str, Any], *, coded: bool
     ) -> list[Shard]:
-        monotone = _monotone(self.monotonic_cst, layout)
+        found = monotone_columns(self.monotonic_cst, layout.joint)
         shards = []
         for name, block, columns in _open_parties(blocks, layout, coded=coded):
+            monotone = tuple(found[name, column] for column in columns) if found else ()
             if name in encoders:
-                table = encoders[name].table(as_table(block, columns, name), monotone.get(name, ()))
+                table = encoders[name].table(as_table(block, columns, name), monotone)
             else:
-                table = RawTable(name, columns, _numbers(block, name), (), monotone.get(name, ()))
+                table = RawTable(name, columns, _numbers(block, name), (), monotone)
             shards.append(Shard(name, table, columns))
         return shards
 
@@ -354,7 +357,8 @@ class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
     max_rounds : int, default 15
         Most rounds; each is one exchange of a number per row (of more than two classes: one per row and class).
     trees_per_round : sequence of int, default (10, 20, 30)
-        Trees that each party grows in the first, second and each further round.
+        Trees that each party grows in the first, second and each further round: then twice, and at most four times, as
+        many where its last block was kept whole.
     max_leaf_nodes : int, default 15
     max_depth : int or None, default None
     min_samples_leaf : int or None, default None
@@ -584,58 +588,6 @@ def _check_blank_labels(labels: npt.NDArray[Any]) -> None:
         bad |= ~np.isfinite(labels)
     if bad.any():
         raise InputError(f"y has NaN or infinity, first in row {np.flatnonzero(bad)[0]}: remove these rows")
-
-
-def _named_columns(asked: Any, layout: ColumnLayout) -> dict[str, set[str]] | None:
-    """By party the columns that hold categories; None where their types say it."""
-    if isinstance(asked, str) and asked == FROM_DTYPE:
-        return None
-    names = [(party, name) for party, own in zip(layout.party_names, layout.names, strict=True) for name in own]
-    joint = [names[place] for place in np.argsort(np.concatenate(layout.columns))]
-    asked = [] if asked is None else list(asked)
-    if asked and all(isinstance(one, bool | np.bool_) for one in asked):
-        if len(asked) != len(joint):
-            raise InputError(
-                f"categorical_features has {len(asked)} entries: give one for each of {len(joint)} columns"
-            )
-        asked = [place for place, one in enumerate(asked) if one]
-    found: dict[str, set[str]] = {party: set() for party in layout.party_names}
-    for one in asked:
-        for party, name in _columns_named("categorical_features", one, joint):
-            found[party].add(name)
-    return found
-
-
-def _columns_named(what: str, key: Any, joint: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The columns of this name, or the column of this number."""
-    if isinstance(key, int | np.integer) and not isinstance(key, bool) and 0 <= key < len(joint):
-        return [joint[int(key)]]
-    found = [pair for pair in joint if pair[1] == key]
-    if not found:
-        raise InputError(
-            f"{what} names {show(key)}, which is no column: the columns are {listing(n for _, n in joint)}"
-        )
-    return found
-
-
-def _monotone(asked: Any, layout: ColumnLayout) -> dict[str, tuple[int, ...]]:
-    """By party the direction of each column: -1, 0 or 1."""
-    if asked is None:
-        return {}
-    names = [(party, name) for party, own in zip(layout.party_names, layout.names, strict=True) for name in own]
-    joint = [names[place] for place in np.argsort(np.concatenate(layout.columns))]
-    if not isinstance(asked, Mapping):
-        if len(asked) != len(joint):
-            raise InputError(f"monotonic_cst has {len(asked)} entries: give one for each of {len(joint)} columns")
-        asked = dict(enumerate(asked))
-    found = dict.fromkeys(joint, 0)
-    for key, value in asked.items():
-        if value not in (-1, 0, 1):
-            raise InputError(f"monotonic_cst has {show(value)}: give -1, 0 or 1 for a column")
-        for pair in _columns_named("monotonic_cst", key, joint):
-            found[pair] = int(value)
-    parts = zip(layout.party_names, layout.names, strict=True)
-    return {party: tuple(found[party, name] for name in own) for party, own in parts}
 
 
 def _threads(n_jobs: int | None, cells: int) -> int:

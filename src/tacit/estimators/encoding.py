@@ -112,7 +112,7 @@ def _is_plain(column: Any) -> bool:
     return not pa.types.is_floating(column.type) or not np.isnan(column.to_numpy()).any()
 
 
-# --- What users say about columns: ranges and categories
+# --- What users say about columns: ranges and categories; for trees also which hold categories, and directions
 
 
 @dataclass(frozen=True)
@@ -226,6 +226,46 @@ def _list_spec(name: str, value: Any) -> ColumnSpec:
     if twice:
         raise InputError(f"categories[{name!r}] has {show(twice[0])} twice: name each category once")
     return ColumnSpec(name, values=tuple(sorted(texts.values)), optional=True)
+
+
+def categorical_columns(asked: Any, joint: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The columns that hold categories, by name, number, or a boolean for each; `joint` has party and name of each."""
+    asked = [] if asked is None else list(asked)
+    if asked and all(isinstance(one, bool | np.bool_) for one in asked):
+        if len(asked) != len(joint):
+            raise InputError(
+                f"categorical_features has {len(asked)} entries: give one for each of {len(joint)} columns"
+            )
+        asked = [place for place, one in enumerate(asked) if one]
+    return {pair for one in asked for pair in _columns_named("categorical_features", one, joint)}
+
+
+def monotone_columns(asked: Any, joint: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """The direction of each column, -1, 0 or 1; empty where none was asked."""
+    if asked is None:
+        return {}
+    if not isinstance(asked, Mapping):
+        if len(asked) != len(joint):
+            raise InputError(f"monotonic_cst has {len(asked)} entries: give one for each of {len(joint)} columns")
+        asked = dict(enumerate(asked))
+    found = dict.fromkeys(joint, 0)
+    for key, value in asked.items():
+        if value not in (-1, 0, 1):
+            raise InputError(f"monotonic_cst has {show(value)}: give -1, 0 or 1 for a column")
+        found |= dict.fromkeys(_columns_named("monotonic_cst", key, joint), int(value))
+    return found
+
+
+def _columns_named(what: str, key: Any, joint: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The columns of this name, or the column of this number."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and 0 <= key < len(joint):
+        return [joint[int(key)]]
+    found = [pair for pair in joint if pair[1] == key]
+    if not found:
+        raise InputError(
+            f"{what} names {show(key)}, which is no column: the columns are {listing(n for _, n in joint)}"
+        )
+    return found
 
 
 # --- The encodings of all parties

@@ -20,6 +20,7 @@ from tacit.privacy.releases import Allowed, AllowedNormNoise, Planned
 from tacit.privacy.request import Privacy
 from tacit.solvers import SOLVERS
 from tacit.solvers.boosting import TREES, TreeSettings
+from tacit.solvers.boosting.settings import MOST_GROWTH
 from tacit.solvers.consensus.admm import MOST_SUMS
 from tacit.text import duration, plural, size
 from tacit.topologies import FeatureSplit, SampleSplit
@@ -336,6 +337,7 @@ def _trees(plan: PlannedRun) -> str:
     """What a run of trees does, in words."""
     settings: TreeSettings = plan.problem.trees
     counts = ", ".join(map(str, settings.trees[:-1])) + f" and then {settings.trees[-1]}"
+    counts += f" (up to {MOST_GROWTH} times as many where all are kept)"
     part = settings.validation_fraction
     chosen = f"the {part:.0%} of the rows that have no trees" if part else "all rows"
     noise = "none" if plan.private is None else plan.private.mechanism.describe()

@@ -16,6 +16,8 @@ from tacit.solvers.boosting.losses import TreeLoss
 
 LEAST_ROWS = 2
 RAMP = (10, 20, 30)  # trees of the first rounds; the last number goes on
+MOST_GROWTH = 4  # times as many at most, of a party whose blocks are kept whole
+WHOLE = 0.999  # a step from which on a block was kept whole
 CALM_EPSILON = 1.0  # of labels: up to it randomized ones are so noisy that trees are kept small
 
 
@@ -35,7 +37,8 @@ class TreeSettings:
     max_bins : int
         Most different values of a number that a split can tell apart.
     trees : tuple of int
-        Trees of each party in the first, second, ... round; the last number is that of all further ones.
+        Trees of each party in the first, second, ... round; the last number is that of all further ones, and twice to
+        four times as many for a party whose blocks of this size are kept whole.
     validation_fraction : float
         The part of the rows that no tree is fitted on: steps are chosen on them. With 0 they are chosen on all rows.
     early_stopping : bool
@@ -101,6 +104,14 @@ class TreeSettings:
     def trees_of(self, round_: int) -> int:
         """Trees that each party grows in a round; rounds count from 1."""
         return self.trees[min(round_, len(self.trees)) - 1]
+
+    def growth_after(self, growth: int, trees: int, step: float) -> int:
+        """How many times the usual trees a party grows next, after a round of so many trees and this step.
+
+        A step of 1 is the largest one: more of the same would be kept. A step below tells that the block was too large.
+        """
+        whole = trees >= self.trees[-1] and step >= WHOLE
+        return min(2 * growth, MOST_GROWTH) if whole else 1
 
     def least_leaf(self, fitted: int) -> int:
         """Fewest rows of a leaf."""

@@ -33,6 +33,7 @@ from tacit.types import Arrays, Vector
 
 LARGEST_SLOPE = 1e15  # LightGBM keeps gains, sums of squares of slopes, in single precision
 MODEL = "model"
+GROWTH = "growth"
 TOGETHER = "all others together"  # who adds the sum, where answers are not read one by one
 
 
@@ -53,6 +54,33 @@ def in_single(values: Vector) -> Vector:
     return values.astype(np.float32).astype(np.float64)
 
 
+class GrowingLearner:
+    """A party's trees and how many it grows at once: more, where the last block was kept whole."""
+
+    def __init__(self, problem: Problem, table: RawTable) -> None:
+        self.settings, self.learner = settings_of(problem), _learner(problem, table)
+        self.growth, self.trees = 1, 0
+
+    def grow(self, margin: Vector, labels: Vector, trees: int) -> Vector:
+        """Grow a block in a round of so many trees; return what it adds to every row."""
+        self.trees = trees
+        return self.learner.grow(margin, labels, trees * self.growth)
+
+    def settle(self, step: float) -> None:
+        """Keep the last block with this step, or drop it where the step is 0."""
+        self.learner.settle(step)
+        self.growth = self.settings.growth_after(self.growth, self.trees, step)
+
+    def state(self) -> Arrays:
+        """Arrays from which `restore` goes on."""
+        return {**self.learner.state(), GROWTH: np.array([float(self.growth), float(self.trees)])}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from `state`."""
+        self.learner.restore(state)
+        self.growth, self.trees = (int(number) for number in state[GROWTH])
+
+
 # --- a party that is asked ----------------------------------------------------------------------------
 
 
@@ -65,7 +93,8 @@ class TreeParty:
         self.place = settings.parties.index(table.party)
         self.count = len(settings.parties)
         self.loss = settings.loss
-        self.learner = _learner(problem, table)
+        self.growing = GrowingLearner(problem, table)
+        self.learner = self.growing.learner
         self.labels: Vector | None = None
         self.constant = np.zeros(self.loss.outputs)
 
@@ -92,7 +121,7 @@ class TreeParty:
         start = margin + (self.constant if self.loss.outputs > 1 else self.constant[0])
         if too_steep(self.loss, start, self.labels):
             raise RunError(f"party {self.name!r}: the labels and margins that came are too large for trees")
-        return {"added": self.learner.grow(start, self.labels, int(trees[0]))}
+        return {"added": self.growing.grow(start, self.labels, int(trees[0]))}
 
     def _begin(self, inbox: Arrays) -> None:
         self.labels = self._numbers(inbox, "labels", (len(self.learner.fitted),))
@@ -108,7 +137,7 @@ class TreeParty:
         steps = self._numbers(inbox, "steps", (self.count,))
         if not 0 <= steps[self.place] <= 1:
             raise RunError(f"party {self.name!r}: its step {steps[self.place]:g} is not between 0 and 1")
-        self.learner.settle(float(steps[self.place]))
+        self.growing.settle(float(steps[self.place]))
 
     def _shape(self, rows: int) -> tuple[int, ...]:
         return (rows,) if self.loss.outputs == 1 else (rows, self.loss.outputs)
@@ -127,11 +156,11 @@ class TreeParty:
     def state(self) -> Arrays:
         """Arrays from which `restore` goes on."""
         labels = {} if self.labels is None else {"labels": self.labels}
-        return {**self.learner.state(), **labels, "constant": self.constant}
+        return {**self.growing.state(), **labels, "constant": self.constant}
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
-        self.learner.restore(state)
+        self.growing.restore(state)
         self.labels, self.constant = state.get("labels"), state["constant"]
 
 
@@ -182,7 +211,8 @@ class TreeHolder:
         self.loss: TreeLoss = self.settings.loss
         self.name, self.others = table.party, self.settings.parties
         self.loss.check_labels(labels)
-        self.learner = _learner(problem, table)
+        self.growing = GrowingLearner(problem, table)
+        self.learner = self.growing.learner
         self.labels, self.fitted = labels, self.learner.fitted
         self.judge = self.learner.held if self.learner.held.size else self.fitted
         self.weights = problem.row_weights
@@ -229,9 +259,9 @@ class TreeHolder:
 
     def _own_block(self, trees: int) -> None:
         margin = self.constant + in_single((self.z - self.constant)[self.fitted])
-        added = self.learner.grow(margin, self.labels[self.fitted], trees)
+        added = self.growing.grow(margin, self.labels[self.fitted], trees)
         step = self._add([self.name], added[None])[0]
-        self.learner.settle(step)
+        self.growing.settle(step)
         self.steps.append([step])
 
     def gather(self, answers: Mapping[str, Arrays]) -> Progress:
@@ -305,7 +335,7 @@ class TreeHolder:
     def state(self) -> Arrays:
         """Arrays from which `restore` goes on, after a whole round."""
         return {
-            **self.learner.state(),
+            **self.growing.state(),
             "margin": self.z,
             "losses": np.array(self.losses),
             "steps": np.array(self.steps),
@@ -316,7 +346,7 @@ class TreeHolder:
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
-        self.learner.restore(state)
+        self.growing.restore(state)
         self.z = state["margin"]
         self.losses = [(float(fitted), float(held)) for fitted, held in state["losses"]]
         self.steps = [list(map(float, row)) for row in state["steps"]]
