@@ -30,7 +30,8 @@ from tacit.solvers.base import PrivateSolver, Problem
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
 from tacit.solvers.consensus.admm import ADMM
-from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit
+from tacit.solvers.consensus.base import TreeSum
+from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit, mask_graph
 
 WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
 WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
@@ -88,6 +89,11 @@ class PlannedRun:
         """A node's place among the others."""
         return Place(name, self.graph, self.samples.sizes, self.samples.columns)
 
+    @property
+    def mask_graph(self) -> Graph:
+        """Who shares masks with whom in a sample split."""
+        return mask_graph(self.graph.names, 1 if self.private is None else self.private.honest)
+
     def problem_of(self, name: str) -> Problem:
         """What a node minimises its part of: with the unbiased loss where its labels came randomized."""
         given = self.samples.label_epsilons
@@ -143,9 +149,9 @@ class PlannedRun:
         """Whether each node's model may be seen."""
         return self.private is None or self.private.models_are_released
 
-    def behind_masks(self, lead: str) -> tuple[tuple[str, ...], str]:
-        """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
-        return self.split.behind_masks(self, lead) if self.secure else ((), lead)
+    def behind_masks(self, lead: str, party: str) -> tuple[tuple[str, ...], str]:
+        """Whose parts go under masks, and who could read a party's with false keys, which the lead passes on."""
+        return self.split.behind_masks(self, lead, party) if self.secure else ((), lead)
 
     def record(self) -> dict[str, Any]:
         """The plan as plain values, for the run directory and for checking a resumed run."""
@@ -194,8 +200,8 @@ class SplitPlanner(ABC):
         """The certificate, with what masks add to it where it does not say so itself."""
 
     @abstractmethod
-    def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
-        """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
+    def behind_masks(self, plan: PlannedRun, lead: str, party: str) -> tuple[tuple[str, ...], str]:
+        """Whose parts go under masks, and who could read a party's with false keys, which the lead passes on."""
 
     @abstractmethod
     def record(self, plan: PlannedRun) -> dict[str, Any]:
@@ -324,7 +330,7 @@ class FeaturePlanner(SplitPlanner):
         """With what masks hide."""
         return secured(certificate, plan.party_names) if plan.secure else certificate
 
-    def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
+    def behind_masks(self, plan: PlannedRun, lead: str, party: str) -> tuple[tuple[str, ...], str]:
         """Everybody who answers; the lead adds up."""
         return plan.asked_parties, lead
 
@@ -527,11 +533,11 @@ class SamplePlanner(SplitPlanner):
         """The certificate of a mechanism with masks says so itself."""
         return certificate
 
-    def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
-        """All nodes around the middle of a star, which adds up."""
-        middle = plan.graph.names[plan.graph.centre]
-        leaves = tuple(name for name in plan.graph.names if name != middle)
-        return leaves, lead if middle == lead else f"{lead} together with {middle}"
+    def behind_masks(self, plan: PlannedRun, lead: str, party: str) -> tuple[tuple[str, ...], str]:
+        """Everybody; the neighbours in the tree of the sums together know what a node adds to them."""
+        tree = TreeSum(plan.graph, party)
+        others = [name for name in (tree.parent, *tree.children) if name not in (None, lead)]
+        return plan.graph.names, f"{lead} together with {', '.join(map(str, others))}" if others else lead
 
     def record(self, plan: PlannedRun) -> dict[str, Any]:
         """A plan as plain values."""

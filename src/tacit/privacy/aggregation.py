@@ -8,7 +8,7 @@ Numbers are in steps of a fixed size, counted modulo a power of 2^64: there mask
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn
@@ -192,7 +192,7 @@ class MaskingParty:
         self._run = run
         self._key = private_key if private_key is not None else X25519PrivateKey.generate()
         self._secrets: dict[str, bytes] = {}
-        self._roster = b""
+        self._roster, self._parties = b"", [name]
         self._last_round: dict[str, int] = {}
 
     @property
@@ -200,13 +200,17 @@ class MaskingParty:
         """The public key, 32 bytes, for all other parties."""
         return self._key.public_key().public_bytes_raw()
 
-    def agree(self, others: Mapping[str, bytes]) -> None:
-        """Agree on a secret with every other party, given their public keys; once in the life of a key."""
+    def agree(self, others: Mapping[str, bytes], partners: Collection[str] | None = None) -> None:
+        """Agree on secrets with others, given all public keys; once in the life of a key.
+
+        Masks are shared with `partners`, who share theirs with this party; without them with everybody.
+        """
         if self._secrets:
             raise RunError(f"{self.name} has already agreed on its keys: make a new MaskingParty for a new run")
         self._check_others(others)
-        self._roster = _digest({**others, self.name: self.public_bytes})
-        self._secrets = {other: self._exchange(other, key) for other, key in sorted(others.items())}
+        self._roster, self._parties = _digest({**others, self.name: self.public_bytes}), sorted([self.name, *others])
+        shared = others if partners is None else {name: others[name] for name in partners}
+        self._secrets = {other: self._exchange(other, key) for other, key in sorted(shared.items())}
 
     def mask(self, round: int, name: str, vector: npt.ArrayLike, fixed_point: FixedPoint, seen: bytes = b"") -> Words:
         """The vector under masks that cancel in the sum over all parties.
@@ -232,7 +236,7 @@ class MaskingParty:
         """
         if not self._secrets:
             raise RunError(f"{self.name} has no keys of the other parties yet: call agree first")
-        fixed_point.check_room(self._names())
+        fixed_point.check_room(self._parties)
         masked = fixed_point.encode(vector, self.name)
         self._claim(round, name, masked.size)
         for other in self._secrets:
@@ -273,9 +277,6 @@ class MaskingParty:
         keys = [self.public_bytes, *others.values()]
         if len(set(keys)) < len(keys):
             raise RunError(f"two of {', '.join([self.name, *others])} have the same public key: each draws its own")
-
-    def _names(self) -> list[str]:
-        return sorted([self.name, *self._secrets])
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a MaskingParty is not copied, since two copies would use the same masks: make a new one")
