@@ -358,7 +358,8 @@ class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
     verbose : int, default 0
         1 shows a progress bar in a terminal.
     secure_aggregation : bool, default False
-        With graph="star" and privacy: party 1 can read sums over the others only, and all share one noise.
+        With privacy, on any graph of three parties or more: nobody can read but the sum over all parties, and these
+        share one noise. `Privacy(honest=h)` says how many keep to themselves: all but one where it does not.
     options : PaperOptions or None, default None
         Numbers of the papers' mechanisms "dual", "primal" and "pdml", alpha_p(t) of each round among them; see
         `tacit.PaperOptions`. None takes what the sizes suggest.

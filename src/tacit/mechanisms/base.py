@@ -111,7 +111,7 @@ class PrivatePlan:
     seconds : float or None
         Rough guess of the time of the run; None where there is none.
     masked : bool
-        Whether the noise may count on masks under which sums travel to the middle of a star.
+        Whether the noise may count on masks under which sums over all nodes travel.
     honest : int
         How many parties' noise hides a release: more than one under masks alone.
     models_are_released : bool
