@@ -5,15 +5,15 @@ graph with Laplacian L, and noise of deviation s at each node, a change of size 
 
     mu^2 = D^2 [(s^2 I + c^2 L)^-1]_ii .
 
-Masks modulo a power of two are c = infinity. With t = c^2/s^2 the entry of (I + t L)^-1 falls to its limit, and is above
-it by at most 1/(1 + t a), where a, the least positive eigenvalue of L, is at least 4/36 for six nodes or fewer.
+Masks modulo a power of two are c = infinity. With t = c^2/s^2 the entry of (I + t L)^-1 falls to its limit, and is
+above it by at most 1/(1 + t a), where a, the least positive eigenvalue of L, is at least 4/36 for six nodes or fewer.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -39,10 +39,13 @@ def coalitions(nodes: int, most: int) -> list[tuple[int, ...]]:
     return [some for size in range(most + 1) for some in combinations(range(nodes), size)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def limits(nodes: int, edges: tuple[tuple[int, int], ...]) -> tuple[Fraction, ...]:
     """The diagonal of (I + t L)^-1 for a large t, exactly, by elimination."""
-    rows = [[Fraction(int(i == j)) for j in range(nodes)] + [Fraction(int(i == j)) for j in range(nodes)] for i in range(nodes)]
+    rows = [
+        [Fraction(int(i == j)) for j in range(nodes)] + [Fraction(int(i == j)) for j in range(nodes)]
+        for i in range(nodes)
+    ]
     for a, b in edges:
         for i, j, sign in ((a, a, 1), (b, b, 1), (a, b, -1), (b, a, -1)):
             rows[i][j] += sign * LARGE
@@ -99,7 +102,7 @@ def mu_of(events: Any) -> float:
     return math.sqrt(math.fsum(event.count * event.mu**2 for event in events))
 
 
-@lru_cache(maxsize=None)
+@cache
 def worst_entries(graph: Graph) -> tuple[tuple[float, ...], ...]:
     """By size of a coalition and by node: the largest entry that any such coalition leaves."""
     worst = [[0.0] * graph.nodes for _ in range(graph.nodes)]
@@ -110,7 +113,7 @@ def worst_entries(graph: Graph) -> tuple[tuple[float, ...], ...]:
 
 
 def test_every_plan_claims_what_the_worst_coalition_leaves() -> None:
-    """For every graph and some `honest`: n - h nodes cost what is claimed, whoever they are, and one more costs more."""
+    """For every graph and some `honest`: n - h nodes cost what is claimed, whoever they are; one more costs more."""
     for number, one in enumerate(ATLAS):
         if len(one) < 3:
             continue

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import chisquare
 
 from tacit.errors import RunError
+from tacit.privacy.keys import pack
 from tacit.privacy.releases import Releaser
 from tacit.privacy.request import Privacy
 from tacit.run.graph import GraphRun
@@ -80,7 +81,9 @@ def test_everybody_gets_the_exact_sum_of_the_released_values(kind: str) -> None:
         own = [node.side.tree.partial for node in run.nodes]  # type: ignore[attr-defined]
         play(run, 2 * depth - 1, begun + 1)
         for node in run.nodes:  # the last of them hear of it in the round in which the next sum begins
-            told = [message.arrays[DOWN] for message in run.engine.inboxes[node.name].values() if DOWN in message.arrays]
+            told = [
+                message.arrays[DOWN] for message in run.engine.inboxes[node.name].values() if DOWN in message.arrays
+            ]
             tree = node.side.tree  # type: ignore[attr-defined]
             total = told[0] if told else tree.total
             np.testing.assert_array_equal(total, sum(own))  # type: ignore[arg-type]
@@ -119,8 +122,6 @@ def hidden(masks: Sequence[GraphMasks], values: np.ndarray, seen: Sequence[bytes
 
 def without_known(part: Words, own: GraphMasks, coalition: Sequence[GraphMasks], seen: bytes) -> Words:
     """A hidden part without the masks that its node shares with members of a coalition, who know them."""
-    from tacit.privacy.keys import pack
-
     left = part.copy()
     for other in coalition:
         party = other._masks._party

@@ -122,7 +122,7 @@ def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> 
         raise InputError('model.quantile is for kind = "trees" with loss = "quantile": write both, or remove it')
 
 
-def check_tree_run(engine: str, *, secure_aggregation: bool) -> None:
+def check_tree_run(engine: str, *, secure_aggregation: bool | str) -> None:
     """Refuse ways to run that trees do not have.
 
     Raises

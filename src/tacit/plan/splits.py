@@ -17,10 +17,10 @@ import numpy as np
 
 from tacit.errors import InputError
 from tacit.mechanisms import mechanism_of, names_for, those_that
-from tacit.mechanisms.base import COORDINATOR, Mechanism, MechanismRequest, PrivatePlan
+from tacit.mechanisms.base import COORDINATOR, LEAST_MASKED, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
 from tacit.plan.memory import check_low_memory, fitting_window
-from tacit.plan.request import TrainingRequest, asked_trees, check_trees, loss_beside_trees
+from tacit.plan.request import AUTO, TrainingRequest, asked_trees, check_trees, loss_beside_trees
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
@@ -36,7 +36,6 @@ from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit, mask_grap
 WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
 WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
 WIDE_BLOCK = 2000  # columns of one party from which a factorisation in every round takes too long
-LEAST_MASKED = 3  # parties, of which one is the coordinator's: with two, the sum gives the other's vector away
 GRAPH_SOLVERS = ("auto", "none")  # methods of a sample split: one solver, which mechanisms do without
 MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged" for smooth losses too
 
@@ -210,6 +209,14 @@ class SplitPlanner(ABC):
     def prepared(self, layout: Any, problem: Problem) -> Any:
         """The layout, checked, with its numbers as plain ones."""
         return layout
+
+    def uses_masks(self, request: TrainingRequest, layout: Any) -> bool:
+        """Whether answers travel under masks: as asked, or where "auto" finds that they can."""
+        if request.secure_aggregation == AUTO:
+            raise InputError(
+                'secure_aggregation="auto" is for rows split between parties: give True or False where columns are'
+            )
+        return bool(request.secure_aggregation)
 
     def remarks(self, privacy: Privacy, layout: Any) -> tuple[str, ...]:
         """What sizes say about the use of any private run."""
@@ -511,6 +518,13 @@ class SamplePlanner(SplitPlanner):
             published=bool(request.published),
             options=options_for_given(privacy, options, given) if given else options,
         )
+
+    def uses_masks(self, request: TrainingRequest, layout: SampleSplit) -> bool:
+        """As asked; "auto" means masks where the mechanism and the number of nodes allow it."""
+        if request.secure_aggregation != AUTO:
+            return bool(request.secure_aggregation)
+        privacy = request.privacy
+        return privacy is not None and self.mechanism(request, layout).wants_masks(privacy, layout.graph.nodes)
 
     def check(self, request: TrainingRequest, layout: SampleSplit, private: PrivatePlan | None) -> None:
         """Refuse masks where no mechanism has a sum for them."""

@@ -257,7 +257,10 @@ class MaskingParty:
         use = pack(round, name, seen)
         fixed_point.add_masks(
             masked,
-            ((self._mask_with(other, use, masked.size).reshape(masked.shape), self.name > other) for other in self._secrets),
+            (
+                (self._mask_with(other, use, masked.size).reshape(masked.shape), self.name > other)
+                for other in self._secrets
+            ),
         )
         return masked
 

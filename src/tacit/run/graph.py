@@ -190,9 +190,7 @@ class GraphRun:
         self.engine.bytes_by_edge = dict(zip(self.engine.bytes_by_edge, counts, strict=True))
         for round_ in self.nodes[0].sent_again(state.rounds) if state.rounds else ():
             inboxes = self.engine.inboxes
-            self.engine.go_on(
-                {n.name: n.again(round_, states[f"node:{n.name}"], inboxes[n.name]) for n in self.nodes}
-            )
+            self.engine.go_on({n.name: n.again(round_, states[f"node:{n.name}"], inboxes[n.name]) for n in self.nodes})
         self.state = state
 
 

@@ -1,10 +1,10 @@
 """A node: the only code that sees its rows and labels, and the only door through which anything leaves it.
 
-Under masks every node hides its parts of sums. Sums of hidden parts go up a tree of the graph, and can be read where all
-of them have come together, at its root; the root then tells everybody the total. A node's masks are bound to all totals
-that it has heard: where nodes were told different ones, their masks do not cancel. Keys are drawn anew whenever a run
-begins or goes on, reach everybody, and are never saved; `tacit.privacy.aggregation` says what is assumed of whom, and
-docs/proofs/graph.md, section 9, what is proven.
+Under masks every node hides its parts of sums. Sums of hidden parts go up a tree of the graph, and can be read where
+all of them have come together, at its root; the root then tells everybody the total. A node's masks are bound to all
+totals that it has heard: where nodes were told different ones, their masks do not cancel. Keys are drawn anew whenever
+a run begins or goes on, reach everybody, and are never saved; `tacit.privacy.aggregation` says what is assumed of whom,
+and docs/proofs/graph.md, section 9, what is proven.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tacit.errors import InputError
-from tacit.mechanisms.base import CENTRE_SHARE, Mechanism, MechanismRequest, PrivatePlan
+from tacit.mechanisms.base import CENTRE_SHARE, LEAST_MASKED, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.gaussian import EXACT, GRADIENT_FORM
 from tacit.mechanisms.gaussian.node import CENTRE, GRADIENT, MODEL
 from tacit.mechanisms.gaussian.settings import (
@@ -47,7 +47,6 @@ from tacit.topologies import SampleSplit
 
 ABSOLUTE_WIDTH = 0.1  # of label_norm: the absolute loss is rounded off this near to its kink
 LEAST_THRESHOLD, MOST_THRESHOLD = 1e-8, 1e8  # of the Huber loss, in units of label_norm
-LEAST_MASKED = 3  # nodes: under masks whoever takes off its own part must be left with a sum of two at least
 NUMBER = 8  # bytes
 MASKED = 3  # words in which a number of a sum travels under masks
 

@@ -24,8 +24,8 @@ place.
 
 **Under masks** every node, the root too, hides its own value first; what goes up the tree are sums of hidden values,
 and the masks cancel in the sum over all nodes alone. Each node's masks are bound to all totals that it has heard
-(docs/proofs/graph.md, section 9). Masks are drawn anew when a run goes on, so a sum that was on its way up begins again,
-with the same values.
+(docs/proofs/graph.md, section 9). Masks are drawn anew when a run goes on, so a sum that was on its way up begins
+again, with the same values.
 """
 
 from __future__ import annotations
