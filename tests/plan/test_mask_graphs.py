@@ -128,6 +128,28 @@ def test_every_plan_claims_what_the_worst_coalition_leaves() -> None:
                 assert (found <= 1 + 1e-9) is (size <= nodes - honest)
 
 
+AUTO = {
+    "three nodes": (3, Privacy(epsilon=1.0), True),
+    "half of them honest": (6, Privacy(epsilon=1.0, honest=3), True),
+    "two nodes": (2, Privacy(epsilon=1.0), False),
+    "epsilons of their own": (3, Privacy(epsilon=1.0, epsilon_by_party={"node 1": 2.0}), False),
+    "a paper's mechanism": (3, Privacy(epsilon=1.0, mechanism="primal"), False),
+    "no privacy": (3, None, False),
+}
+
+
+@pytest.mark.parametrize("name", AUTO)
+def test_auto_takes_masks_where_they_are_possible(name: str) -> None:
+    nodes, privacy, masked = AUTO[name]
+    asked = {"loss": "logistic", "penalty": "l2", "alpha": 0.1, "fit_intercept": False, "tol": 1e-4, "privacy": privacy}
+    asked["fit_intercept"] = privacy is None or privacy.mechanism == "auto"
+    layout = {"graph": make_graph("ring", nodes), "rows": (50,) * nodes, "columns": 2}
+    plan, same = (sample_plan(**asked, **layout, secure_aggregation=secure) for secure in ("auto", masked))  # type: ignore[arg-type]
+    assert plan.secure is masked
+    assert plan.record() == same.record()
+    assert ("travel under masks" in str(plan)) is masked
+
+
 @pytest.mark.parametrize("close", [1, 2])
 def test_honest_nodes_are_connected_whichever_they_are(close: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where not all pairs share masks: fewer nodes than one has partners never cut, and its partners do."""
