@@ -142,7 +142,7 @@ def test_honest_nodes_share_the_noise() -> None:
         assert noise[4][name] == pytest.approx(sd / 2, rel=1e-6)
         assert noise[2][name] == pytest.approx(sd / math.sqrt(2), rel=1e-6)
     alone = plan_for(epsilon=1.0, secure=True, honest=2).certificate()
-    assert "any 3 nodes together" in alone.adversary
+    assert "any 3 other nodes together" in alone.adversary
     assert any("at least 2 of 5" in line for line in alone.assumptions)
 
 
