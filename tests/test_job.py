@@ -309,7 +309,7 @@ def jobs(draw: Any) -> Job:
         tol=draw(number),
         seed=draw(st.none() | st.integers(0, 2**32 - 1)),
         privacy=draw(st.none() | requests(names)),
-        secure_aggregation=draw(st.booleans()),
+        secure_aggregation=draw(st.sampled_from([False, True, "auto"])),
     )
 
 
@@ -320,7 +320,7 @@ def test_round_trip(job: Job, tmp_path_factory: pytest.TempPathFactory) -> None:
     path.write_bytes(job.to_toml().encode())
     again = read_job(path)
     assert (again.name, again.parties, again.model, again.privacy) == (job.name, job.parties, job.model, job.privacy)
-    assert again.secure_aggregation is job.secure_aggregation
+    assert again.secure_aggregation == job.secure_aggregation
     assert again.to_toml() == job.to_toml()
 
 

@@ -19,7 +19,15 @@ from tests.plans import sample_plan
 NODE = "node 1"
 
 
-def gaussian(*, secure: bool = False, rounds: int = 3, epsilon: float = 4.0, loss: str = "logistic") -> Plan:
+def gaussian(
+    *,
+    secure: bool = False,
+    rounds: int = 3,
+    epsilon: float = 4.0,
+    loss: str = "logistic",
+    graph: str = "star",
+    honest: int | None = None,
+) -> Plan:
     return sample_plan(
         loss=loss,
         penalty="l2",
@@ -30,8 +38,8 @@ def gaussian(*, secure: bool = False, rounds: int = 3, epsilon: float = 4.0, los
         rho="auto",
         max_rounds=rounds,
         tol=1e-4,
-        privacy=Privacy(epsilon=epsilon),
-        graph=make_graph("star", 4),
+        privacy=Privacy(epsilon=epsilon, honest=honest),
+        graph=make_graph(graph, 4),
         rows=(300, 400, 200, 200),
         columns=3,
         secure_aggregation=secure,

@@ -51,7 +51,7 @@ def test_no_row_of_columns_costs_more_than_is_claimed(tmp_path: Path, case: str,
 
 @pytest.mark.parametrize(
     ("case", "least"),
-    [("gaussian", 0.7), ("gaussian on a masked star", 0.7), ("dual", 0.2), ("primal", 0.3), ("pdml", 0.5)],
+    [("gaussian", 0.7), ("gaussian under masks", 0.7), ("dual", 0.2), ("primal", 0.3), ("pdml", 0.5)],
 )
 def test_no_row_of_a_node_costs_more_than_is_claimed(tmp_path: Path, case: str, least: float) -> None:
     plan = plan_world(sample_world(case, "curves"), tmp_path / "plan")

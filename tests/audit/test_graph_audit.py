@@ -44,9 +44,11 @@ def verdicts(made: Plan, effort: Effort = SMALL) -> dict[str, str]:
 
 # --- replay ------------------------------------------------------------------------------------------
 
+RING: dict[str, Any] = {"secure": True, "graph": "ring", "honest": 2}
 SOUND = {
     "gaussian": (lambda: gaussian(rounds=8), 0.85),
     "gaussian, gradients under masks": (lambda: gaussian(secure=True, rounds=20), 0.85),
+    "under masks on a ring, two of four pool": (lambda: gaussian(**RING, rounds=20), 0.85),
     "gaussian, squared": (lambda: gaussian(rounds=8, loss="squared"), 0.75),
     "dual": (lambda: plan(options={"rounds": 2}), 0.3),
     "primal": (lambda: plan("primal", options={"rounds": 4, "last_round": "primal"}), 0.85),
@@ -130,6 +132,7 @@ def _noise(scene: Any, seed: int) -> float:
 GAMES = {
     "gaussian": lambda: gaussian(rounds=6, epsilon=8.0),
     "gaussian, gradients under masks": lambda: gaussian(secure=True, rounds=5, epsilon=8.0),
+    "under masks on a ring, two of four pool": lambda: gaussian(**RING, rounds=5, epsilon=8.0),
     "primal": lambda: plan("primal", options={"rounds": 5, "last_round": "primal"}, privacy={"epsilon": 8.0}),
 }
 

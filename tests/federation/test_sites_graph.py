@@ -65,6 +65,7 @@ CASES = {
     "gaussian": {"extra": PRIVATE},  # 60 gradients
     "few gaussian rounds": {"extra": PRIVATE, "top": "rounds = 6"},  # 6 exact solves
     "masked star": {"graph": "star", "extra": PRIVATE, "top": "secure_aggregation = true"},
+    "masked ring": {"extra": PRIVATE, "top": "secure_aggregation = true\nrounds = 2"},
     "dual": {"extra": f'{PRIVATE}\n[model]\nmethod = "dual"', "top": "rounds = 4"},
     "curves": {"extra": PRIVATE + CURVES, "encode": "pairs = 3"},
     "curves on a masked star": {
@@ -115,7 +116,7 @@ def rows_of(folder: Path) -> list[tuple]:
     return trace(folder / "node0" / "run-00000001")
 
 
-@pytest.mark.parametrize("parts", ["plain", "few gaussian rounds", "masked star"])
+@pytest.mark.parametrize("parts", ["plain", "few gaussian rounds", "masked ring"])
 def test_a_run_that_was_killed_anywhere_ends_with_the_same_models(tmp_path: Path, parts: str) -> None:
     files = write_files(tmp_path)
     text = job_text(files, "flare", **CASES[parts])

@@ -93,6 +93,35 @@ def test_a_sample_split_that_dies_at_any_call_ends_with_the_same_model_and_round
                 np.testing.assert_allclose(got, wanted, rtol=0, atol=slack)  # plain: a curvature is computed anew
 
 
+@pytest.mark.parametrize("who", [(), ("node3",)], ids=["all", "another"])
+def test_a_sum_under_masks_that_dies_at_any_step_on_its_way_begins_again_with_the_same_noise(
+    tmp_path: Path, who: tuple[str, ...]
+) -> None:
+    """On a path of four nodes hidden parts are on their way for two rounds; other noise would give another model."""
+    files = graph.write_files(tmp_path)
+    edges = [["node0", "node1"], ["node1", "node2"], ["node2", "node3"]]
+    text = graph.job_text(files, "flare", extra=graph.PRIVATE, top="secure_aggregation = true\nrounds = 1")
+    text = text.replace('kind = "ring"', f"edges = {edges}")
+    calm = Loopback(files, tmp_path / "calm")
+    calm.run(text)
+    asked = [one.asked for one in calm.carried]
+    first = next(i for i, one in enumerate(asked) if isinstance(one, Play) and one.round == 2)
+    last = next(i for i, one in enumerate(asked) if isinstance(one, Play) and one.round == 5)
+    for point in range(first + bool(who), last, 3):
+        folder = tmp_path / str(point)
+        loop = Loopback(files, folder)
+        kill_at(loop, point, before=bool(point % 2))
+        try:
+            loop.run(text)
+        except (KilledError, RunError):
+            loop.restart(*who)
+            loop.run(text)
+        assert rounds(folder) == rounds(tmp_path / "calm")
+        for name in files:
+            wanted, got = (graph.coef(one / name / RUN, name) for one in (tmp_path / "calm", folder))
+            np.testing.assert_array_equal(got, wanted)
+
+
 def stop_at(loop: Loopback, kind: type[Step], round_: int) -> None:
     def stop(caller: str, name: str, request: Step) -> None:
         number = request.message.round if isinstance(request, Answer) else getattr(request, "round", 0)

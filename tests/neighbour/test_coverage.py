@@ -68,7 +68,7 @@ def played(world: World, folder: Path) -> Recording:
 def test_every_step_of_the_protocol_is_played(tmp_path: Path) -> None:
     pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
     steps: set[str] = set()
-    for world in (aligned_world(), sample_world("gaussian on a masked star", "dense")):
+    for world in (aligned_world(), sample_world("gaussian under masks", "dense")):
         record = played(world, tmp_path / "play")
         steps |= {
             item.step for channel, items in record.channels.items() if channel.startswith("reply") for item in items

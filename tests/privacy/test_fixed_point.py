@@ -38,12 +38,15 @@ def test_a_number_is_its_nearest_multiple_of_the_step(point: FixedPoint, number:
 @given(data=st.data())
 def test_sums_and_differences_are_those_of_integers(count: int, data: st.DataObject) -> None:
     edge = st.sampled_from([0, 1, 2**64 - 1, 2**64, 2 ** (64 * count) - 1, 2 ** (64 * count) - 2**64])
-    a, b = (data.draw(st.integers(0, 2 ** (64 * count) - 1) | edge) % 2 ** (64 * count) for _ in range(2))
+    a, b, c = (data.draw(st.integers(0, 2 ** (64 * count) - 1) | edge) % 2 ** (64 * count) for _ in range(3))
     point = FixedPoint(0, 1.0, count)
-    for combine, expected in ((point.add, a + b), (point.subtract, a - b)):
-        total = as_words(a, count)
-        combine(total, as_words(b, count))
-        assert as_integer(total) == expected % 2 ** (64 * count)
+    total, signs = as_words(a, count), (data.draw(st.booleans()), data.draw(st.booleans()))
+    point.add(total, as_words(b, count))
+    assert as_integer(total) == (a + b) % 2 ** (64 * count)
+    total = as_words(a, count)
+    point.add_masks(total, [(as_words(one, count), minus) for one, minus in zip((b, c), signs, strict=True)])
+    b, c = (-one if minus else one for one, minus in zip((b, c), signs, strict=True))
+    assert as_integer(total) == (a + b + c) % 2 ** (64 * count)
 
 
 @pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point.words} words")

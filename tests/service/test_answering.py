@@ -102,7 +102,7 @@ def test_the_same_ids_under_the_next_number_have_another_mask(tmp_path: Path) ->
     assert "numbers grow" in str(refused(409, ask, sides["shop"], 3))
     both = [words_from_text(text, len(IDS), 2) for text in (first, second)]
     difference = both[0].copy()
-    SHARE.subtract(difference, both[1])
+    SHARE.add_masks(difference, [(both[1], True)])
     assert np.count_nonzero(difference) > len(IDS)
 
 

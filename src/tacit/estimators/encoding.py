@@ -281,14 +281,14 @@ class Setting:
         Whether parties hold different rows with the same columns.
     loss : Loss
     privacy : Privacy or None
-    secure : bool
+    secure : bool or "auto"
         Whether messages travel under masks.
     """
 
     rows_are_split: bool
     loss: Loss
     privacy: Privacy | None
-    secure: bool
+    secure: bool | str
 
     @property
     def split(self) -> str:

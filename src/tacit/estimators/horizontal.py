@@ -90,7 +90,7 @@ class _Horizontal(EncodedTables, BaseEstimator):
         engine: str = "in-process",
         random_state: Any = None,
         verbose: int = 0,
-        secure_aggregation: bool = False,
+        secure_aggregation: bool | str = False,
         options: Any = None,
         terms: str = "linear",
         ranges: Any = None,
@@ -224,7 +224,7 @@ class _Horizontal(EncodedTables, BaseEstimator):
             for table, name, rows, own in zip(tables, parties, groups.tables, weights, strict=True)
         ]
         asked = self.privacy if isinstance(self.privacy, Privacy) else None
-        setting = Setting(True, loss, asked, bool(self.secure_aggregation))
+        setting = Setting(True, loss, asked, self.secure_aggregation)
         wishes = ColumnWishes(self.terms, self.ranges, self.categories)
         encodings, matrices = encode_rows(parts, wishes, setting)
         privacy = self.privacy if asked is None else encodings.privacy(asked, parties)
@@ -357,8 +357,10 @@ class HorizontalClassifier(BinaryClassifierMixin, _Horizontal):
         Deals out the rows and draws the random graph; never for private noise.
     verbose : int, default 0
         1 shows a progress bar in a terminal.
-    secure_aggregation : bool, default False
-        With graph="star" and privacy: party 1 can read sums over the others only, and all share one noise.
+    secure_aggregation : bool or "auto", default False
+        With privacy, on any graph of three parties or more: nobody can read but the sum over all parties, and these
+        share one noise. `Privacy(honest=h)` says how many keep to themselves: all but one where it does not. "auto":
+        masks wherever they are possible. The default counts on no other party: each adds all of its noise.
     options : PaperOptions or None, default None
         Numbers of the papers' mechanisms "dual", "primal" and "pdml", alpha_p(t) of each round among them; see
         `tacit.PaperOptions`. None takes what the sizes suggest.
@@ -451,7 +453,7 @@ random_state, verbose, secure_aggregation, options, terms, ranges, categories
         engine: str = "in-process",
         random_state: Any = None,
         verbose: int = 0,
-        secure_aggregation: bool = False,
+        secure_aggregation: bool | str = False,
         options: Any = None,
         terms: str = "linear",
         ranges: Any = None,

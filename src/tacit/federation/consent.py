@@ -275,7 +275,7 @@ class KitAuthorizer:
         if job.privacy is not None and job.privacy.noise_seed is not None and not self.settings.get("allow_noise_seed"):
             raise RefusalError(Reason.NOISE_SEED)
         events = events_of(plan, party)
-        lead, (masked, reader) = lead_of(job), behind_masks(plan, lead_of(job))
+        lead, (masked, reader) = lead_of(job), behind_masks(plan, lead_of(job), party)
         warned = party in masked and party != lead  # who passes keys of masks on is not warned of itself
         unchecked = Members(self.kit).unchecked(masked) if warned else []
         lines = [*describe(job, plan, party, self.book, run), *many("caution", mask_cautions(unchecked, reader))]
@@ -310,9 +310,9 @@ class KitAuthorizer:
         return max((number for job, number in self.book.releases() if job == run and number < QUESTIONS), default=-1)
 
 
-def behind_masks(plan: Plan, lead: str) -> tuple[tuple[str, ...], str]:
-    """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
-    return plan.behind_masks(lead)
+def behind_masks(plan: Plan, lead: str, party: str) -> tuple[tuple[str, ...], str]:
+    """Whose parts go under masks, and who could read a party's with false keys, which the lead passes on."""
+    return plan.behind_masks(lead, party)
 
 
 def read_matching(settings: Mapping[str, Any]) -> tuple[MatchingLimits, frozenset[str]]:

@@ -401,17 +401,17 @@ class SitesGraph:
         plan = self.plan
         if not plan.secure:
             return
-        middle = plan.graph.names[plan.graph.centre]
         replies = ask_all(self.site, self.names, Keys(), Key)
-        keys = [key.array() for name in plan.graph.names if name != middle and (key := replies[name].key) is not None]
-        if len(keys) < len(self.names) - 1:
+        keys = [key.array() for name in plan.graph.names if (key := replies[name].key) is not None]
+        if len(keys) < len(self.names):
             raise RunError("a party sent no key for its masks")
         ask_all(self.site, self.names, Agree(keys=Numbers.of(np.stack(keys))))
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """What was on its way is sent once more."""
-        ask_all(self.site, self.names, Resend(round=self.state.rounds))
+        """What was on its way is sent once more; under new masks a sum that was going up is, from its beginning."""
+        for round_ in self.own.node.sent_again(self.state.rounds):
+            ask_all(self.site, self.names, Resend(round=round_))
         yield
 
     def exchange(self) -> Progress:

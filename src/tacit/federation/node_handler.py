@@ -152,7 +152,7 @@ class NodeHandler:
             # The keys of the noise, before all else.
             self.journal.write(JournalRecord(0, "", {}, {"node": node.state()}))
         else:
-            node.restore(self.journal.last.states["node"], 0)  # nothing goes on its way before masks are agreed on
+            node.restore(self.journal.last.states["node"])
         with self.lock:
             self.node, self.plan, self.finished = node, plan, False
             self.inboxes.clear()  # every neighbour sends its last messages once more
@@ -160,12 +160,12 @@ class NodeHandler:
         return Begun(at=self.journal.at)
 
     def keys(self) -> Key:
-        """A new public key, where the run has masks and this node hides its part."""
+        """A new public key, where the run has masks."""
         masks = self.node.masks
         with self.lock:  # what was sent under old masks is sent again under new ones
             self.inboxes.clear()
             self.outboxes.clear()
-        if masks is None or masks.is_middle:
+        if masks is None:
             return Key()
         masks.renew()
         return Key(key=Numbers.of(masks.key))
@@ -173,7 +173,7 @@ class NodeHandler:
     def agree(self, request: Agree) -> Done:
         """Agree on masks with the others."""
         masks = self.node.masks
-        if masks is not None and not masks.is_middle:
+        if masks is not None:
             masks.agree(request.keys.array())
             write_masks(self.task.folder, masks.fingerprint, masks.unchecked)
         return Done()
@@ -181,9 +181,11 @@ class NodeHandler:
     # --- rounds ----------------------------------------------------------------------------------------
 
     def resend(self, request: Resend) -> Done:
-        """Send the messages of a round that was played to the neighbours once more, the same."""
+        """Send the messages of a round that was played to the neighbours once more: the same, under new masks."""
         if request.round:
-            self._send(self.journal.read(request.round))
+            if request.round > self.journal.at:
+                raise RefusalError(Reason.TURN)
+            self._send(request.round)
         return Done()
 
     def play(self, request: Play) -> Played:
@@ -192,7 +194,7 @@ class NodeHandler:
         record = self.journal.find(round_, f"round {round_}")
         if record is None:
             record = self._play(round_, self._inbox(round_ - 1))
-        sent = self._send(record)
+        sent = self._send(round_)
         with self.lock:
             for old in [number for number in self.inboxes if number < round_ - 1]:
                 del self.inboxes[old]
@@ -216,18 +218,21 @@ class NodeHandler:
         self.journal.write(record)
         return record
 
-    def _outbox(self, record: JournalRecord) -> Outbox:
-        """What a record's round sends, under the masks in force, which are used once: the same where it was sent."""
-        if record.number not in self.outboxes:
-            self.outboxes[record.number] = self.node.outbox_of(record.states["node"], record.number)
-        return self.outboxes[record.number]
+    def _outbox(self, round_: int) -> Outbox:
+        """What a round sends, under the masks in force, which are used once: the same where it was sent."""
+        if round_ not in self.outboxes:
+            anew = self.node.is_made_anew(round_)  # of such a round the state is not needed, and may be gone
+            state = {} if anew else self.journal.read(round_).states["node"]
+            self.outboxes[round_] = self.node.again(round_, state, self._inbox(round_ - 1))
+        return self.outboxes[round_]
 
-    def _send(self, record: JournalRecord) -> int:
+    def _send(self, round_: int) -> int:
         """Hand each neighbour its message, all at once, recorded before; bytes that were sent."""
-        if record.number not in self.recorded:
-            self.task.authorizer.released(self.task.run, record.number, sent_digest(record.states["node"]))
-            self.recorded.add(record.number)
-        outbox = self._outbox(record)
+        if round_ not in self.recorded and round_ in self.journal.numbers():
+            state = self.journal.read(round_).states["node"]
+            self.task.authorizer.released(self.task.run, round_, sent_digest(state, masked=self.plan.secure))
+            self.recorded.add(round_)
+        outbox = self._outbox(round_)
         with ThreadPoolExecutor(max(1, len(outbox))) as pool:
             for replies in pool.map(lambda name: self.ask([name], Put(message=Packet.of(outbox[name]))), outbox):
                 for name, reply in replies.items():
@@ -244,7 +249,7 @@ class NodeHandler:
             raise RefusalError(Reason.NOT_NEIGHBOUR)
         message = received(request.message, caller)
         with self.lock:
-            if not self.journal.at - 1 <= message.round <= self.journal.at + 1:
+            if not node.first_again(self.journal.at) <= message.round <= self.journal.at + 1:
                 raise RefusalError(Reason.OLD)
             known = self.inboxes.setdefault(message.round, {}).setdefault(caller, message)
             if digest(known) != digest(message):
@@ -284,6 +289,7 @@ class NodeHandler:
         return Done()
 
 
-def sent_digest(state: Arrays) -> str:
-    """A fingerprint of all that the round of a state sent, before masks."""
-    return arrays_digest({key: array for key, array in state.items() if key.startswith((TO_ALL, TO_ONE))})
+def sent_digest(state: Arrays, *, masked: bool) -> str:
+    """A fingerprint of all that the round of a state sent, before masks; under them of the node's part of a sum."""
+    sent = (TO_ALL, TO_ONE, "tree.partial") if masked else (TO_ALL, TO_ONE)
+    return arrays_digest({key: array for key, array in state.items() if key.startswith(sent)})

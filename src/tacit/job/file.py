@@ -174,8 +174,9 @@ class Job:
         What the whole run must guarantee; None where the file has no section [privacy].
     options : PaperOptions or None
         Numbers of the papers' methods, where the rows are split and the file has a section [privacy.options].
-    secure_aggregation : bool
-        Whether the parties' numbers travel under masks, so that only their sum can be read.
+    secure_aggregation : bool or "auto"
+        Whether the parties' numbers travel under masks, so that only their sum can be read; "auto", where rows are
+        split: where the mechanism and the number of parties allow it.
     memory : str or None
         How much the process may take, such as "2GB": rows of Parquet and LIBSVM files are then left on disk. None
         reads all rows into memory.
@@ -206,7 +207,7 @@ class Job:
     seed: int | None = None
     privacy: Privacy | None = None
     options: PaperOptions | None = None
-    secure_aggregation: bool = False
+    secure_aggregation: bool | str = False
     memory: str | None = None
     holdout: float = 0.0
     graph: GraphSpec | None = None

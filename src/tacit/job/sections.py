@@ -30,6 +30,7 @@ from tacit.job.values import (
     POSITIVES_BY_NAME,
     TEXT,
     TRUTH,
+    TRUTH_OR_AUTO,
     Kind,
     one_of,
     parse_keys,
@@ -555,7 +556,7 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "rounds": whole_number(1, 10**9, "a whole number from 1 to a billion"),
         "tol": NUMBER,
         "seed": whole_number(0, 2**32 - 1),  # what numpy takes as a seed
-        "secure_aggregation": TRUTH,
+        "secure_aggregation": TRUTH_OR_AUTO,
         "memory": AMOUNT,
         "holdout": PART,
     },

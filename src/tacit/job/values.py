@@ -167,6 +167,7 @@ def bytes_of(amount: str) -> int:
 AMOUNT = Kind('an amount of memory such as "2GB" or "500MB"', _amount)
 TEXT = Kind("text in quotes, not empty", _text)
 TRUTH = Kind("true or false", _truth)
+TRUTH_OR_AUTO = Kind('true, false or "auto"', lambda value: value if value == "auto" else _truth(value))
 NUMBER = Kind("a number, 0 or above", _number)
 PART = Kind("a number from 0 to 0.5", _part)
 POSITIVE = Kind("a number above 0", _positive)

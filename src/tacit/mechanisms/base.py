@@ -39,6 +39,7 @@ LARGEST_NORM = 1e50  # of rows and coefficients, or 1 over it: squares and produ
 
 UNMEASURED = "not measured: "  # how a sentence begins that a measurement, where there is one, takes the place of
 ESTIMATED = "estimated from noisy sums"  # the same of a sentence with an estimate
+LEAST_MASKED = 3  # parties under masks: whoever takes its own numbers off a sum must be left with a sum of two
 MEASURES = "rows that are kept out of training (holdout = 0.2 under [job]) measure it"
 
 
@@ -111,7 +112,7 @@ class PrivatePlan:
     seconds : float or None
         Rough guess of the time of the run; None where there is none.
     masked : bool
-        Whether the noise may count on masks under which sums travel to the middle of a star.
+        Whether the noise may count on masks under which sums over all nodes travel.
     honest : int
         How many parties' noise hides a release: more than one under masks alone.
     models_are_released : bool
@@ -234,6 +235,10 @@ class Mechanism(ABC, Generic[AnyLayout]):
         apart = self.noise_at_nodes and not secure
         mus = [budget_mu(privacy.epsilon_of(name), privacy.delta) for name in (parties if apart else parties[:1])]
         return 2.0 * math.sqrt(math.fsum(mu**-2 for mu in mus) / (1 - CENTRE_SHARE))
+
+    def wants_masks(self, privacy: Privacy, parties: int) -> bool:
+        """Whether secure_aggregation="auto" means masks: where sums over nodes are enough, and three share them."""
+        return self.supports_masks and parties >= LEAST_MASKED and privacy.epsilon_by_party is None
 
     def describe(self, *, given_labels: bool = False) -> str:
         """What it does, in one line; also where labels came randomized."""

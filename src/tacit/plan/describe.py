@@ -240,6 +240,8 @@ class SampleWords(Words):
         if private is None:
             return GIVEN if given else ORDINARY
         words = private.mechanism.describe(given_labels=given)
+        if plan.secure:
+            words += "; parts of sums travel under masks, so that only the sum over all nodes can be read"
         return words if private.privacy.noise_seed is None else f"{words}; {SEEDED}"
 
     def sizes(self, plan: PlannedRun) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def make_plan(request: TrainingRequest, layout: Layout) -> Plan:
         raise InputError(reason)
     problem = split.problem(request, layout, loss)
     layout = split.prepared(layout, problem)
+    request = replace(request, secure_aggregation=split.uses_masks(request, layout))
     recorded_method = split.recorded_method(request, problem, layout)
     private = _plan_privacy(request, problem, layout)
     split.check(request, layout, private)

@@ -19,6 +19,7 @@ from tacit.problem.regularizers import Regularizer
 from tacit.solvers.boosting import TREES, TreeLoss, TreeSettings
 from tacit.solvers.boosting.settings import for_labels
 
+AUTO = "auto"
 CODED_ALPHA = 1e-4  # penalty of protected parties' curves beside the label holder's trees
 
 
@@ -46,8 +47,9 @@ class TrainingRequest:
         Whether a paper's mechanism is wanted in its exact form.
     seed : int
         For solvers that draw samples of rows.
-    secure_aggregation : bool
-        Whether answers travel under masks, so that only their sum can be read.
+    secure_aggregation : bool or "auto"
+        Whether answers travel under masks, so that only their sum can be read; "auto", where rows are split: where the
+        mechanism and the number of parties allow it.
     memory : int or None
         Bytes that the process may take, where rows are left on disk for that.
     holdout : float
@@ -69,7 +71,7 @@ class TrainingRequest:
     options: object = None
     published: bool = False
     seed: int = 0
-    secure_aggregation: bool = False
+    secure_aggregation: bool | str = False
     memory: int | None = None
     holdout: float = 0.0
     trees: TreeSettings | None = None
@@ -104,8 +106,10 @@ class TrainingRequest:
             raise InputError(f"max_rounds={rounds!r} is not allowed: it must be a whole number of at least 1")
         for name in ("fit_intercept", "published", "secure_aggregation"):
             value = getattr(self, name)
-            if not isinstance(value, bool | np.bool_):
-                raise InputError(f"{name}={value!r} is not allowed: it must be True or False")
+            or_auto = name == "secure_aggregation"
+            if not isinstance(value, bool | np.bool_) and not (or_auto and isinstance(value, str) and value == AUTO):
+                more = ', or "auto"' if or_auto else ""
+                raise InputError(f"{name}={value!r} is not allowed: it must be True or False{more}")
         if self.privacy is not None and not isinstance(self.privacy, Privacy):
             raise InputError(f"privacy={self.privacy!r} is not allowed: give tacit.Privacy(...), or None")
         self.check_rho()

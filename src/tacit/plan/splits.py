@@ -17,10 +17,10 @@ import numpy as np
 
 from tacit.errors import InputError
 from tacit.mechanisms import mechanism_of, names_for, those_that
-from tacit.mechanisms.base import COORDINATOR, Mechanism, MechanismRequest, PrivatePlan
+from tacit.mechanisms.base import COORDINATOR, LEAST_MASKED, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
 from tacit.plan.memory import check_low_memory, fitting_window
-from tacit.plan.request import TrainingRequest, asked_trees, check_trees, loss_beside_trees
+from tacit.plan.request import AUTO, TrainingRequest, asked_trees, check_trees, loss_beside_trees
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured, secured_trees
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
@@ -30,12 +30,12 @@ from tacit.solvers.base import PrivateSolver, Problem
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
 from tacit.solvers.consensus.admm import ADMM
-from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit
+from tacit.solvers.consensus.base import TreeSum
+from tacit.topologies import FeatureSplit, Graph, Layout, SampleSplit, mask_graph
 
 WINDOW_BYTES = 128 * 2**20  # past steps may always take this much memory ...
 WINDOW_SHARE = 0.25  # ... or this part of the input, where that is more
 WIDE_BLOCK = 2000  # columns of one party from which a factorisation in every round takes too long
-LEAST_MASKED = 3  # parties, of which one is the coordinator's: with two, the sum gives the other's vector away
 GRAPH_SOLVERS = ("auto", "none")  # methods of a sample split: one solver, which mechanisms do without
 MANY_PARTIES = 10  # from which "multipliers" needs fewer rounds than "averaged" for smooth losses too
 
@@ -87,6 +87,11 @@ class PlannedRun:
     def place(self, name: str) -> Place:
         """A node's place among the others."""
         return Place(name, self.graph, self.samples.sizes, self.samples.columns)
+
+    @property
+    def mask_graph(self) -> Graph:
+        """Who shares masks with whom in a sample split."""
+        return mask_graph(self.graph.names, 1 if self.private is None else self.private.honest)
 
     def problem_of(self, name: str) -> Problem:
         """What a node minimises its part of: with the unbiased loss where its labels came randomized."""
@@ -143,9 +148,9 @@ class PlannedRun:
         """Whether each node's model may be seen."""
         return self.private is None or self.private.models_are_released
 
-    def behind_masks(self, lead: str) -> tuple[tuple[str, ...], str]:
-        """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
-        return self.split.behind_masks(self, lead) if self.secure else ((), lead)
+    def behind_masks(self, lead: str, party: str) -> tuple[tuple[str, ...], str]:
+        """Whose parts go under masks, and who could read a party's with false keys, which the lead passes on."""
+        return self.split.behind_masks(self, lead, party) if self.secure else ((), lead)
 
     def record(self) -> dict[str, Any]:
         """The plan as plain values, for the run directory and for checking a resumed run."""
@@ -194,8 +199,8 @@ class SplitPlanner(ABC):
         """The certificate, with what masks add to it where it does not say so itself."""
 
     @abstractmethod
-    def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
-        """Whose parts go under masks, and who could read one alone with false keys, which the lead passes on."""
+    def behind_masks(self, plan: PlannedRun, lead: str, party: str) -> tuple[tuple[str, ...], str]:
+        """Whose parts go under masks, and who could read a party's with false keys, which the lead passes on."""
 
     @abstractmethod
     def record(self, plan: PlannedRun) -> dict[str, Any]:
@@ -204,6 +209,14 @@ class SplitPlanner(ABC):
     def prepared(self, layout: Any, problem: Problem) -> Any:
         """The layout, checked, with its numbers as plain ones."""
         return layout
+
+    def uses_masks(self, request: TrainingRequest, layout: Any) -> bool:
+        """Whether answers travel under masks: as asked, or where "auto" finds that they can."""
+        if request.secure_aggregation == AUTO:
+            raise InputError(
+                'secure_aggregation="auto" is for rows split between parties: give True or False where columns are'
+            )
+        return bool(request.secure_aggregation)
 
     def remarks(self, privacy: Privacy, layout: Any) -> tuple[str, ...]:
         """What sizes say about the use of any private run."""
@@ -328,7 +341,7 @@ class FeaturePlanner(SplitPlanner):
             return secured_trees(certificate, cast("FeatureSplit", plan.layout).holder, plan.asked_parties)
         return secured(certificate, plan.party_names)
 
-    def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
+    def behind_masks(self, plan: PlannedRun, lead: str, party: str) -> tuple[tuple[str, ...], str]:
         """Everybody who answers; the lead adds up."""
         return plan.asked_parties, lead
 
@@ -510,6 +523,13 @@ class SamplePlanner(SplitPlanner):
             options=options_for_given(privacy, options, given) if given else options,
         )
 
+    def uses_masks(self, request: TrainingRequest, layout: SampleSplit) -> bool:
+        """As asked; "auto" means masks where the mechanism and the number of nodes allow it."""
+        if request.secure_aggregation != AUTO:
+            return bool(request.secure_aggregation)
+        privacy = request.privacy
+        return privacy is not None and self.mechanism(request, layout).wants_masks(privacy, layout.graph.nodes)
+
     def check(self, request: TrainingRequest, layout: SampleSplit, private: PrivatePlan | None) -> None:
         """Refuse masks where no mechanism has a sum for them."""
         if request.secure_aggregation and (private is None or not private.masked):
@@ -531,11 +551,11 @@ class SamplePlanner(SplitPlanner):
         """The certificate of a mechanism with masks says so itself."""
         return certificate
 
-    def behind_masks(self, plan: PlannedRun, lead: str) -> tuple[tuple[str, ...], str]:
-        """All nodes around the middle of a star, which adds up."""
-        middle = plan.graph.names[plan.graph.centre]
-        leaves = tuple(name for name in plan.graph.names if name != middle)
-        return leaves, lead if middle == lead else f"{lead} together with {middle}"
+    def behind_masks(self, plan: PlannedRun, lead: str, party: str) -> tuple[tuple[str, ...], str]:
+        """Everybody; the neighbours in the tree of the sums together know what a node adds to them."""
+        tree = TreeSum(plan.graph, party)
+        others = [name for name in (tree.parent, *tree.children) if name not in (None, lead)]
+        return plan.graph.names, f"{lead} together with {', '.join(map(str, others))}" if others else lead
 
     def record(self, plan: PlannedRun) -> dict[str, Any]:
         """A plan as plain values."""

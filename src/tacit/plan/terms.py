@@ -29,13 +29,14 @@ from tacit.text import listing, show
 
 
 def curve_noise(
-    privacy: Privacy | None, loss: Loss, split: str, parties: Sequence[str], *, secure: bool
+    privacy: Privacy | None, loss: Loss, split: str, parties: Sequence[str], *, secure: bool | str
 ) -> CurveNoise | None:
     """The noise that the number of pairs of frequencies follows from; None where no row is protected."""
     if privacy is None or privacy.epsilon is None:
         return None
     mechanism = mechanism_of(privacy, split)
-    return CurveNoise(mechanism.gradient_noise(privacy, loss, parties, secure=secure), mechanism.noise_at_nodes)
+    masked = mechanism.wants_masks(privacy, len(parties)) if secure == AUTO else bool(secure)
+    return CurveNoise(mechanism.gradient_noise(privacy, loss, parties, secure=masked), mechanism.noise_at_nodes)
 
 
 def with_terms(job: Job) -> Job:

@@ -8,7 +8,7 @@ Numbers are in steps of a fixed size, counted modulo a power of 2^64: there mask
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NoReturn
@@ -19,13 +19,14 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 
 from tacit.errors import InputError, RunError
-from tacit.privacy.keys import LIMIT, Keystream, derive_key, pack
+from tacit.privacy.keys import LIMIT, Keystream, derive_packed, pack
 from tacit.types import Vector, Words
 
 # --- Numbers in steps of a fixed size, counted modulo a power of 2^64: what masks hide completely, and cancel in
 
 
 WORD_BITS = 64
+HALF_BITS, HALF_WORD = np.uint64(32), np.uint64(2**32 - 1)
 MOST_BITS = 1000  # scale_bits beyond this would leave the range of floats
 MOST_WORDS = 8
 
@@ -113,14 +114,25 @@ class FixedPoint:
             part += other[place]
             carry += part < other[place]
 
-    def subtract(self, total: Words, other: Words) -> None:
-        """Subtract `other` from `total` in place, modulo 2^(64 words)."""
-        if self.words == 1:
-            np.subtract(total, other, out=total)
-        else:  # a - b = ~(~a + b)
-            np.invert(total, out=total)
-            self.add(total, other)
-            np.invert(total, out=total)
+    def add_masks(self, total: Words, masks: Iterable[tuple[Words, bool]]) -> None:
+        """Add masks to `total` in place, modulo 2^(64 words), or subtract those that are marked so.
+
+        Halves of words are added up without carrying, which is faster than to carry for each of many masks.
+        """
+        low, high = np.zeros_like(total), np.zeros_like(total)
+        subtracted = 0
+        for mask, minus in masks:
+            own = ~mask if minus else mask  # -m = ~m + 1
+            subtracted += minus
+            low += own & HALF_WORD
+            high += own >> HALF_BITS
+        low, high, whole = (array.reshape(self.words, -1) for array in (low, high, total))
+        carry = np.full(whole.shape[1], subtracted, dtype=np.uint64)
+        for place in range(self.words):
+            below = low[place] + (whole[place] & HALF_WORD) + carry
+            above = high[place] + (whole[place] >> HALF_BITS) + (below >> HALF_BITS)
+            whole[place] = (below & HALF_WORD) | (above << HALF_BITS)
+            carry = above >> HALF_BITS
 
     def _magnitude(self, total: Words) -> tuple[npt.NDArray[np.bool_], Words]:
         """Which entries are negative, and the absolute values in words, lowest first."""
@@ -192,7 +204,8 @@ class MaskingParty:
         self._run = run
         self._key = private_key if private_key is not None else X25519PrivateKey.generate()
         self._secrets: dict[str, bytes] = {}
-        self._roster = b""
+        self._contexts: dict[str, bytes] = {}  # by other party: what their masks are bound to besides their use
+        self._roster, self._parties = b"", [name]
         self._last_round: dict[str, int] = {}
 
     @property
@@ -200,13 +213,19 @@ class MaskingParty:
         """The public key, 32 bytes, for all other parties."""
         return self._key.public_key().public_bytes_raw()
 
-    def agree(self, others: Mapping[str, bytes]) -> None:
-        """Agree on a secret with every other party, given their public keys; once in the life of a key."""
+    def agree(self, others: Mapping[str, bytes], partners: Collection[str] | None = None) -> None:
+        """Agree on secrets with others, given all public keys; once in the life of a key.
+
+        Masks are shared with `partners`, who share theirs with this party; without them with everybody.
+        """
         if self._secrets:
             raise RunError(f"{self.name} has already agreed on its keys: make a new MaskingParty for a new run")
         self._check_others(others)
-        self._roster = _digest({**others, self.name: self.public_bytes})
-        self._secrets = {other: self._exchange(other, key) for other, key in sorted(others.items())}
+        self._roster, self._parties = _digest({**others, self.name: self.public_bytes}), sorted([self.name, *others])
+        shared = others if partners is None else {name: others[name] for name in partners}
+        self._secrets = {other: self._exchange(other, key) for other, key in sorted(shared.items())}
+        about = ("tacit", "mask", self._run, self._roster)
+        self._contexts = {other: pack(*about, *sorted((self.name, other))) for other in shared}
 
     def mask(self, round: int, name: str, vector: npt.ArrayLike, fixed_point: FixedPoint, seen: bytes = b"") -> Words:
         """The vector under masks that cancel in the sum over all parties.
@@ -232,20 +251,22 @@ class MaskingParty:
         """
         if not self._secrets:
             raise RunError(f"{self.name} has no keys of the other parties yet: call agree first")
-        fixed_point.check_room(self._names())
+        fixed_point.check_room(self._parties)
         masked = fixed_point.encode(vector, self.name)
         self._claim(round, name, masked.size)
-        for other in self._secrets:
-            mask = self._mask_with(other, round, name, masked.size, seen).reshape(masked.shape)
-            combine = fixed_point.add if self.name < other else fixed_point.subtract
-            combine(masked, mask)
+        use = pack(round, name, seen)
+        fixed_point.add_masks(
+            masked,
+            (
+                (self._mask_with(other, use, masked.size).reshape(masked.shape), self.name > other)
+                for other in self._secrets
+            ),
+        )
         return masked
 
-    def _mask_with(self, other: str, round: int, name: str, size: int, seen: bytes) -> Words:
-        """The mask that this pair of parties shares for one array of one round: one adds it, one subtracts it."""
-        first, second = sorted((self.name, other))
-        context = ("mask", self._run, self._roster, first, second, round, name, seen)
-        return Keystream(derive_key(self._secrets[other], *context)).words(size)
+    def _mask_with(self, other: str, use: bytes, size: int) -> Words:
+        """The mask that this pair of parties shares for one use: the first of them adds it, the other subtracts it."""
+        return Keystream(derive_packed(self._secrets[other], self._contexts[other] + use)).words(size)
 
     def _claim(self, round: int, name: str, size: int) -> None:
         """Refuse to mask twice in one round: the difference of the two would be bare."""
@@ -273,9 +294,6 @@ class MaskingParty:
         keys = [self.public_bytes, *others.values()]
         if len(set(keys)) < len(keys):
             raise RunError(f"two of {', '.join([self.name, *others])} have the same public key: each draws its own")
-
-    def _names(self) -> list[str]:
-        return sorted([self.name, *self._secrets])
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a MaskingParty is not copied, since two copies would use the same masks: make a new one")

@@ -21,7 +21,12 @@ def pack(*fields: str | bytes | int) -> bytes:
 
 def derive_key(secret: bytes, *context: str | bytes | int) -> bytes:
     """A 32-byte key made from a secret for one use only, which the context names (HKDF-SHA256)."""
-    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=pack("tacit", *context)).derive(secret)
+    return derive_packed(secret, pack("tacit", *context))
+
+
+def derive_packed(secret: bytes, packed: bytes) -> bytes:
+    """The same for a context that is packed already, "tacit" in front: packed fields can be put one after another."""
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=packed).derive(secret)
 
 
 class Keystream:

@@ -90,11 +90,6 @@ class Releaser:
         """How often each planned release was made."""
         return dict(self._used)
 
-    @property
-    def seen(self) -> bytes:
-        """Fingerprint of all rounds so far and of what neighbours sent in them."""
-        return self._seen
-
     def begin(self, message: Message) -> None:
         """Draw the noise of the next releases for this message."""
         before = sum(self._used.values())
@@ -159,11 +154,6 @@ class Releaser:
         self._used = {name: int(count) for name, count in zip(sorted(self._planned), state[USED], strict=True)}
         made = sum(self._used.values())  # what no message asks for is repeated too, and never under other noise's words
         self._source = NoiseSource(key=self._key, stream=f"start {made}" if made else "start")
-
-
-def seen_of(state: Arrays) -> bytes:
-    """What a releaser had seen at a `state`."""
-    return state[SEEN].astype(np.uint8).tobytes() if SEEN in state else b""
 
 
 def digest(message: Message) -> str:

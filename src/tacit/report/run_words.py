@@ -168,7 +168,8 @@ def _method(run: SavedRun) -> str:
         named = f"{mechanism.name}, with noise"
     else:
         named = f"{method}, on labels that were randomized once"
-    return f"{named}, numbers sent under masks" if run.job.secure_aggregation else named
+    masked = run.plan.get("secure_aggregation") or (run.plan.get("privacy") or {}).get("secure_aggregation")
+    return f"{named}, numbers sent under masks" if masked else named
 
 
 def _fixed_rounds(run: SavedRun) -> bool:

@@ -185,10 +185,12 @@ class GraphRun:
         """Go on from a snapshot."""
         agree_on_masks(self.nodes)
         for node in self.nodes:
-            node.restore(states[f"node:{node.name}"], state.rounds)
+            node.restore(states[f"node:{node.name}"])
         counts = (int(count) for count in states["edges"]["bytes"])
         self.engine.bytes_by_edge = dict(zip(self.engine.bytes_by_edge, counts, strict=True))
-        self.engine.go_on({node.name: node.outbox for node in self.nodes})
+        for round_ in self.nodes[0].sent_again(state.rounds) if state.rounds else ():
+            inboxes = self.engine.inboxes
+            self.engine.go_on({n.name: n.again(round_, states[f"node:{n.name}"], inboxes[n.name]) for n in self.nodes})
         self.state = state
 
 

@@ -87,6 +87,8 @@ class Masks:
         passes it on may have replaced.
     rows : str
         A fingerprint of the ids of the rows: part of every mask, and of no signature, by which others could try ids.
+    partners : sequence of str or None
+        With whom masks are shared; with all parties where it is not said.
 
     Attributes
     ----------
@@ -105,7 +107,9 @@ class Masks:
         hold: bool = False,
         signer: KeySigner | None = None,
         rows: str = "",
+        partners: Sequence[str] | None = None,
     ) -> None:
+        self.partners = partners
         self.name, self.parties, self.run, self.hold, self.signer = name, tuple(parties), run, hold, signer
         self._party = MaskingParty(name, f"{run} {rows}")
         self.fingerprint, self.unchecked = "", tuple(one for one in self.parties if one != name)
@@ -135,7 +139,7 @@ class Masks:
             proofs = dict(zip(self.parties, keys[:, KEY_WORDS:], strict=True))
             signed = {name: self._statement(name, key) for name, key in others.items()}
             self.unchecked = tuple(n for n in others if not self.signer.check(n, signed[n], proofs[n]))
-        self._party.agree(others)
+        self._party.agree(others, self.partners)
         self.fingerprint = fingerprint(told)
 
     def hide(self, round_: int, arrays: Mapping[str, Vector | Words], *, seen: bytes = b"") -> dict[str, Words]:

@@ -1,9 +1,10 @@
 """A node: the only code that sees its rows and labels, and the only door through which anything leaves it.
 
-On a star under masks, the nodes around the middle hide what they send there: it can read the sum alone. The middle adds
-its own value itself, so it needs no masks. Those of the others are bound to all that the middle has sent to them: where
-it sent different things to different nodes, the masks do not cancel. Keys are drawn anew whenever a run begins or goes
-on, pass through the middle, and are never saved; `tacit.privacy.aggregation` says what is assumed of whom.
+Under masks every node hides its parts of sums. Sums of hidden parts go up a tree of the graph, and can be read where
+all of them have come together, at its root; the root then tells everybody the total. A node's masks are bound to all
+totals that it has heard: where nodes were told different ones, their masks do not cancel. Keys are drawn anew whenever
+a run begins or goes on, reach everybody, and are never saved; `tacit.privacy.aggregation` says what is assumed of whom,
+and docs/proofs/graph.md, section 9, what is proven.
 """
 
 from __future__ import annotations
@@ -17,32 +18,37 @@ import numpy as np
 from tacit.blocks import make_block
 from tacit.errors import RunError
 from tacit.plan import Plan
-from tacit.privacy.releases import Releaser, seen_of
+from tacit.privacy.releases import Releaser
 from tacit.run import door
-from tacit.run.masking import KeySigner, Masks, unmask
+from tacit.run.masking import KeySigner, Masks, point_of
 from tacit.solvers.consensus import NodeData, NodeProgress, NodeSide, Sent
-from tacit.solvers.consensus.base import TOGETHER, UP, objective_at
+from tacit.solvers.consensus.base import UP, TreeSum, objective_at
 from tacit.topologies import Graph
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
-# --- Masks on a star: the nodes around the middle hide what they send there, and the middle can read the sum alone
+# --- Masks of sums over all nodes of a graph: each node hides its own part, and no sum but that of all can be read
 
 
-RUN = "star of the sample split"  # part of every mask
+RUN = "sums of the sample split"  # part of every mask
 
 
-class StarMasks:
-    """One node's part."""
+class GraphMasks:
+    """One node's part (a `tacit.solvers.consensus.base.Cover`).
 
-    def __init__(self, name: str, graph: Graph, run: str = "", signer: KeySigner | None = None) -> None:
-        self.name, self.middle, self.run, self.signer = name, graph.names[graph.centre], run, signer
-        self.leaves = tuple(one for one in graph.names if one != self.middle)
+    Parameters
+    ----------
+    name : str
+    partners : Graph
+        Of all nodes: who shares masks with whom.
+    run : str
+        Part of every mask.
+    signer : KeySigner or None
+        Vouches for keys, where nodes have lasting keys of their own.
+    """
+
+    def __init__(self, name: str, partners: Graph, run: str = "", signer: KeySigner | None = None) -> None:
+        self.name, self.graph, self.run, self.signer = name, partners, run, signer
         self.renew()
-
-    @property
-    def is_middle(self) -> bool:
-        """Whether this node adds up what the others hide."""
-        return self.name == self.middle
 
     @property
     def fingerprint(self) -> str:
@@ -56,53 +62,48 @@ class StarMasks:
 
     def renew(self) -> None:
         """Draw a new key: masks of rounds that were played never come back."""
-        self._masks = Masks(self.name, self.leaves, f"{RUN} {self.run}", hold=True, signer=self.signer)
+        partners = self.graph.neighbours(self.name)
+        self._masks = Masks(
+            self.name, self.graph.names, f"{RUN} {self.run}", hold=True, signer=self.signer, partners=partners
+        )
 
     @property
     def key(self) -> Words:
-        """The public key, for the middle to pass on."""
+        """The public key, for all others."""
         return self._masks.key
 
     def agree(self, keys: Words) -> None:
-        """Agree on secrets with the others, given everybody's public key in the order of the graph."""
+        """Agree on secrets with the partners, given everybody's public key in the order of the graph."""
         self._masks.agree(keys)
 
-    def hide(self, round_: int, arrays: Arrays, seen: bytes = b"") -> dict[str, Vector | Words]:
-        """What is sent to the middle, with its part of a sum under masks that are bound to all that the middle sent."""
-        hidden: dict[str, Vector | Words] = dict(arrays)
-        if UP in arrays:
-            hidden.update(self._masks.hide(round_, {UP: arrays[UP]}, seen=seen))
-        return hidden
+    def hide(self, round_: int, value: Vector, seen: bytes) -> Words:
+        """Own part of the sum that began in a round, under masks that cancel among those who have seen the same."""
+        return self._masks.hide(round_, {UP: value}, seen=seen)[UP]
 
-    def open(self, inbox: Mapping[str, Message]) -> dict[str, Message]:
-        """What the middle received, with the parts of a sum added up: no single one can be read."""
-        hidden = {name: message for name, message in inbox.items() if UP in message.arrays}
-        if not hidden:
-            return dict(inbox)
-        if set(hidden) != set(self.leaves):
-            raise RunError("masks cancel in the sum over all nodes only: some node sent nothing")
-        only = [replace(hidden[name], arrays={UP: hidden[name].arrays[UP]}) for name in self.leaves]
-        rest = {name: replace(m, arrays={k: a for k, a in m.arrays.items() if k != UP}) for name, m in inbox.items()}
-        return {**rest, TOGETHER: replace(only[0], sender=TOGETHER, arrays=unmask(only, self.leaves))}
+    def add(self, total: Words, part: Words) -> None:
+        """Add what a branch sent to `total`, in place."""
+        if part.dtype != np.uint64 or part.shape != total.shape:
+            raise RunError(f"node {self.name!r}: a neighbour sent a part of a sum that is not under masks")
+        point_of(UP).add(total, part)
+
+    def open(self, total: Words) -> Vector:
+        """The sum over all nodes."""
+        return point_of(UP).decode_sum(total, self.graph.nodes)
 
 
 class Masked(Protocol):
     """A node that may have masks."""
 
-    masks: StarMasks | None
+    masks: GraphMasks | None
 
 
 def agree_on_masks(nodes: Sequence[Masked]) -> None:
-    """Draw keys and pass them through the middle to all others; nothing where there are no masks."""
-    leaves = [node.masks for node in nodes if node.masks is not None and not node.masks.is_middle]
-    if not leaves:
-        return
-    for masks in leaves:
+    """Draw keys and pass them to all; nothing where there are no masks."""
+    masked = [node.masks for node in nodes if node.masks is not None]
+    for masks in masked:
         masks.renew()
-    told = {masks.name: masks.key for masks in leaves}
-    keys = np.stack([told[name] for name in leaves[0].leaves])
-    for masks in leaves:
-        masks.agree(keys)
+    for masks in masked:
+        masks.agree(np.stack([one.key for one in masked]))
 
 
 # --- A node: the only code that sees its rows and labels, and the only door through which anything leaves it
@@ -129,8 +130,8 @@ class Node:
         self.neighbours = self.place.neighbours
         self.data = NodeData(make_block(shard.features), labels, weights)
         self.releaser: Releaser | None = None
-        masked = plan.secure
-        self.masks = StarMasks(self.name, plan.graph, run, signer) if masked else None
+        self.masks = GraphMasks(self.name, plan.mask_graph, run, signer) if plan.secure else None
+        self.place = replace(self.place, cover=self.masks)
         self.sent = Sent({})
         self.outbox: Outbox = {}
         self.side = self._make_side()
@@ -145,24 +146,17 @@ class Node:
     def answer(self, round_: int, inbox: Mapping[str, Message]) -> Outbox:
         """From the neighbours' messages of the last round to this round's, one for each neighbour."""
         self._check(round_, inbox)
-        if self.masks is not None and self.masks.is_middle:
-            inbox = self.masks.open(inbox)
-        seen = {name: cast("Arrays", dict(message.arrays)) for name, message in inbox.items()}
         if self.releaser is not None:
-            self.releaser.begin_round(round_, inbox)
-        sent = self.side.step(round_, seen)
+            self.releaser.begin_round(round_, _without_words(inbox))
+        sent = self.side.step(round_, _arrays(inbox))
         self.sent = sent if isinstance(sent, Sent) else Sent(sent)
-        self.outbox = self._send(round_, self.sent, self._seen())
+        self.outbox = self._send(round_, self.sent)
         return self.outbox
-
-    def _seen(self) -> bytes:
-        """Fingerprint of all that neighbours sent: around the middle of a star, of all that the middle sent."""
-        return b"" if self.releaser is None else self.releaser.seen
 
     def finish(self, round_: int, inbox: Mapping[str, Message]) -> None:
         """Take in the messages of the last round."""
         self._check(round_, inbox)
-        self.side.finish({name: cast("Arrays", dict(message.arrays)) for name, message in inbox.items()})
+        self.side.finish(_arrays(inbox))
 
     def _check(self, round_: int, inbox: Mapping[str, Message]) -> None:
         """Check who wrote and when."""
@@ -177,33 +171,35 @@ class Node:
                     f"got one from {message.sender!r} of round {message.round}"
                 )
 
-    def _send(self, round_: int, sent: Sent, seen: bytes) -> Outbox:
+    def _send(self, round_: int, sent: Sent) -> Outbox:
         """The one door: whatever leaves a node passes here."""
         strangers = set(sent.to_one) - set(self.neighbours)
         if strangers:
             raise RunError(f"node {self.name!r}: {sorted(strangers)[0]!r} is no neighbour, so nothing is sent to it")
-        to_all = self._finite(round_, sent.to_all)
+        to_all = self._checked(round_, sent.to_all)
         common = door.leave(self.name, round_, to_all)
         own = {
-            name: door.leave(self.name, round_, self._hide(round_, to_all | self._finite(round_, arrays), seen))
+            name: door.leave(self.name, round_, to_all | self._checked(round_, arrays))
             for name, arrays in sent.to_one.items()
         }
         return {name: own.get(name, common) for name in self.neighbours}
 
-    def _finite(self, round_: int, arrays: Arrays) -> Arrays:
-        """Numbers that may leave; of a private run nothing is refused, as that would be seen: 0 takes their place."""
-        if self.plan.private is not None:
-            return {name: np.where(np.isfinite(array), array, 0.0) for name, array in arrays.items()}
-        for name, array in arrays.items():
-            if not np.isfinite(array).all():
-                raise RunError(
-                    f"node {self.name!r}: {name} of round {round_} is not finite: "
-                    "scale the columns to moderate size (say, standard deviation 1)"
-                )
-        return arrays
+    def _checked(self, round_: int, arrays: Arrays) -> Arrays:
+        """What may leave: finite numbers, and no part of a sum that masks should hide."""
+        if self.masks is not None and UP in arrays and arrays[UP].dtype != np.uint64:
+            raise RunError(f"node {self.name!r}: its part of a sum is not under masks, so it does not leave")
+        return {name: self._finite(round_, name, array) for name, array in arrays.items()}
 
-    def _hide(self, round_: int, arrays: Arrays, seen: bytes) -> Mapping[str, Vector | Words]:
-        return arrays if self.masks is None else self.masks.hide(round_, arrays, seen)
+    def _finite(self, round_: int, name: str, array: Vector) -> Vector:
+        """Numbers that may leave; of a private run nothing is refused, as that would be seen: 0 takes their place."""
+        if np.isfinite(array).all():
+            return array
+        if self.plan.private is not None:
+            return np.where(np.isfinite(array), array, 0.0)
+        raise RunError(
+            f"node {self.name!r}: {name} of round {round_} is not finite: "
+            "scale the columns to moderate size (say, standard deviation 1)"
+        )
 
     def objective(self, coef: Vector, intercept: float) -> float:
         """The node's part of the objective of some model: for who watches a simulation, never sent."""
@@ -236,25 +232,53 @@ class Node:
         return self.side.progress
 
     def state(self) -> Arrays:
-        """Arrays from which `restore` goes on, those on their way to neighbours among them."""
+        """Arrays from which `restore` goes on, those on their way to neighbours among them, without masks."""
         state = {**self.side.state(), **({} if self.releaser is None else self.releaser.state())}
         state.update({TO_ALL + key: array for key, array in self.sent.to_all.items()})
         numbers = {name: k for k, name in enumerate(self.neighbours)}
         for name, arrays in self.sent.to_one.items():
-            state.update({f"{TO_ONE}{numbers[name]}:{key}": array for key, array in arrays.items()})
+            bare = {key: array for key, array in arrays.items() if array.dtype != np.uint64}
+            state.update({f"{TO_ONE}{numbers[name]}:{key}": array for key, array in bare.items()})
         return state
 
-    def restore(self, state: Arrays, round_: int) -> None:
-        """Go on after a round from its `state`; what was on its way leaves once more, the same."""
+    def restore(self, state: Arrays) -> None:
+        """Go on after the round of a `state`; see `again` for what was on its way."""
         if self.releaser is not None:
             self.releaser.restore(state)
         self.side.restore({key: array for key, array in state.items() if not key.startswith((TO_ALL, TO_ONE))})
         self.sent = self._sent_of(state)
-        self.outbox = self._send(round_, self.sent, self._seen()) if round_ else {}
 
-    def outbox_of(self, state: Arrays, round_: int) -> Outbox:
-        """What was on its way after the round of a `state`: the same, under the masks in force."""
-        return self._send(round_, self._sent_of(state), seen_of(state))
+    # --- what was on its way when a run stopped --------------------------------------------------------------
+
+    def sent_again(self, round_: int) -> range:
+        """The rounds whose messages all nodes send again, in order, when a run goes on after `round_`."""
+        return range(round_, round_ + 1) if self.masks is None else self._tree.sent_again(round_)
+
+    def first_again(self, round_: int) -> int:
+        """The first round of which messages may still come, where this node is at `round_`."""
+        return round_ - 1 if self.masks is None or not self._tree.begun else min(round_ - 1, self._tree.begun)
+
+    def is_made_anew(self, round_: int) -> bool:
+        """Whether what a round sent was under masks, so that it is not sent again as it was."""
+        return self.masks is not None and self._tree.is_going_up(round_)
+
+    def again(self, round_: int, state: Arrays, inbox: Mapping[str, Message]) -> Outbox:
+        """What was sent in a round, after which the node had this `state`, once more: the same, under new masks.
+
+        Of a round of which parts of a sum are made anew the state is not needed, but for the first of these the inbox.
+        """
+        if not self.is_made_anew(round_):
+            self.outbox = self._send(round_, self._sent_of(state))
+            return self.outbox
+        if round_ > self._tree.begun:
+            self._check(round_, inbox)
+        side = cast("SummingSide", self.side)
+        self.outbox = self._send(round_, side.again(round_, _arrays(inbox)))
+        return self.outbox
+
+    @property
+    def _tree(self) -> TreeSum:
+        return cast("SummingSide", self.side).tree
 
     def _sent_of(self, state: Arrays) -> Sent:
         to_one: dict[str, Arrays] = {}
@@ -264,3 +288,24 @@ class Node:
                 to_one.setdefault(self.neighbours[int(number)], {})[what] = array
         to_all = {key.removeprefix(TO_ALL): array for key, array in state.items() if key.startswith(TO_ALL)}
         return Sent(to_all, to_one)
+
+
+class SummingSide(Protocol):
+    """The side of a node whose sums may travel under masks."""
+
+    tree: TreeSum
+
+    def again(self, round_: int, inbox: Mapping[str, Arrays]) -> Sent:
+        """What a round of the sum that is going up sends once more, under new masks."""
+
+
+def _arrays(inbox: Mapping[str, Message]) -> dict[str, Arrays]:
+    return {name: cast("Arrays", dict(message.arrays)) for name, message in inbox.items()}
+
+
+def _without_words(inbox: Mapping[str, Message]) -> dict[str, Message]:
+    """Messages without what is under masks, which are new when a run goes on: the noise must then be the same."""
+    return {
+        name: replace(message, arrays={key: one for key, one in message.arrays.items() if one.dtype != np.uint64})
+        for name, message in inbox.items()
+    }

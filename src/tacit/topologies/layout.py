@@ -10,7 +10,7 @@ All of it is public.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
@@ -102,6 +102,12 @@ class Graph:
         """For each node the neighbour that is next on a shortest way to the root; -1 for the root."""
         _, before = csgraph.breadth_first_order(_matrix(self.nodes, self.edges), root, directed=False)
         return tuple(-1 if k == root else int(before[k]) for k in range(self.nodes))
+
+    def parts_without(self, taken: Collection[int]) -> list[frozenset[int]]:
+        """The connected parts that are left when some nodes are taken out, each as the numbers of its nodes."""
+        kept = [k for k in range(self.nodes) if k not in taken]
+        part = csgraph.connected_components(_matrix(self.nodes, self.edges)[kept][:, kept], directed=False)[1]
+        return [frozenset(kept[k] for k in np.flatnonzero(part == one)) for one in range(int(part.max(initial=-1)) + 1)]
 
     @cached_property
     def spectrum(self) -> Vector:
@@ -211,6 +217,27 @@ def random(nodes: int, seed: int) -> Pairs:
         if a != b:
             edges.add(_pair(a, b))
     return sorted(edges)
+
+
+CLOSE = 8  # nodes on either side with which a node shares masks at least
+
+
+def circle(nodes: int, reach: int) -> Pairs:
+    """Everybody with the `reach` next ones on either side of a circle.
+
+    Taking out fewer than 2 `reach` nodes leaves the others connected (docs/proofs/graph.md, lemma 6).
+    """
+    return sorted({_pair(k, (k + step) % nodes) for k in range(nodes) for step in range(1, reach + 1)})
+
+
+def mask_graph(names: tuple[str, ...], honest: int) -> Graph:
+    """Who shares masks with whom, whoever talks to whom: `honest` nodes are connected in it, whichever they are.
+
+    All pairs for up to 2 `CLOSE` + 1 nodes. Beyond that a node has as many partners as are needed, and at least
+    2 `CLOSE`.
+    """
+    nodes = len(names)
+    return Graph(names, tuple(circle(nodes, min(nodes // 2, max(CLOSE, (nodes - honest) // 2 + 1)))))
 
 
 GRAPHS: dict[str, Callable[[int, int], Pairs]] = {

@@ -222,7 +222,7 @@ class GaussianNode:
         assert isinstance(data.rows, Block)
         self.rows = UnitRows(data.rows, settings.row_norm)
         self.labels = data.labels / settings.label_norm
-        self.tree = TreeSum(place.graph, place.name)
+        self.tree = TreeSum(place.graph, place.name, place.cover)
         size = settings.columns + 1
         self.done = 0 if settings.centred else 1  # sums that have reached this node, that of the centre among them
         self.z, self.mean_z = np.zeros(size), np.zeros(size)
@@ -292,7 +292,10 @@ class GaussianNode:
             if self.done > self.settings.rounds:
                 return Sent({}, to_one)
             self.tree.begin(round_, self._release())
-            inbox = {}  # it belonged to the sum that has ended
+
+    def again(self, round_: int, inbox: Mapping[str, Arrays]) -> Sent:
+        """What a round of the sum that is going up sends once more, under new masks: the same own value, no release."""
+        return Sent({}, self.tree.step(round_, inbox))
 
     def finish(self, inbox: Mapping[str, Arrays]) -> None:
         """Nothing is left to do."""

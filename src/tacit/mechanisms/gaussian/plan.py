@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tacit.errors import InputError
-from tacit.mechanisms.base import CENTRE_SHARE, Mechanism, MechanismRequest, PrivatePlan
+from tacit.mechanisms.base import CENTRE_SHARE, LEAST_MASKED, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.gaussian import EXACT, GRADIENT_FORM
 from tacit.mechanisms.gaussian.node import CENTRE, GRADIENT, MODEL
 from tacit.mechanisms.gaussian.settings import (
@@ -47,7 +47,6 @@ from tacit.topologies import SampleSplit
 
 ABSOLUTE_WIDTH = 0.1  # of label_norm: the absolute loss is rounded off this near to its kink
 LEAST_THRESHOLD, MOST_THRESHOLD = 1e-8, 1e8  # of the Huber loss, in units of label_norm
-LEAST_MASKED = 3  # nodes of a star: under masks the middle must see a sum of two others at least
 NUMBER = 8  # bytes
 MASKED = 3  # words in which a number of a sum travels under masks
 
@@ -117,9 +116,6 @@ def _plan(mechanism: Gaussian, request: MechanismRequest, layout: SampleSplit) -
 def _refuse(request: MechanismRequest, layout: SampleSplit) -> None:
     privacy, problem = request.privacy, request.problem
     unknown = sorted(set(privacy.epsilon_by_party or {}) - set(layout.graph.names))
-    star = (
-        max(layout.graph.degrees, default=0) == layout.graph.nodes - 1 and len(layout.graph.edges) < layout.graph.nodes
-    )
     reasons = (
         (privacy.epsilon is None, "epsilon=None: give an epsilon"),
         (bool(unknown), f"epsilon_by_party: there is no node {', '.join(unknown)}"),
@@ -134,7 +130,6 @@ def _refuse(request: MechanismRequest, layout: SampleSplit) -> None:
         (privacy.refit, "refit=True: it is for columns split between parties"),
         (privacy.label_epsilon is not None, "label_epsilon: labels are covered with their rows, so leave it out"),
         (privacy.neighbours != "replace-one", "neighbours='zero-out': it is proven for replace-one"),
-        (request.secure and not star, 'secure_aggregation=True on this graph: masks need a star, so give graph="star"'),
         (
             request.secure and layout.graph.nodes < LEAST_MASKED,
             f"secure_aggregation=True with {layout.graph.nodes} nodes: masks need {LEAST_MASKED} at least",

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tacit.mechanisms.base import MEASURES, UNMEASURED
 from tacit.mechanisms.gaussian.settings import GaussianSettings
 from tacit.privacy import accountant
-from tacit.privacy.certificate import ASSUMED, NO_ROWS, OTHER_RUNS, Certificate, at_parties
+from tacit.privacy.certificate import ASSUMED, NO_ROWS, OTHER_RUNS, Certificate, at_parties, up
 from tacit.privacy.claim import Claim, Target
 from tacit.privacy.events import Event, GaussianRelease
 from tacit.privacy.request import SEEDED, Privacy
 from tacit.problem.losses.base import Loss
-from tacit.topologies import SampleSplit
+from tacit.topologies import SampleSplit, mask_graph
 
 THEOREMS = {
     "exact": "private consensus with exact local solves (docs/proofs/graph.md, theorem 3)",
     "gradient": "private gradients, each node with its own noise (docs/proofs/graph.md, theorem 4 with h = 1)",
-    "masked": "private gradients, noise shared under masks (docs/proofs/graph.md, theorem 4)",
+    "masked": "private gradients, noise shared under masks (docs/proofs/graph.md, theorem 7)",
 }
 LARGE_NOISE = 0.15  # norm of the noise in the mean gradient, in units of a row: beyond it little is learnt
+FEW = 9  # names that a sentence lists
 SPREAD = 0.5  # of the derivative of a row: what chance adds to a mean gradient over k rows is SPREAD / sqrt(k)
 
 
@@ -45,7 +46,7 @@ def certificate(
             "rows and labels of every node: all that leaves it was made from them with noise, in all rounds together",
             "the trained model: it is made from released values only, so it may be published, and so may predictions",
         ),
-        does_not_cover=_does_not_cover(privacy, settings, events),
+        does_not_cover=_does_not_cover(privacy, settings, layout, events, honest),
         per_party=_per_party(settings, layout),
         theorem=theorem,
         claims=tuple(claims),
@@ -67,12 +68,16 @@ def _adversary(settings: GaussianSettings, layout: SampleSplit, honest: int) -> 
     if not settings.masked:
         return f"anyone who sees every message of the run, all other nodes together among them, {model}"
     others = layout.graph.nodes - honest
-    who = "any one node, the middle one too" if others == 1 else f"any {others} nodes together, the middle one too"
-    return f"{who}, anyone who sees every message of the run without being a node, {model}"
+    who = "any one other node" if others == 1 else f"any {others} other nodes together"
+    return f"{who}, anywhere in the graph and with every message of the run, {model}"
 
 
 def _does_not_cover(
-    privacy: Privacy, settings: GaussianSettings, events: Mapping[str, tuple[GaussianRelease, ...]]
+    privacy: Privacy,
+    settings: GaussianSettings,
+    layout: SampleSplit,
+    events: Mapping[str, tuple[GaussianRelease, ...]],
+    honest: int,
 ) -> tuple[str, ...]:
     missing = [
         "how many rows each node has: it is public here",
@@ -83,8 +88,41 @@ def _does_not_cover(
         together = accountant.epsilon(_together(settings, events), privacy.delta)
         missing.extend([at_parties(len(events), together, privacy.delta)] if len(events) > 1 else [])
     if settings.masked:
-        missing.append("nodes that pool what they know beyond the number above: the noise of one alone is smaller")
+        missing.extend(_larger_coalitions(layout, events, honest, privacy.delta))
     return tuple(missing)
+
+
+def _larger_coalitions(
+    layout: SampleSplit, events: Mapping[str, tuple[GaussianRelease, ...]], honest: int, delta: float
+) -> list[str]:
+    """What is left against one node more than is allowed for, and at the worst cut (graph.md, theorem 7)."""
+    names, own = layout.graph.names, next(iter(events.values()))
+    partners, more = mask_graph(names, honest).neighbours(names[0]), len(names) - honest + 1
+    said = []
+    if more < len(partners):
+        left = up(accountant.epsilon(_hidden_by(own, len(names) - more, honest), delta))
+        said.append(f"{more} nodes that pool what they know: the noise of the others then gives epsilon {left}")
+    alone = up(accountant.epsilon(_hidden_by(own, 1, honest), delta))
+    who = "all others" if len(partners) == len(names) - 1 else f"the {len(partners) // 2} on either side in their order"
+    said.append(
+        f"the worst cut, the {len(partners)} nodes that share masks with one node ({who}: {_ends(partners)} for "
+        f"{names[0]}), if they pool what they know: its own noise alone gives epsilon {alone}"
+    )
+    return said
+
+
+def _ends(names: Sequence[str]) -> str:
+    """The names, or of many the first and the last ones of both halves."""
+    half = len(names) // 2
+    if len(names) <= FEW:
+        return ", ".join(names)
+    return f"{names[0]} to {names[half - 1]}, {names[half]} to {names[-1]}"
+
+
+def _hidden_by(events: Sequence[GaussianRelease], count: int, honest: int) -> list[GaussianRelease]:
+    """The events where the noise of so many nodes hides a row, and not that of `honest`."""
+    part = math.sqrt(count / honest) * (1 - 1e-15)
+    return [replace(event, noise=event.noise * part) for event in events]
 
 
 def _per_party(settings: GaussianSettings, layout: SampleSplit) -> dict[str, str]:
@@ -106,9 +144,10 @@ def _assumptions(privacy: Privacy, settings: GaussianSettings, layout: SampleSpl
     if settings.masked:
         said.append(
             f"at least {honest} of {layout.graph.nodes} nodes, that of the row among them, add the noise they should "
-            "and do not pool what they know with others"
+            "and do not pool what they know with others; for the rest nodes need not follow the protocol, as what "
+            "each is told is bound into its masks"
         )
-        said.extend(ASSUMED)
+        said.extend(ASSUMED[1:])
     return (SEEDED, *said) if privacy.noise_seed is not None else tuple(said)
 
 

@@ -21,6 +21,11 @@ adds its own and sends on in the round in which the last of its branches has rea
 rounds later and sends it back outwards. After 2 depth rounds every node has it, bit for bit the same, as it was rounded
 at the root alone. The root is no server: it relays like any other node, keeps nothing, and any node could take its
 place.
+
+**Under masks** every node, the root too, hides its own value first; what goes up the tree are sums of hidden values,
+and the masks cancel in the sum over all nodes alone. Each node's masks are bound to all totals that it has heard
+(docs/proofs/graph.md, section 9). Masks are drawn anew when a run goes on, so a sum that was on its way up begins
+again, with the same values.
 """
 
 from __future__ import annotations
@@ -29,7 +34,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from hashlib import sha256
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -38,12 +44,9 @@ from tacit.problem.losses.base import Loss
 from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem, Release
 from tacit.topologies import Graph
-from tacit.types import Arrays, Vector
+from tacit.types import Arrays, Vector, Words
 
 # --- What every solver of the sample split looks like: one side per node, and messages to neighbours
-
-
-TOGETHER = ""  # the sender of what can be read as a sum over all neighbours only; no node has this name
 
 
 def as_sent(arrays: Arrays, name: str, size: int) -> Vector:
@@ -90,6 +93,19 @@ class NodeData:
     weights: Vector | None = None
 
 
+class Cover(Protocol):
+    """How a node's part of a sum is hidden: under masks that cancel in the sum over all nodes, and in no other."""
+
+    def hide(self, round_: int, value: Vector, seen: bytes) -> Words:
+        """Own part of the sum that began in a round, under masks that cancel among those who have seen the same."""
+
+    def add(self, total: Words, part: Words) -> None:
+        """Add what a branch sent to `total`, in place; refuses what is no hidden part."""
+
+    def open(self, total: Words) -> Vector:
+        """The sum over all nodes; refuses one in which masks are left."""
+
+
 @dataclass(frozen=True)
 class Place:
     """What a node knows of the others: the graph, and how much each node holds; all of it public.
@@ -103,12 +119,15 @@ class Place:
         Sum of the row weights at each node (numbers of rows where there are no weights), in the order of the graph.
     columns : int
         Columns of every node's rows.
+    cover : Cover or None
+        How the node hides its parts of sums; None where they travel as they are.
     """
 
     name: str
     graph: Graph
     sizes: tuple[float, ...]
     columns: int
+    cover: Cover | None = field(default=None, compare=False)
 
     @property
     def number(self) -> int:
@@ -305,16 +324,19 @@ UP, DOWN = "sum_up", "sum_down"
 class TreeSum:
     """One node's part in sums over all nodes; one sum at a time."""
 
-    def __init__(self, graph: Graph, name: str) -> None:
+    def __init__(self, graph: Graph, name: str, cover: Cover | None = None) -> None:
         number = graph.number(name)
         parents, heights = _tree(graph)
         self.depth = max(heights)
         self.parent = None if parents[number] < 0 else graph.names[parents[number]]
         self.children = tuple(graph.names[k] for k, parent in enumerate(parents) if parent == number)
         self.height = heights[number]
+        self.cover = cover
         self.begun = 0  # the round in which the sum began; 0 where there is none
-        self.partial: Vector | None = None
+        self.partial: Vector | None = None  # of the branch; under masks the own value
+        self.hidden: Words | None = None  # under masks: of the branch
         self.total: Vector | None = None
+        self.heard = b""  # under masks: fingerprint of all totals so far
 
     @property
     def rounds(self) -> int:
@@ -323,46 +345,94 @@ class TreeSum:
 
     def begin(self, round_: int, value: Vector) -> None:
         """Begin a sum; every node does so in the same round."""
-        self.begun, self.partial, self.total = round_, value, None
+        self.begun, self.partial, self.hidden, self.total = round_, value, None, None
 
     def step(self, round_: int, inbox: Mapping[str, Arrays]) -> dict[str, Arrays]:
         """Take in what neighbours sent; return what goes to which of them now."""
         if self.begun == 0:
             return {}
         assert self.partial is not None
-        for child in (*self.children, TOGETHER):
+        if round_ == self.begun:  # what came in this round belongs to the sum before
+            self._hide()
+            inbox = {}
+        for child in self.children:
             if UP in inbox.get(child, {}):
-                self.partial = self.partial + as_sent(inbox[child], UP, self.partial.size)
+                self._add(inbox[child])
         if self.parent is not None and DOWN in inbox.get(self.parent, {}):
             self.total = as_sent(inbox[self.parent], DOWN, self.partial.size)
             return {child: {DOWN: self.total} for child in self.children}
         if round_ != self.begun + self.height:
             return {}
         if self.parent is not None:
-            return {self.parent: {UP: self.partial}}
-        self.total = self.partial
+            return {self.parent: {UP: self._branch}}
+        self.total = self.partial if self.cover is None else self.cover.open(self._masked)
         return {child: {DOWN: self.total} for child in self.children}
+
+    def _hide(self) -> None:
+        if self.cover is not None:
+            assert self.partial is not None
+            self.hidden = self.cover.hide(self.begun, self.partial, self.heard)
+
+    def _add(self, arrays: Arrays) -> None:
+        """Add what a branch sent."""
+        assert self.partial is not None
+        if self.cover is None:
+            self.partial = self.partial + as_sent(arrays, UP, self.partial.size)
+        else:
+            self.cover.add(self._masked, cast("Words", arrays[UP]))
+
+    @property
+    def _branch(self) -> Any:
+        """The sum over the node's branch, as it travels; a copy, as a sum may begin again."""
+        return self.partial if self.cover is None else self._masked.copy()
+
+    @property
+    def _masked(self) -> Words:
+        if self.hidden is None:
+            raise RunError("the masks of a sum that was on its way are gone: it must begin again")
+        return self.hidden
 
     def result(self, round_: int) -> Vector | None:
         """The sum, in the round in which it has reached every node, and in no other."""
         if self.begun == 0 or round_ != self.begun + self.rounds:
             return None
+        if self.cover is not None:
+            if self.total is None:
+                raise RunError("no neighbour sent the sum over all nodes in the round in which it must come")
+            self.heard = sha256(self.heard + self.total.tobytes()).digest()
         self.begun = 0
         return self.total
 
+    # --- under new masks -----------------------------------------------------------------------------------
+
+    def sent_again(self, round_: int) -> range:
+        """The rounds whose messages are sent again when a run goes on after this one, under new masks.
+
+        All from the beginning of the sum while parts of it go up; else the last one. Sums follow one another.
+        """
+        first = round_ - (round_ - 1) % self.rounds if round_ else 0
+        return range(first if round_ < first + self.depth else round_, round_ + 1)
+
+    def is_going_up(self, round_: int) -> bool:
+        """Whether parts of the sum that is under way are sent in this round, be it again."""
+        return 0 < self.begun <= round_ < self.begun + self.depth
+
     def state(self) -> Arrays:
-        """Arrays from which `restore` goes on."""
+        """Arrays from which `restore` goes on; what is under masks is not among them."""
         state = {"tree.begun": np.array([float(self.begun)])}
         if self.partial is not None:
             state["tree.partial"] = self.partial
         if self.total is not None:
             state["tree.total"] = self.total
+        if self.heard:
+            state["tree.heard"] = np.frombuffer(self.heard, np.uint8).astype(np.float64)
         return state
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
         self.begun = int(state["tree.begun"][0])
-        self.partial, self.total = state.get("tree.partial"), state.get("tree.total")
+        self.partial, self.total, self.hidden = state.get("tree.partial"), state.get("tree.total"), None
+        self.heard = state["tree.heard"].astype(np.uint8).tobytes() if "tree.heard" in state else b""
 
 
 @lru_cache(maxsize=4)
