@@ -242,7 +242,6 @@ def test_a9a_to_the_pooled_optimum(a9a, graph, parties, most):
     optimum = objective(best.coef_[0], best.intercept_[0])
     model = HorizontalClassifier(parties=parties, graph=graph, tol=1e-6, random_state=0).fit(X, y)
     assert model.converged_
-    print(f"{graph}: {model.n_rounds_} rounds")
     assert model.n_rounds_ <= most
     gaps = [objective(c, b) / optimum - 1 for c, b in zip(model.coef_by_party_, model.intercept_by_party_, strict=True)]
     assert objective(model.coef_[0], model.intercept_[0]) / optimum - 1 < 1e-6
