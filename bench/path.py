@@ -24,7 +24,7 @@ from tacit.problem.alphas import alpha_grid
 from tacit.types import Vector
 
 TITLE = "a9a, two and ten parties: rounds and seconds of the search for alpha, 10 alphas and 5 folds"
-QUICK_ROWS = 4000
+QUICK_ROWS = 2000
 SEED = 0
 
 

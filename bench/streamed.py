@@ -18,7 +18,7 @@ from bench.progress import say
 from bench.row import Row, seconds
 
 TITLE = "two Parquet files of 20 columns, 20 million rows, logistic loss, tacit train --memory 2GB"
-ROWS, MEMORY, QUICK_ROWS, QUICK_MEMORY = 20_000_000, "2GB", 200_000, "600MB"
+ROWS, MEMORY, QUICK_ROWS, QUICK_MEMORY = 20_000_000, "2GB", 60_000, "600MB"
 WIDTH, ROW_GROUP = 20, 1 << 20
 MOST_MEMORY, MOST_READS = 2.0, 2.0
 CASES = ((np.float32, "the same order"), (np.float32, "another order"), (np.float64, "the same order"))

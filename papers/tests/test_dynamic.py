@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from dynamic_made_up import made_up, usual
+from reproduction import Reproduced
 from tacit.errors import InputError
 from tacit_papers.claims import FAILS, HOLDS, OPEN, Judged, read_expected
 from tacit_papers.dynamic import figures, pieces, readings
 from tacit_papers.dynamic.paper import PAPER
-from tacit_papers.dynamic.runs import add_up_rounds, audited, compare_densities
+from tacit_papers.dynamic.runs import add_up_rounds, audited
 from tacit_papers.dynamic.settings import ALPHAS, DVP, NONE, PUBLISHED, PVP, Run
 from tacit_papers.public_sets import load_adult
 from tacit_papers.work import Outcome
@@ -164,22 +165,26 @@ def test_a_hundred_rounds_add_up() -> None:
     assert 3 < outcome["dvp_sound"]["0.5"] < 8
 
 
-def test_the_printed_noise_is_caught_and_the_corrected_one_is_not() -> None:
-    runs = audited()
-    printed = compare_densities(runs["dvp"].record())
-    half = compare_densities(runs["dvp-half"].record())
+@pytest.fixture(scope="module")
+def densities(reproduced: Reproduced) -> dict[str, Outcome]:
+    """By name: what the command found, which needs no data for it."""
+    outcomes = reproduced.outcomes(PAPER)
+    return {name: outcomes[f"density/{name}"] for name in audited()}
+
+
+def test_the_printed_noise_is_caught_and_the_corrected_one_is_not(densities: dict[str, Outcome]) -> None:
+    printed, half = densities["dvp"], densities["dvp-half"]
     assert printed["said"][1] == pytest.approx(0.5)
     assert printed["found"][1] > 0.9
     assert 0.4 < max(half["found"]) <= 0.5
 
 
-def test_the_last_round_of_primal_is_caught_and_the_others_are_not() -> None:
-    runs = audited()
-    printed = compare_densities(runs["pvp"].record())
+def test_the_last_round_of_primal_is_caught_and_the_others_are_not(densities: dict[str, Outcome]) -> None:
+    printed = densities["pvp"]
     assert printed["last"] == printed["rounds"][-1]
     assert printed["found"][-1] > 5 * printed["said"][-1]
     assert all(found <= 0.5 for found in printed["found"][:-1])
-    sound = compare_densities(runs["pvp-released"].record())
+    sound = densities["pvp-released"]
     assert 0.4 < max(sound["found"]) <= 0.5
 
 

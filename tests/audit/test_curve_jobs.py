@@ -19,6 +19,7 @@ from tacit.plan import Plan
 from tacit.privacy.accountant import add_up
 from tacit.privacy.claim import Claim
 from tests.audit.graph_cases import half
+from tests.neighbour import worlds
 from tests.neighbour.worlds import CURVED_COLUMNS, feature_world, sample_world
 
 NORM = math.sqrt(len(CURVED_COLUMNS))
@@ -64,7 +65,10 @@ def test_no_row_of_a_node_costs_more_than_is_claimed(tmp_path: Path, case: str, 
 
 
 @pytest.mark.parametrize("split", ["features", "samples"])
-def test_half_the_noise_is_caught(tmp_path: Path, split: str) -> None:
+def test_half_the_noise_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: str) -> None:
+    """At epsilon 8 a pair that uses 0.8 of the claim is found in 99.99 % of all games of 400 runs, 0.7 in 98 %."""
+    monkeypatch.setitem(worlds.FEATURES, "gram", "[privacy]\nepsilon = 8")
+    monkeypatch.setitem(worlds.SAMPLES, "gaussian", ("ring", "rounds = 3", "[privacy]\nepsilon = 8"))
     if split == "features":
         plan, party = plan_world(feature_world("gram", "curves"), tmp_path / "plan"), "shop"
         scenes: Any = plan_scenes(plan, party)
@@ -74,9 +78,9 @@ def test_half_the_noise_is_caught(tmp_path: Path, split: str) -> None:
     claim = record_claim(plan, party)
     claimed = ClaimedPrivacy(add_up(claim.events).mu, 0.0, claim.neighbours, NORM)
     pair = search(scenes, claimed, 60, np.random.default_rng(2), transcripts=2)
+    assert pair.ratio > 0.7
     scene: Any = pair.scene
-    sound = lower_bound(Game(scene, pair.first, pair.second).play(1200, seed=1), 1e-5)
+    sound = lower_bound(Game(scene, pair.first, pair.second).play(400, seed=1), 1e-5)
     assert not refutes(sound, claim)
     scene.used = half(scene.planned if scene.used is None else scene.used)
-    runs = 3000 if split == "features" else 1200  # with 1200 there, one game in four did not find it
-    assert refutes(lower_bound(Game(scene, pair.first, pair.second).play(runs, seed=1), 1e-5), claim)
+    assert refutes(lower_bound(Game(scene, pair.first, pair.second).play(400, seed=1), 1e-5), claim)

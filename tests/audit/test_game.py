@@ -14,7 +14,7 @@ from tacit.audit.scene import Scene, WorstPair, scenes, search
 from tests.audit import toy
 from tests.audit.test_replay import CLAIMED, claimed_of, gram
 
-RUNS = 4000
+RUNS = 1000  # at the epsilon of the toy, half the noise is found in all but 1 of 100,000 games of so many runs
 
 
 @cache
@@ -32,9 +32,9 @@ def toy_game(half: bool) -> Game:
 def test_the_sound_toy_stays_below_its_claim_and_close_to_it() -> None:
     guesses = toy_game(half=False).play(RUNS, seed=1)
     bound = lower_bound(guesses, toy.DELTA)
-    assert bound.epsilon_curve < 1
-    assert bound.epsilon_any < 1
-    found = judge_game(guesses, toy.plan().certificate().claims[0], toy.DELTA, 1.0)
+    assert bound.epsilon_curve < toy.EPSILON
+    assert bound.epsilon_any < toy.EPSILON
+    found = judge_game(guesses, toy.plan().certificate().claims[0], toy.DELTA, toy.EPSILON)
     assert found.verdict == "no violation found at 95 %"
     assert f"{bound.right_line()} of {bound.judged} judged runs right" in found.found
     assert bound.right_low < bound.guessed_right < bound.right_high
@@ -45,15 +45,15 @@ def test_the_sound_toy_stays_below_its_claim_and_close_to_it() -> None:
 
 def test_half_the_noise_is_caught() -> None:
     guesses = toy_game(half=True).play(RUNS, seed=1)
-    assert lower_bound(guesses, toy.DELTA).epsilon_curve > 1
-    found = judge_game(guesses, toy.plan().certificate().claims[0], toy.DELTA, 1.0)
+    assert lower_bound(guesses, toy.DELTA).epsilon_curve > toy.EPSILON
+    found = judge_game(guesses, toy.plan().certificate().claims[0], toy.DELTA, toy.EPSILON)
     assert found.verdict == "broken"
-    assert "epsilon >= 1." in found.found
+    assert float(found.found.split()[2]) > toy.EPSILON
 
 
 def test_the_score_is_the_log_likelihood_ratio() -> None:
     """Under the first neighbour its mean is -mu^2/2, under the second +mu^2/2, and its variance mu^2."""
-    guesses = toy_game(half=False).play(1500, seed=2)
+    guesses = toy_game(half=False).play(600, seed=2)
     for second, mean in ((False, -(toy.MU**2) / 2), (True, toy.MU**2 / 2)):
         scores = guesses.scores[guesses.truths == second]
         assert scores.mean() == pytest.approx(mean, abs=4 * toy.MU / scores.size**0.5)
@@ -92,18 +92,25 @@ def test_rates_of_false_alarms_and_misses() -> None:
 
 @pytest.fixture(scope="module")
 def pair() -> WorstPair:
-    plan = gram()
+    plan = gram(epsilon=EPSILON)
     return search(scenes(plan, "shop", (300,)), claimed_of(plan, "shop"), 50, np.random.default_rng(1), transcripts=4)
 
 
+EPSILON = 8.0  # at which 400 runs tell more than 2400 do at 1
+
+
 @pytest.mark.parametrize("half", [False, True])
-def test_gram_at_epsilon_1_and_with_half_its_noise(pair: WorstPair, half: bool) -> None:
-    """Sound: the bound is below 1 at 95 %. Half the noise: it is above 1."""
+def test_gram_and_half_its_noise(pair: WorstPair, half: bool) -> None:
+    """Sound: the bound is below what is claimed at 95 %. Half the noise: it is above.
+
+    A pair that uses 0.8 of the claim is then found in 99.99 % of all games, and one that uses 0.7 in 98 %.
+    """
     scene = pair.scene
     scene.used = toy.half(scene.planned) if half else scene.planned
-    guesses = Game(scene, pair.first, pair.second).play(2400 if half else 1000, seed=1, workers=2)
+    guesses = Game(scene, pair.first, pair.second).play(400, seed=1)
     bound = lower_bound(guesses, 1e-5)
     print(f"half={half}: epsilon at least {bound.epsilon_curve:.3f} by the curve, {bound.epsilon_any:.3f} by any")
     claim = next(claim for claim in scene.plan.certificate().claims if claim.party == "shop")
-    assert (bound.epsilon_curve > 1) == half
+    assert pair.ratio > 0.7
+    assert (bound.epsilon_curve > EPSILON) == half
     assert refutes(bound, claim) == half

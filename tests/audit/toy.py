@@ -22,9 +22,9 @@ from tacit.problem.registry import get_loss, get_regularizer
 from tacit.solvers.base import PrivateSolver, Problem, Progress, Release, private_progress
 from tacit.types import Arrays, Shard
 
-DELTA = 1e-5
+EPSILON, DELTA = 4.0, 1e-5  # large, so that few runs of a game tell much
 ROUNDS = 3
-MU = gdp_mu(1.0, DELTA)
+MU = gdp_mu(EPSILON, DELTA)
 SD = 2 * ROUNDS**0.5 / MU  # replacing a row of norm 1 moves each sum by at most 2
 
 
@@ -107,9 +107,9 @@ def plan(fault: str = "", rows: int = 4, releases: tuple[Planned, ...] | None = 
     planned = (Allowed("sum", SD, 2 * ROUNDS),) if releases is None else releases
     event = GaussianRelease(2.0, SD, ROUNDS, party="shop")
     claim = Claim("record", "shop", "replace-one", "anyone", (event,), "by hand")
-    certificate = Certificate(unit="record", theorem="by hand", claims=(claim,), target=Target(1.0, DELTA))
+    certificate = Certificate(unit="record", theorem="by hand", claims=(claim,), target=Target(EPSILON, DELTA))
     private = PrivatePlan(
-        Privacy(epsilon=1.0), Toy(), TOY, Settings(fault), {"shop": planned}, certificate, ROUNDS, {}, holder="shop"
+        Privacy(epsilon=EPSILON), Toy(), TOY, Settings(fault), {"shop": planned}, certificate, ROUNDS, {}, holder="shop"
     )
     return Plan(problem, "memory", FeatureSplit(("shop",), rows), ROUNDS, private)
 

@@ -25,7 +25,7 @@ def grown() -> tuple[str, np.ndarray, np.ndarray]:
     params = {"objective": "regression", "verbosity": -1, "num_leaves": 8, "min_data_per_group": 5, "num_threads": 1}
     data = lgb.Dataset(X, y, categorical_feature=[2], params=params)
     booster = lgb.train({**params, "boost_from_average": False}, data, 20)
-    return booster.model_to_string(), X, booster.predict(X, raw_score=True)
+    return booster.model_to_string(), X, booster.predict(X, raw_score=True, num_threads=1)
 
 
 def text_of(grown: tuple[str, np.ndarray, np.ndarray]) -> str:

@@ -212,17 +212,19 @@ def test_no_pair_of_rows_costs_more_than_the_certificate_says(more: dict[str, An
 
 @pytest.fixture(scope="module")
 def bad_pair() -> WorstPair:
-    return worst(small(), (300,), 40, transcripts=4)
+    return worst(small(epsilon=8.0), (300,), 40, transcripts=4)
 
 
 @pytest.mark.parametrize("half", [False, True])
 def test_half_the_noise_is_caught(bad_pair: WorstPair, half: bool) -> None:
+    """At epsilon 8 a pair that uses 0.8 of the claim is found in 99.99 % of all games of 400 runs, 0.7 in 98 %."""
+    assert bad_pair.ratio > 0.7
     scene = bad_pair.scene
     scene.used = toy.half(scene.planned) if half else scene.planned
-    guesses = Game(scene, bad_pair.first, bad_pair.second).play(1600 if half else 600, seed=1, workers=2)
+    guesses = Game(scene, bad_pair.first, bad_pair.second).play(400, seed=1)
     bound = lower_bound(guesses, 1e-5)
     print(f"half={half}: epsilon at least {bound.epsilon_curve:.3f}")
-    assert (bound.epsilon_curve > 1) == half
+    assert (bound.epsilon_curve > 8) == half
 
 
 @pytest.mark.parametrize(("form", "predictions"), [

@@ -36,10 +36,10 @@ def plain_run(loss: TreeLoss) -> tuple[np.ndarray, list[list[float]], np.ndarray
         booster = lgb.Booster(params, whole.subset(fit, params=params))
         start = constant + (z - constant)[fit].astype(np.float32).astype(float)
         for _ in range(trees):
-            own = booster.predict(table[fit], raw_score=True) if booster.current_iteration() else 0.0
+            own = booster.predict(table[fit], raw_score=True, num_threads=1) if booster.current_iteration() else 0.0
             if booster.update(fobj=lambda *_: loss.slopes(start + own, y[fit])):  # noqa: B023
                 break
-        return booster.predict(table, raw_score=True).astype(np.float32).astype(float)
+        return booster.predict(table, raw_score=True, num_threads=1).astype(np.float32).astype(float)
 
     growth = dict.fromkeys(NAMES, 1)  # blocks that are kept whole are twice as large the next time, up to four times
     for number in range(ROUNDS):

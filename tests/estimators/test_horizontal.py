@@ -224,7 +224,7 @@ UNEQUAL = np.linspace(1, 20, 10) / 105
 
 
 @pytest.mark.parametrize(
-    ("graph", "parties", "most"), [("random", 10, 40), ("star", 10, 25), ("random", "unequal", 45), ("ring", 50, 230)]
+    ("graph", "parties", "most"), [("random", 10, 40), ("star", 10, 25), ("random", "unequal", 45), ("ring", 30, 140)]
 )
 def test_a9a_to_the_pooled_optimum(a9a, graph, parties, most):
     X, y = a9a.X_train, a9a.y_train

@@ -92,6 +92,19 @@ def test_coarser_losses_are_never_more_private(seed: int, spread: float, mu: flo
         assert own * (1 - 1e-9) - 1e-15 <= rounded <= own * 1.001 + 1e-9
 
 
+def test_negligible_masses_are_counted_at_the_largest_loss() -> None:
+    values = np.linspace(-1.0, 2.0, 200)
+    masses = np.where(np.arange(200) % 2, 0.01, 1e-31)
+    masses[-1] = 1e-40
+    loss = curves.Losses(values, masses)
+    kept = curves._without_negligible(loss)
+    assert kept.values.tolist() == values[1::2].tolist()
+    assert kept.masses.tolist() == [0.01] * 99 + [pytest.approx(100 * 1e-31 + 1e-40)]
+    fine = curves.Losses(np.add.outer(values, values).ravel(), np.multiply.outer(masses, masses).ravel())
+    for epsilon in (0.0, 1.0, 3.9):
+        assert curves.mixed_delta(epsilon, 0.5, curves.together(loss, loss)) >= curves.mixed_delta(epsilon, 0.5, fine)
+
+
 def test_losses_that_are_all_the_same_need_no_grid() -> None:
     same = curves.Losses(np.full(200, 0.3), np.full(200, 0.004))
     total = curves.together(same, same)

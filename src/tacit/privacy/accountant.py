@@ -262,15 +262,19 @@ def _gaussian_log_delta(mu: float, epsilon: float) -> float:
 
 def _losses(sums: Sums) -> curves.Losses | None:
     """The discrete losses added up; None where they are too many, or too large, to be exact."""
+    return None if sums.pure > LARGEST_LOSS else _summed(_key(sums.response), _key(sums.norm))
+
+
+@lru_cache(maxsize=64)
+def _summed(response: tuple[Any, ...], norm: tuple[Any, ...]) -> curves.Losses | None:
+    """Kept, since the same releases are asked about beside other noise and at other deltas."""
     total = curves.NO_LOSS
-    if sums.pure > LARGEST_LOSS:
-        return None
-    for (size, symbols), count in sorted(sums.response.items()):
+    for (size, symbols), count in response:
         loss = curves.response(size, symbols, count)
         if loss is None:
             return None
         total = curves.together(total, loss)
-    for (change, volume, dimensions), count in sorted(sums.norm.items()):
+    for (change, volume, dimensions), count in norm:
         loss = direction.losses(change, volume, dimensions, count)
         if loss is None:
             return None

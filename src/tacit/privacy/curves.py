@@ -30,6 +30,7 @@ SLACK = 1e-11  # relative, added to sums over many atoms
 TINY = 1e-300  # added to such sums, for masses too small to be stored
 MOST_ATOMS = 2**15
 GRID = 2**13
+NEGLIGIBLE = 1e-30  # a probability so small is not split over a grid by itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +121,22 @@ def _coarse_sum(first: Losses, second: Losses) -> Losses:
     if high == low:
         return Losses(np.array([low]), np.array([first.masses.sum() * second.masses.sum()]))
     masses: Vector = np.zeros(GRID + 1)
+    first, second = _without_negligible(first), _without_negligible(second)
     for value, mass in zip(first.values, first.masses, strict=True):
         _split(value + second.values, mass * second.masses, low, (high - low) / GRID, masses)
     return Losses(low + (high - low) / GRID * np.arange(GRID + 1.0), masses)
+
+
+def _without_negligible(losses: Losses) -> Losses:
+    """The loss with its negligible masses at its largest value: a larger loss is never more private.
+
+    Half of all values may have such masses, and every value of one loss meets every value of the other.
+    """
+    kept, last = losses.masses >= NEGLIGIBLE, int(np.argmax(losses.values))
+    kept[last] = True
+    masses = losses.masses.copy()
+    masses[last] += losses.masses[~kept].sum()
+    return Losses(losses.values[kept], masses[kept])
 
 
 def on_lattice(losses: Losses, low: float, high: float, cells: int) -> Vector:

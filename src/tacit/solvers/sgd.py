@@ -28,6 +28,7 @@ class SgdParty:
         self.problem, self.block = problem, block
         self.coef = self._lawful(np.random.default_rng(problem.seed).normal(scale=1e-2, size=block.d))
         self.rows: Vector = np.zeros(0)
+        self._chosen: Block | None = None  # the rows of the last batch
 
     def start_at(self, coef: Vector) -> Arrays:
         """Begin from given coefficients."""
@@ -44,7 +45,7 @@ class SgdParty:
         regularizer = self.problem.regularizer
         rows = inbox["rows"].astype(np.intp)
         chosen = self.block.take(rows) if rows.size else self.block
-        self.rows = inbox["rows"]
+        self.rows, self._chosen = inbox["rows"], chosen
         return {
             "share": chosen.predict(self.coef),
             "penalty": np.array([self.problem.alpha * regularizer.value(self.coef)]),
@@ -55,7 +56,8 @@ class SgdParty:
         derivative, step = inbox["derivative"], float(inbox["step"][0])
         if not derivative.size:
             return
-        gradient = self.block.take(self.rows.astype(np.intp)).correlate(derivative)
+        chosen = self._chosen if self._chosen is not None else self.block.take(self.rows.astype(np.intp))
+        gradient = chosen.correlate(derivative)
         regularizer, alpha = self.problem.regularizer, self.problem.alpha
         if regularizer.form == "quadratic":
             self.coef = self.coef - step * (gradient + alpha * regularizer.l2 * self.coef)
@@ -71,7 +73,7 @@ class SgdParty:
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
-        self.coef, self.rows = state["coef"], state["rows"]
+        self.coef, self.rows, self._chosen = state["coef"], state["rows"], None
 
 
 class SgdCoordinator:
@@ -86,6 +88,7 @@ class SgdCoordinator:
         self.derivative: Vector = np.zeros(0)
         self.rows: Vector = np.zeros(0)
         self.last_objective = math.inf
+        self._drawn: tuple[int, Vector] = (-1, np.zeros(0))
 
     @property
     def _batches(self) -> int:
@@ -97,14 +100,20 @@ class SgdCoordinator:
 
     def broadcast(self) -> Arrays:
         """The derivative of the last batch and the rows of the next; all rows at the end of an epoch."""
-        n = self.problem.rows
         if self.batch == 0:
             self.rows = np.zeros(0)
         else:
-            order = np.random.default_rng((self.problem.seed, self.epoch)).permutation(n)
-            self.rows = order[(self.batch - 1) * BATCH : self.batch * BATCH].astype(np.float64)
+            self.rows = self._order()[(self.batch - 1) * BATCH : self.batch * BATCH].astype(np.float64)
         size = self.step / math.sqrt(max(self.epoch, 1))
         return {"rows": self.rows, "derivative": self.derivative, "step": np.array([size])}
+
+    def _order(self) -> Vector:
+        """The rows as this epoch visits them, drawn once for all its batches."""
+        epoch, order = self._drawn
+        if epoch != self.epoch:
+            order = np.random.default_rng((self.problem.seed, self.epoch)).permutation(self.problem.rows)
+            self._drawn = (self.epoch, order)
+        return order
 
     def combine(self, total: Arrays) -> Progress | None:
         """Measure at the end of an epoch; otherwise answer the batch with its derivative."""

@@ -26,7 +26,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 SEEDS = 2
 EPSILONS = (0.5, 1.0, 4.0)
-FEW: dict[str, Any] = {"rows": 9000, "nodes": 5, "iterations": 15, "seeds": 1}  # C^R <= B_p = 1800 holds here, too
+FEW: dict[str, Any] = {"rows": 7200, "nodes": 4, "iterations": 10, "seeds": 1}  # C^R <= B_p = 1800 holds here, too
 LONG = 4  # times as many iterations, to see where Algorithm 1 goes
 LONG_ETA = 0.03
 
@@ -86,5 +86,5 @@ def _sized(run: Run, quick: bool) -> Run:
     """The run, or a small version of it; a network keeps its form."""
     if not quick:
         return run
-    nodes = {10: 5, 5: 3, 17: 6}[run.nodes]
+    nodes = {10: 4, 5: 3, 17: 5}[run.nodes]
     return replace(run, **(FEW | {"nodes": nodes}))

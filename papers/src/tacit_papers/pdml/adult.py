@@ -20,7 +20,7 @@ from tacit_papers.pdml.runs import accuracy, make_plan, optimum, risk, run_epsil
 from tacit_papers.work import Outcome, Piece, Settings, seeds
 
 REFERENCE = "adult/reference"
-SEEDS, QUICK_ROWS, QUICK_ROUNDS = 3, 4500, 40
+SEEDS, QUICK_ROWS, QUICK_ROUNDS = 3, 3000, 40
 OTHERS: dict[str, dict[str, float]] = {  # one thing other than chosen at a time
     "a = 0.1": {"weight": 0.1},
     "a = 10": {"weight": 10.0},

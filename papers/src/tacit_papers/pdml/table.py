@@ -24,7 +24,7 @@ from tacit_papers.pdml.rows import (
 from tacit_papers.pdml.runs import accuracy, make_plan, optimum, run_epsilon, watch
 from tacit_papers.work import Outcome, Piece, Settings, seeds
 
-SPLITS, READING_SPLITS, QUICK_SPLITS, QUICK_ROUNDS = 8, 20, 2, 12
+SPLITS, READING_SPLITS, QUICK_SPLITS, QUICK_ROUNDS = 8, 20, 1, 12
 EUCLIDEAN = "noise of Euclidean norm R"
 WEIGHTS = {"a = 0.1": 0.1, "a = 10": 10.0}
 WITH_ONES = ", column of ones"

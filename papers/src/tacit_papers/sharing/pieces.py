@@ -28,7 +28,8 @@ COEFFICIENT_LEVELS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 NOISY_ROUNDS = 20
 STEPS, WIDE_STEPS = (0.3, 1.0, 3.0, 10.0), (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 FACTORS, WIDE_FACTORS = (0.1, 0.2, 0.4, 1.0, 2.0), (0.01, 0.02, 0.05, 0.1, 0.4, 1.0, 2.0)  # of the chosen rho
-QUICK_ROWS = {"a9a": None, "gisette": 1, "mnist49": 1500, "basehock": 400}
+QUICK_ROWS = {"a9a": None, "gisette": 1, "mnist49": 1000, "basehock": 400}
+QUICK_SIZES = {"basehock": (600, 600, 300)}  # the first columns: factors of thousands of columns take seconds
 A9A_COLUMNS = 123
 
 
@@ -48,7 +49,7 @@ def _on_data(name: str, quick: bool) -> list[Piece]:
     levels = {INVERSE: own}
     if not wide:
         levels[COEFFICIENTS] = COEFFICIENT_LEVELS[::3] if quick else COEFFICIENT_LEVELS
-    epochs = (10 if quick else 60) if wide else (8 if quick else 30)
+    epochs = (10 if quick else 60) if wide else (6 if quick else 30)
     many = {"seeds": seeds(0, 1 if quick or wide else 3)}
     works: list[tuple[str, Any, dict[str, Any], float]] = [
         ("reference", runs.reference, {}, 5),
@@ -67,7 +68,8 @@ def _on_data(name: str, quick: bool) -> list[Piece]:
 
 
 def _base(name: str, quick: bool) -> dict[str, Any]:
-    return {"data": name, "rows": QUICK_ROWS[name] if quick else None, "alpha": ALPHA}
+    fewer = {"sizes": QUICK_SIZES[name]} if quick and name in QUICK_SIZES else {}
+    return {"data": name, "rows": QUICK_ROWS[name] if quick else None, "alpha": ALPHA, **fewer}
 
 
 def _a9a_only(quick: bool) -> list[Piece]:
