@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -59,12 +57,15 @@ def read_seconds() -> dict[str, float]:
     return seconds
 
 
-def start_order() -> Callable[[pytest.Item], float]:
-    """A sort key that puts the groups that take longest first."""
+def groups_of(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    """The tests in groups, those that take longest first."""
     total: Counter[str] = Counter()
     for file, seconds in read_seconds().items():
         total[group_of(file)] += seconds
-    return lambda item: -total[group_of(item.nodeid)]
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(group_of(item.nodeid), []).append(item)
+    return [groups[name] for name in sorted(groups, key=lambda name: -total[name])]
 
 
 def mark_slow(items: list[pytest.Item]) -> None:
@@ -73,18 +74,6 @@ def mark_slow(items: list[pytest.Item]) -> None:
     for item in items:
         if seconds.get(file_of(item.nodeid), 0.0) > SLOW and not item.nodeid.startswith(ALWAYS):
             item.add_marker(pytest.mark.slow)
-
-
-def make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of --dist loadfile, with the groups above for files."""
-    from xdist.scheduler import LoadFileScheduling
-
-    class Groups(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid)
-
-    config.option.loadscopereorder = False  # by time, not by the number of tests
-    return Groups(config, log)
 
 
 class Stopwatch:

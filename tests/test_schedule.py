@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,7 +24,9 @@ def test_what_shares_a_federation_a_command_or_a_cluster_is_one_group() -> None:
     assert schedule.group_of("tests/plan/test_requests.py::test_a[b]") == "tests/plan/test_requests.py"
 
 
-def test_longest_groups_start_first(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    own = schedule.file_of(request.node.nodeid)
-    monkeypatch.setattr(schedule, "read_seconds", lambda: {own: 3.0, "tests/other.py": 9.0})
-    assert schedule.start_order()(request.node) == -3.0
+def test_longest_groups_start_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "read_seconds", lambda: {"tests/long.py": 3.0, "tests/longest.py": 9.0})
+    names = ["tests/short.py::a", "tests/long.py::a", "tests/longest.py::a", "tests/long.py::b"]
+    items = [SimpleNamespace(nodeid=name) for name in names]
+    found = [[item.nodeid for item in group] for group in schedule.groups_of(items)]  # type: ignore[arg-type]
+    assert found == [["tests/longest.py::a"], ["tests/long.py::a", "tests/long.py::b"], ["tests/short.py::a"]]
