@@ -40,7 +40,8 @@ check: $(READY)
 
 # Style and types are checked beside the tests, and end them where something is wrong.
 BESIDE = @$(MAKE) --no-print-directory check & check=$$!; $(1) & tests=$$!; \
-	wait $$check || { kill $$tests; wait $$tests; exit 1; }; wait $$tests
+	trap 'kill $$check $$tests; wait; exit 130' INT TERM; \
+	wait $$check || { kill $$tests; wait; exit 1; }; wait $$tests
 
 test: $(READY)
 	$(call BESIDE,$(PYTEST) $(FLAGS))

@@ -41,6 +41,7 @@ def run_groups(session: pytest.Session, groups: list[Group], count: int) -> bool
     terminal.showfspath = False  # of many files at once
     session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     waiting, workers, started = deque(groups), {}, 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that whoever ends this process ends the others, too
     try:
         while waiting or workers:
             while waiting and len(workers) < count:
@@ -149,7 +150,6 @@ def work(session: pytest.Session, number: int, pipe: Connection) -> NoReturn:
 def settle(session: pytest.Session, number: int, pipe: Connection) -> None:
     """Let this process have its own place for files, its own capture of output, and reports that go to the first."""
     config = session.config
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was started is stopped
     capture = config.pluginmanager.getplugin("capturemanager")
     capture.stop_global_capturing()
     capture.start_global_capturing()
