@@ -37,7 +37,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     count = session.config.getoption("--workers")
     if not count or session.testsfailed or session.config.option.collectonly:
         return None  # in one process alone, tests run in the order in which they are written
-    return workers.run_groups(session, schedule.groups_of(session.items), count)
+    first, others = schedule.compile_first(schedule.groups_of(session.items))
+    workers.run_groups(session, first, 1)
+    workers.run_groups(session, others, count)
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import tacit
+
+Group = list[pytest.Item]
 SECONDS_FILE = Path(__file__).parent / "seconds.json"
 SLOW = 2.0  # seconds; files that take longer are marked slow, and are left out by `make quick`
 ALWAYS = ("tests/golden/", "tests/architecture/")  # what guards the structure is never marked slow
@@ -37,6 +40,8 @@ TOGETHER = {
     **dict.fromkeys(LIVE_TOO, "live too"),
     **dict.fromkeys(REPRODUCED, "reproduced"),
 }
+COMPILE = ("tests/golden/test_golden.py", "tests/contracts/test_losses.py")  # they call what numba compiles
+COMPILED = Path(tacit.__file__).parent / "problem" / "losses" / "__pycache__"
 FOLDERS = ("tests/cluster/", "tests/service/")  # a cluster, a trained run
 
 
@@ -57,15 +62,25 @@ def read_seconds() -> dict[str, float]:
     return seconds
 
 
-def groups_of(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+def groups_of(items: list[pytest.Item]) -> list[Group]:
     """The tests in groups, those that take longest first."""
     total: Counter[str] = Counter()
     for file, seconds in read_seconds().items():
         total[group_of(file)] += seconds
-    groups: dict[str, list[pytest.Item]] = {}
+    groups: dict[str, Group] = {}
     for item in items:
         groups.setdefault(group_of(item.nodeid), []).append(item)
     return [groups[name] for name in sorted(groups, key=lambda name: -total[name])]
+
+
+def compile_first(groups: list[Group]) -> tuple[list[Group], list[Group]]:
+    """Groups to run before all others, and the others.
+
+    Where numba has compiled nothing yet, processes that start at once would each compile the same functions.
+    """
+    new = not list(COMPILED.glob("*.nbc"))
+    first = [group for group in groups if new and file_of(group[0].nodeid) in COMPILE]
+    return first, [group for group in groups if group not in first]
 
 
 def mark_slow(items: list[pytest.Item]) -> None:

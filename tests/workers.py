@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-Group = list[pytest.Item]
+from tests.schedule import Group
 
 
 @dataclass
@@ -35,18 +35,18 @@ class Worker:
     trouble: str = ""  # why it died, where it could say so
 
 
-def run_groups(session: pytest.Session, groups: list[Group], count: int) -> bool:
+def run_groups(session: pytest.Session, groups: list[Group], count: int) -> None:
     """Run groups of tests in so many processes, the first groups first."""
     terminal = session.config.pluginmanager.getplugin("terminalreporter")
     terminal.showfspath = False  # of many files at once
     session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-    waiting, workers, started = deque(groups), {}, 0
+    waiting, workers = deque(groups), {}
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that whoever ends this process ends the others, too
     try:
         while waiting or workers:
             while waiting and len(workers) < count:
-                worker = start_worker(session, started, workers)
-                workers[worker.pipe], started = worker, started + 1
+                worker = start_worker(session, workers)
+                workers[worker.pipe] = worker
                 give(worker, waiting)
             for pipe in wait(list(workers)):
                 hear(session, workers, workers[pipe], waiting)  # type: ignore[index]
@@ -56,7 +56,6 @@ def run_groups(session: pytest.Session, groups: list[Group], count: int) -> bool
             os.kill(worker.pid, signal.SIGTERM)
         for worker in workers.values():
             os.waitpid(worker.pid, 0)
-    return True
 
 
 def give(worker: Worker, waiting: deque[Group]) -> None:
@@ -114,7 +113,7 @@ def _stop_if_told(session: pytest.Session) -> None:
 # --- in a process of its own ------------------------------------------------------------------------------
 
 
-def start_worker(session: pytest.Session, number: int, others: dict[Any, Worker]) -> Worker:
+def start_worker(session: pytest.Session, others: dict[Any, Worker]) -> Worker:
     """Fork a process that runs what it is given."""
     here, there = Pipe()
     pid = os.fork()
@@ -123,14 +122,14 @@ def start_worker(session: pytest.Session, number: int, others: dict[Any, Worker]
         return Worker(pid, here)
     for pipe in (here, *others):
         pipe.close()
-    work(session, number, there)
+    work(session, there)
 
 
-def work(session: pytest.Session, number: int, pipe: Connection) -> NoReturn:
+def work(session: pytest.Session, pipe: Connection) -> NoReturn:
     """Run groups until there is none, and end this process."""
     code = 1
     try:
-        settle(session, number, pipe)
+        settle(session, pipe)
         known = {item.nodeid: item for item in session.items}
         try:
             while names := pipe.recv():
@@ -147,7 +146,7 @@ def work(session: pytest.Session, number: int, pipe: Connection) -> NoReturn:
         os._exit(code)
 
 
-def settle(session: pytest.Session, number: int, pipe: Connection) -> None:
+def settle(session: pytest.Session, pipe: Connection) -> None:
     """Let this process have its own place for files, its own capture of output, and reports that go to the first."""
     config = session.config
     capture = config.pluginmanager.getplugin("capturemanager")
@@ -160,7 +159,7 @@ def settle(session: pytest.Session, number: int, pipe: Connection) -> None:
     config.pluginmanager.register(sender, "sender")
     sender.listening = True
     factory = config._tmp_path_factory  # type: ignore[attr-defined]
-    factory._basetemp = factory.getbasetemp() / f"worker-{number}"
+    factory._basetemp = factory.getbasetemp() / f"worker-{os.getpid()}"
     factory._basetemp.mkdir(mode=0o700)
 
 
