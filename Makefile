@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 
 # One process for each core, and two for the tests that start others and wait for them.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
-PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+PYTEST  := $(BIN)/python -m pytest --workers $(WORKERS)
 # Processes fill the cores: threads within them would wait for each other. What was compiled is kept for the next process.
 # argparse looks for translations of its words on the disk, for every word anew, unless it is told that there are none.
 test quick: export OPENBLAS_NUM_THREADS := 1
@@ -39,14 +39,13 @@ check: $(READY)
 	$(BIN)/ruff format --check src tests bench papers docs/*.py docs/images/*.py
 	$(BIN)/mypy
 
-# Types are checked on one core. Meanwhile another compiles what every process of the tests would compile for itself:
-# the test files, for pytest, and the functions that these two files call, for numba.
-AHEAD = $(BIN)/python -m pytest -q -p no:xdist -k 'test_golden or test_losses' > /dev/null 2>&1
-CHECK_AND_COMPILE = @$(AHEAD) & ahead=$$!; $(MAKE) --no-print-directory check || { kill $$ahead; exit 1; }
+# Style and types are checked beside the tests, and end them where something is wrong.
+BESIDE = @$(MAKE) --no-print-directory check & check=$$!; $(1) & tests=$$!; \
+	trap 'kill $$check $$tests; wait; exit 130' INT TERM; \
+	wait $$check || { kill $$tests; wait; exit 1; }; wait $$tests
 
 test: $(READY)
-	$(CHECK_AND_COMPILE)
-	$(PYTEST) $(FLAGS)
+	$(call BESIDE,$(PYTEST) $(FLAGS))
 
 # The tests with other versions of what Tacit needs: the lowest that pyproject.toml names, and the newest there are.
 test-lowest: RESOLUTION := lowest-direct
@@ -60,8 +59,7 @@ test-lowest test-newest: $(READY)
 	.venv-$(RESOLUTION)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(FLAGS)
 
 quick: $(READY)
-	$(CHECK_AND_COMPILE)
-	$(PYTEST) -m 'not slow' $(FLAGS)
+	$(call BESIDE,$(PYTEST) -m 'not slow' $(FLAGS))
 
 bench: $(READY)
 	$(BIN)/python -m bench

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tacit.errors import InputError
-from tests import schedule
+from tests import schedule, workers
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-seconds", action="store_true", help="write what each file took to tests/seconds.json")
+    parser.addoption("--workers", type=int, default=0, help="run the tests in so many processes at once")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--write-seconds") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(schedule.Stopwatch())
+    if config.getoption("--write-seconds"):
+        config.pluginmanager.register(schedule.Stopwatch(), "stopwatch")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     schedule.mark_slow(items)
-    if hasattr(config, "workerinput"):  # in one process alone, tests run in the order in which they are written
-        items.sort(key=schedule.start_order())
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -34,9 +32,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.freeze()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    return schedule.make_scheduler(config, log) if config.getoption("dist") == "loadfile" else None
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    count = session.config.getoption("--workers")
+    if not count or session.testsfailed or session.config.option.collectonly:
+        return None  # in one process alone, tests run in the order in which they are written
+    first, others = schedule.compile_first(schedule.groups_of(session.items))
+    workers.run_groups(session, first, 1)
+    workers.run_groups(session, others, count)
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import tacit
+
+Group = list[pytest.Item]
 SECONDS_FILE = Path(__file__).parent / "seconds.json"
 SLOW = 2.0  # seconds; files that take longer are marked slow, and are left out by `make quick`
 ALWAYS = ("tests/golden/", "tests/architecture/")  # what guards the structure is never marked slow
@@ -40,6 +41,8 @@ TOGETHER = {
     **dict.fromkeys(LIVE_TOO, "live too"),
     **dict.fromkeys(REPRODUCED, "reproduced"),
 }
+COMPILE = ("tests/golden/test_golden.py", "tests/contracts/test_losses.py")  # they call what numba compiles
+COMPILED = Path(tacit.__file__).parent / "problem" / "losses" / "__pycache__"
 FOLDERS = ("tests/cluster/", "tests/service/")  # a cluster, a trained run
 
 
@@ -60,12 +63,25 @@ def read_seconds() -> dict[str, float]:
     return seconds
 
 
-def start_order() -> Callable[[pytest.Item], float]:
-    """A sort key that puts the groups that take longest first."""
+def groups_of(items: list[pytest.Item]) -> list[Group]:
+    """The tests in groups, those that take longest first."""
     total: Counter[str] = Counter()
     for file, seconds in read_seconds().items():
         total[group_of(file)] += seconds
-    return lambda item: -total[group_of(item.nodeid)]
+    groups: dict[str, Group] = {}
+    for item in items:
+        groups.setdefault(group_of(item.nodeid), []).append(item)
+    return [groups[name] for name in sorted(groups, key=lambda name: -total[name])]
+
+
+def compile_first(groups: list[Group]) -> tuple[list[Group], list[Group]]:
+    """Groups to run before all others, and the others.
+
+    Where numba has compiled nothing yet, processes that start at once would each compile the same functions.
+    """
+    new = not list(COMPILED.glob("*.nbc"))
+    first = [group for group in groups if new and file_of(group[0].nodeid) in COMPILE]
+    return first, [group for group in groups if group not in first]
 
 
 def mark_slow(items: list[pytest.Item]) -> None:
@@ -74,18 +90,6 @@ def mark_slow(items: list[pytest.Item]) -> None:
     for item in items:
         if seconds.get(file_of(item.nodeid), 0.0) > SLOW and not item.nodeid.startswith(ALWAYS):
             item.add_marker(pytest.mark.slow)
-
-
-def make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of --dist loadfile, with the groups above for files."""
-    from xdist.scheduler import LoadFileScheduling
-
-    class Groups(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid)
-
-    config.option.loadscopereorder = False  # by time, not by the number of tests
-    return Groups(config, log)
 
 
 class Stopwatch:

@@ -339,7 +339,7 @@ def test_a_graph_in_two_parts(nodes: Nodes, refused: Any) -> None:
 
 
 def test_a_job_of_the_sample_split_is_audited(nodes: Nodes, tacit: Any) -> None:
-    nodes.privacy = "epsilon = 1"
+    nodes.privacy, nodes.job = "epsilon = 1", "rounds = 6"
     answer = tacit("audit", nodes.write(), "--pairs", "20", "--runs", "60", "--seed", "1", "--quiet")
     assert answer.code == 0
     assert "replayed" in answer.out

@@ -252,7 +252,7 @@ def test_one_class_of_the_matched_rows_alone_is_said(files: Any, refused: Any) -
 # --- killed and resumed ------------------------------------------------------------------------------
 
 LONG = {  # and after how many checkpoints they are killed: "memory" takes about a dozen rounds
-    "averaged": ('loss = "hinge"\nmethod = "averaged"\nalpha = 0.01', "rounds = 300\ntol = 1e-15", (4, 4, 4)),
+    "averaged": ('loss = "hinge"\nmethod = "averaged"\nalpha = 0.01', "rounds = 300\ntol = 1e-15", (4, 4)),
     "memory": ('loss = "logistic"\npenalty = "none"\nmethod = "memory"', "rounds = 60\ntol = 1e-15", (2, 2)),
 }
 

@@ -27,8 +27,13 @@ id = "id"
 
 @contextmanager
 def local_cluster(**options: Any) -> Iterator[Any]:
-    """Two worker processes with one thread each, reached by loopback alone and ended at the end."""
+    """Two worker processes with one thread each, reached by loopback alone and ended at the end.
+
+    They are forked from a process that has imported what they need.
+    """
+    import dask
     from distributed import LocalCluster
+    from distributed.utils import get_mp_context
 
     settings = {
         "n_workers": 2,
@@ -37,8 +42,10 @@ def local_cluster(**options: Any) -> Iterator[Any]:
         "silence_logs": 50,
         **options,
     }
-    with LocalCluster(host="127.0.0.1", **settings) as cluster:
-        yield cluster
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(["distributed", "tacit.blocks.cluster"])
+        with LocalCluster(host="127.0.0.1", **settings) as cluster:
+            yield cluster
 
 
 def pids(cluster: Any) -> dict[str, int]:

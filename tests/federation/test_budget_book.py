@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import stat
+from multiprocessing.context import ForkServerContext
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -167,8 +168,15 @@ def _reserve(folder: Path, name: str, part: float, together: Barrier, answers: m
         answers.put(False)
 
 
+def processes() -> ForkServerContext:
+    """Processes that have imported this module already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
 def test_of_several_processes_that_ask_at_once_as_many_are_accepted_as_fit(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = processes()
     count = 4
     together, answers = context.Barrier(count), context.Queue()
     asking = [
@@ -194,7 +202,7 @@ def _release(folder: Path, digest: str, together: Barrier, answers: multiprocess
 
 def test_of_processes_that_release_under_one_number_one_does(tmp_path: Path) -> None:
     book(tmp_path).reserve("a", gaussian(0.1))
-    context = multiprocessing.get_context("spawn")
+    context = processes()
     together, answers = context.Barrier(3), context.Queue()
     asking = [context.Process(target=_release, args=(tmp_path, d, together, answers)) for d in ("x", "x", "x")]
     for process in asking:

@@ -119,6 +119,9 @@ class KilledError(Exception):
     """A process died."""
 
 
+WHO = (None, "party0", "party1")  # who is started anew; None for everybody
+
+
 def run_to_the_end(loop: Loopback, text: str, kill_at: int, before: bool, who: str | None) -> int:
     """Run; at the `kill_at`-th call the network breaks, and `who` (or everybody) is started anew. Returns the calls."""
     calls = 0
@@ -139,21 +142,21 @@ def run_to_the_end(loop: Loopback, text: str, kill_at: int, before: bool, who: s
     return calls
 
 
-@pytest.mark.parametrize("who", [None, "party0", "party1"])
+@pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("parts", ["plain", "masks", "private", "private shares", "l1", "sgd"])
 def test_a_run_that_was_killed_anywhere_ends_with_the_same_model(tmp_path: Path, parts: str, who: str | None) -> None:
+    """At every point before a call is handled and after it, in turn: so that all three who die cover both at each."""
     files = write_files(tmp_path)
     text = job_text(files, "flare", **CASES[parts])
     calm = Loopback(files, tmp_path / "calm")
     total = run_to_the_end(calm, text, -1, True, None)
     model = {name: coef(tmp_path / "calm" / name / "run-00000001", name) for name in files}
     points = sorted({2, 7, 8, *np.linspace(9, total, 5, dtype=int).tolist()})
-    for point in points:
-        for before in (True, False):
-            folder = tmp_path / f"{point}-{before}"
-            run_to_the_end(Loopback(files, folder), text, point, before, who)
-            for name in files:
-                np.testing.assert_array_equal(coef(folder / name / "run-00000001", name), model[name])
+    for number, point in enumerate(points):
+        before, folder = bool((number + WHO.index(who)) % 2), tmp_path / str(point)
+        run_to_the_end(Loopback(files, folder), text, point, before, who)
+        for name in files:
+            np.testing.assert_array_equal(coef(folder / name / "run-00000001", name), model[name])
 
 
 class Counting(AllowAll):

@@ -144,7 +144,7 @@ def test_replies_before_the_first_release_do_not_know_how_many_entries_are_zero(
 PRIVATE = {
     name: {"extra": f'{graph.PRIVATE}\n[model]\nmethod = "{name}"', "top": "rounds = 2"}
     for name in ("dual", "primal", "pdml")
-} | {"gaussian": {"extra": graph.PRIVATE}}
+} | {"gaussian": {"extra": graph.PRIVATE, "top": "rounds = 6"}}
 PRIVATE["pdml"]["extra"] = PRIVATE["pdml"]["extra"].replace("epsilon = 4", "epsilon = 4\nlabel_epsilon = 2")
 
 

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import math
+import shutil
 import socket
 import ssl
 import threading
@@ -93,24 +94,35 @@ BEGINNINGS = {
 }
 
 
+@pytest.fixture(scope="module")
+def served(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:  # noqa: F811
+    """A company with one service, which bears one wave of silent connections after the other."""
+    folder = tmp_path_factory.mktemp("served")
+    shutil.copytree(trained, folder, dirs_exist_ok=True)
+    found = Company(folder)
+    tokens = secret_file(folder / "callers.txt", "".join(f"{who} {own}\n" for who, own in TOKENS.items()))
+    found.start("shop", "--alone", "--token-file", tokens)
+    yield found
+    found.close()
+
+
 @pytest.mark.parametrize("said", list(BEGINNINGS))
-def test_connections_that_say_nothing_stop_nobody(company: Company, said: str) -> None:  # noqa: F811
-    tokens = secret_file(company.folder / "callers.txt", "".join(f"{who} {own}\n" for who, own in TOKENS.items()))
-    url = company.start("shop", "--alone", "--token-file", tokens)
-    with opened(url, SILENT, BEGINNINGS[said]):
-        answered_soon(url)
+def test_connections_that_say_nothing_stop_nobody(served: Company, said: str) -> None:
+    with opened(served.urls["shop"], SILENT, BEGINNINGS[said]):
+        answered_soon(served.urls["shop"])
 
 
-@pytest.mark.parametrize("shaken", [False, True], ids=["before the handshake", "after it"])
-def test_tls_connections_that_say_nothing_stop_nobody(company: Company, shaken: bool) -> None:  # noqa: F811
+def test_tls_connections_that_say_nothing_stop_nobody(company: Company) -> None:  # noqa: F811
+    """Before the handshake, and after it."""
     made = make_certificates(company.folder / "made")
     tokens = secret_file(company.folder / "callers.txt", f"bank {TOKEN}\n")
     words = ("--alone", "--token-file", tokens, "--cert", made.server, "--key", made.server_key)
     url = company.start("shop", *words)
     blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
-    with opened(url, SILENT, tls=blind if shaken else None):
-        answered_soon(url, verify=ssl.create_default_context(cafile=str(made.ca)))
+    for shaken in (None, blind):
+        with opened(url, SILENT, tls=shaken):
+            answered_soon(url, verify=ssl.create_default_context(cafile=str(made.ca)))
 
 
 def test_an_answer_is_not_cut_off_by_connections_that_come_later(company: Company) -> None:  # noqa: F811

@@ -405,7 +405,7 @@ def test_a_mark_that_was_changed_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("split", ["columns", "rows"])
 def test_each_release_is_recorded_by_one_call(tmp_path: Path, split: str) -> None:
-    kind, parts = (star, "private shares") if split == "columns" else (graph, "gaussian")
+    kind, parts = (star, "private shares") if split == "columns" else (graph, "few gaussian rounds")
     files = kind.write_files(tmp_path)
     gates = {name: star.Counting() for name in files}
     Loopback(files, tmp_path / "sites", gates).run(kind.job_text(files, "flare", **kind.CASES[parts]))

@@ -14,6 +14,7 @@ import pytest
 from tacit import Privacy, VerticalClassifier
 from tacit.cli.main import main
 from tacit.mechanisms.gram.fit import Gain
+from tacit.report import pictures
 from tests.cli.conftest import Answer, Files
 from tests.cli.wards import Nodes
 
@@ -28,6 +29,12 @@ def tacit(capsys: pytest.CaptureFixture[str]) -> Any:
         return Answer(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read here are words; tests/cli/test_report.py has the pictures."""
+    monkeypatch.setattr(pictures, "_svg", lambda *_, **__: '<svg viewBox="0 0 1 1"></svg>')
 
 
 @pytest.fixture

@@ -161,16 +161,7 @@ def test_certificates_let_in_whom_they_were_made_for(company: Company, capsys: p
     assert (code, "do not trust" in err) == (1, True)
 
 
-def test_it_ends_when_it_is_told_to(company: Company) -> None:
-    company.start("shop", "--alone", "--insecure")
-    process = company.running["shop"]
-    company.stop("shop")
-    assert process.returncode is not None
-    with pytest.raises(httpx.TransportError):
-        httpx.get(f"{company.urls['shop']}/v1/health", timeout=2, trust_env=False)
-
-
-def test_a_port_that_is_taken_is_named(company: Company) -> None:
+def test_a_port_that_is_taken_is_named_and_is_free_when_the_service_is_told_to_end(company: Company) -> None:
     port = company.start("shop", "--alone", "--insecure").rsplit(":", 1)[1]
     words = ["answer", company.run, "--party", "phone", "--data", company.folder / "phone.csv", "--alone", "--insecure"]
     done = subprocess.run(
@@ -181,3 +172,8 @@ def test_a_port_that_is_taken_is_named(company: Company) -> None:
     )
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
+    process = company.running["shop"]
+    company.stop("shop")
+    assert process.returncode is not None
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{company.urls['shop']}/v1/health", timeout=2, trust_env=False)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize
+import scipy
 
 from tacit.blocks.dense import Block
 from tacit.errors import InputError
@@ -311,7 +311,9 @@ def best_constant(problem: Problem, labels: Vector) -> float:
     def loss(constant: float) -> float:
         return problem.loss.total(np.full(labels.size, constant), labels, problem.row_weights)
 
-    found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9 * (high - low)})
+    found = scipy.optimize.minimize_scalar(
+        loss, bounds=(low, high), method="bounded", options={"xatol": 1e-9 * (high - low)}
+    )
     return min((low, float(found.x), high, min(max(0.0, low), high)), key=loss)
 
 

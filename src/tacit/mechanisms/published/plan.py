@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from scipy import optimize
+import scipy
 
 from tacit.errors import InputError
 from tacit.mechanisms.base import Mechanism, MechanismRequest, PrivatePlan
@@ -76,7 +76,7 @@ def corollary1_round_epsilon(epsilon: float, rounds: int, slack: float) -> float
     def excess(one: float) -> float:
         return corollary1_epsilon(one, rounds, slack) - asked
 
-    return float(optimize.brentq(excess, 0.0, LARGEST_EPSILON, xtol=1e-300, rtol=1e-14))
+    return float(scipy.optimize.brentq(excess, 0.0, LARGEST_EPSILON, xtol=1e-300, rtol=1e-14))
 
 
 # --- Plans of the sharing paper's private mechanism: the paper's own noise, and a certificate that proves nothing

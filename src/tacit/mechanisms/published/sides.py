@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from tacit.blocks.dense import Block, RowClip, eigen
 from tacit.errors import RunError
@@ -93,7 +93,7 @@ class PublishedParty:
             return 1 / radius - 1 / float(np.linalg.norm(at(shift)))
 
         try:
-            shift = float(optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=500))
+            shift = float(scipy.optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=500))
         except (ArithmeticError, ValueError, RuntimeError):  # rounding turned a sign
             shift = top
         inside = min(1.0, radius / max(float(np.linalg.norm(at(shift))), 1e-300))

@@ -19,8 +19,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.polynomial.hermite_e import hermegauss
-from scipy import optimize
 
 from tacit.blocks.dense import ROWS_AT_ONCE
 from tacit.solvers.base import WIDEST_SCORE, Problem, label_spread
@@ -127,4 +127,6 @@ class Surrogate:
         def mean_loss(constant: float) -> float:
             return float(np.sum(weights * loss.value(constant + scores[None, :], kinds[:, None])))
 
-        return float(optimize.minimize_scalar(mean_loss, bounds=(-WIDEST_SCORE, WIDEST_SCORE), method="bounded").x)
+        return float(
+            scipy.optimize.minimize_scalar(mean_loss, bounds=(-WIDEST_SCORE, WIDEST_SCORE), method="bounded").x
+        )

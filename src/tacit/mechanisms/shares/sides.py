@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from tacit.blocks.dense import Block, ClippedRows, RowClip, eigen
 from tacit.errors import RunError
@@ -168,7 +168,7 @@ class BallRidge:
             return 1 / radius - 1 / size(shift)
 
         try:
-            found = optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=MOST_STEPS)
+            found = scipy.optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=MOST_STEPS)
         except (ArithmeticError, ValueError, RuntimeError):  # rounding turned a sign: what follows judges and refines
             return top
         return float(found)

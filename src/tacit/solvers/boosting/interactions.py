@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from tacit.columns.raw import RawTable
 from tacit.solvers.boosting.learner import TreeLearner
@@ -135,5 +135,5 @@ def _paired(gains: Vector, weights: Vector | None, loss: float) -> InteractionTe
     share = np.full(gains.size, 1 / gains.size) if weights is None else weights / weights.sum()
     gain = float(share @ gains)
     error = math.sqrt(float((share**2) @ (gains - gain) ** 2))
-    p_value = float(norm.sf(gain / error)) if error > 0 else (0.0 if gain > 0 else 1.0)
+    p_value = float(ndtr(-gain / error)) if error > 0 else (0.0 if gain > 0 else 1.0)
     return InteractionTest(gain, error, p_value, loss)

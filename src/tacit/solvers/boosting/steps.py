@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
+import scipy
 
 from tacit.solvers.boosting.losses import TreeLoss
 from tacit.types import Vector
@@ -46,7 +46,9 @@ def choose_steps(
     w = np.zeros(count)
     for _ in range(2):  # once more without those that are dropped
         box = [(0.0, float(top)) for top in allowed]
-        w = np.clip(minimize(objective, allowed / count, jac=True, bounds=box, method="L-BFGS-B").x, 0.0, allowed)
+        w = np.clip(
+            scipy.optimize.minimize(objective, allowed / count, jac=True, bounds=box, method="L-BFGS-B").x, 0.0, allowed
+        )
         dropped = (allowed > 0) & ((w < LEAST_STEP) | _unsure(loss, z, y, added, w, sure, share))
         allowed[dropped] = w[dropped] = 0.0
         if not w.any() or not dropped.any():

@@ -7,8 +7,9 @@ The eigendecomposition of A is made once, so that no change of the penalty costs
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numba import njit
-from scipy import linalg, optimize
+from scipy import linalg
 
 from tacit.blocks.dense import Block, cholesky, solve_cholesky
 from tacit.problem.regularizers import Regularizer
@@ -79,7 +80,7 @@ class ShareSolver:
             # the reciprocal of the norm is nearly linear in the shift, so the root is found in a few steps
             return 1 / radius - 1 / float(np.linalg.norm(_divide(rotated, self.values, shift)))
 
-        shift = optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=500)
+        shift = scipy.optimize.brentq(excess, 0.0, top * (1 + 1e-12), xtol=1e-300, rtol=1e-14, maxiter=500)
         x = self.vectors @ _divide(rotated, self.values, float(shift))
         return np.asarray(x * min(1.0, radius / float(np.linalg.norm(x))))
 
