@@ -32,6 +32,7 @@ from tacit.privacy import accountant
 from tacit.types import Vector
 
 CODES = {"lines": 0, "curves": 3}  # pairs of frequencies of a number: the same code that protected rows have
+SCALES = (1.0, 2.0, 4.0)  # lines: rows are multiplied by this and clipped to norm 1, the tuned clip of DP-SGD
 STEPS, RATES = (10, 40, 150), (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 RESIDUALS = (0.5, 1.0, 2.0)  # noisy gradients of the squared loss: clip of a residual, in half ranges of the labels
 NEWTON_STEPS, RIDGES, SHARES = (3, 8), (1e-3, 3e-3, 1e-2, 3e-2, 1e-1), (0.5, 0.8)
@@ -61,16 +62,16 @@ class Table:
 
     def losses(self, coefs: Vector) -> Vector:
         """Log loss or root mean squared error on the test rows, of each column of coefficients."""
-        scores = self.X_test @ coefs
+        scores = self.X_test @ coefs.astype(self.X_test.dtype)
         if self.task == "classification":
             return np.asarray(np.logaddexp(0.0, -self.y_test[:, None] * scores).mean(axis=0))
         return np.sqrt(np.square(self.middle + self.half * scores - self.y_test[:, None]).mean(axis=0))
 
 
-def table(one: CurveSet, cut: Cut, pairs: int) -> Table:
+def table(one: CurveSet, cut: Cut, pairs: int, scale: float = 1.0) -> Table:
     """A set by public ranges and lists: numbers as lines or curves, words one-hot; blanks are the middle of a range."""
-    norm = math.sqrt(len(one.ranges) + len(one.lists))
-    X, X_test = (with_constant(_coded(one, frame, pairs), norm) for frame in (cut.train, cut.test))
+    norm = math.sqrt(len(one.ranges) + len(one.lists)) / scale
+    X, X_test = (with_constant(_coded(one, frame, pairs), norm).astype(np.float32) for frame in (cut.train, cut.test))
     if one.task == "classification":
         return Table(X, cut.y, X_test, cut.y_test, one.task)
     low, high = one.target_range or (-1.0, 1.0)
@@ -118,7 +119,8 @@ def _descend(one: Table, epsilons: Sequence[float], steps: int, clip: float, see
     mean = np.zeros_like(coef)
     for step in range(1, steps + 1):
         noise = np.repeat(rng.standard_normal((d, len(epsilons))) * sds, len(RATES), axis=1)
-        coef = coef - rates / n * (one.X.T @ _slopes(one, one.X @ coef, clip) + noise)
+        slopes = _slopes(one, one.X @ coef.astype(one.X.dtype), clip)
+        coef = coef - rates / n * (one.X.T @ slopes.astype(one.X.dtype) + noise)
         if step > steps // 2:
             mean += (coef - mean) / (step - steps // 2)
     shape = (len(epsilons), len(RATES))
@@ -167,9 +169,9 @@ def newton_coef(one: Table, epsilon: float, steps: int, ridge: float, share: flo
     first, second = newton_sds(epsilon, n, steps, ridge, share)
     coef = np.zeros(d)
     for _ in range(steps):
-        p = expit(-one.y * (one.X @ coef))
-        gradient = -(one.X.T @ (one.y * p)) / n + first * rng.standard_normal(d)
-        hessian = (one.X.T * (p * (1 - p))) @ one.X / n + ridge * np.eye(d)
+        p = expit(-one.y * (one.X @ coef.astype(one.X.dtype)))
+        gradient = -(one.X.T @ (one.y * p).astype(one.X.dtype)) / n + first * rng.standard_normal(d)
+        hessian = (one.X.T * (p * (1 - p)).astype(one.X.dtype)) @ one.X / n + ridge * np.eye(d)
         noise = second * float(np.linalg.norm(gradient)) * rng.standard_normal(d)
         coef = coef - np.linalg.solve(hessian, gradient) + noise
     return coef
@@ -197,7 +199,7 @@ def adassp_coef(one: Table, epsilon: float, factor: float, seed: int) -> Vector:
     """Ridge regression from noisy sums; the penalty is what makes up for the noise of the Gram matrix."""
     rng, d = np.random.default_rng(seed), one.X.shape[1]
     least_sd, gram_sd, product_sd = adassp_sds(epsilon)
-    gram = one.X.T @ one.X
+    gram = (one.X.T @ one.X).astype(float)
     least = max(0.0, float(np.linalg.eigvalsh(gram)[0]) + least_sd * (rng.standard_normal() - 1.64))
     noise = np.triu(rng.standard_normal((d, d)), 1) / math.sqrt(2)
     gram = gram + gram_sd * (noise + noise.T + np.diag(rng.standard_normal(d)))

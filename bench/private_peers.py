@@ -30,7 +30,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bench import central_peers, curve_peers, curve_sets, diffprivlib_peer
-from bench.central_peers import CODES, Losses, adassp, diffprivlib, ebm, gradients, newton, table
+from bench.central_peers import CODES, SCALES, Losses, adassp, diffprivlib, ebm, gradients, newton, table
 from bench.curve_fits import CELLS, fit_private, fitted
 from bench.curve_peers import ebm_missing
 from bench.curve_sets import QUICK, SETS, CurveSet, Cut, missing
@@ -72,9 +72,22 @@ class Peer:
     missing: Callable[[CurveSet], str] = lambda one: ""
 
 
-def _on(code: str, fit: Callable[[Any, Epsilons, int], dict[float, Losses]]) -> Measure:
-    """With numbers as lines or as curves."""
-    return lambda one, cut, epsilons, seed: fit(table(one, cut, CODES[code]), epsilons, seed)
+def _on_lines(fit: Callable[[Any, Epsilons, int], dict[float, Losses]]) -> Measure:
+    """With numbers as lines; to which length rows are clipped belongs to the settings."""
+
+    def measure(one: CurveSet, cut: Cut, epsilons: Epsilons, seed: int) -> dict[float, Losses]:
+        found: dict[float, Losses] = {epsilon: {} for epsilon in epsilons}
+        for scale in SCALES:
+            for epsilon, losses in fit(table(one, cut, CODES["lines"], scale), epsilons, seed).items():
+                found[epsilon] |= {f"rows times {scale:g}, {name}": loss for name, loss in losses.items()}
+        return found
+
+    return measure
+
+
+def _on_curves(fit: Callable[[Any, Epsilons, int], dict[float, Losses]]) -> Measure:
+    """With numbers as curves, whose rows all have the length that is allowed."""
+    return lambda one, cut, epsilons, seed: fit(table(one, cut, CODES["curves"]), epsilons, seed)
 
 
 def _each(fit: Callable[[Any, float, int], Losses]) -> Callable[[Any, Epsilons, int], dict[float, Losses]]:
@@ -87,14 +100,14 @@ def _ebm(one: CurveSet, cut: Cut, epsilons: Epsilons, seed: int) -> dict[float, 
 
 CLASSES, NUMBERS = ("classification",), ("regression",)
 PEERS = (
-    Peer("noisy gradients", CLASSES + NUMBERS, _on("lines", gradients)),
-    Peer("Newton, double noise", CLASSES, _on("lines", _each(newton))),
-    Peer("AdaSSP", NUMBERS, _on("lines", _each(adassp))),
+    Peer("noisy gradients", CLASSES + NUMBERS, _on_lines(gradients)),
+    Peer("Newton, double noise", CLASSES, _on_lines(_each(newton))),
+    Peer("AdaSSP", NUMBERS, _on_lines(_each(adassp))),
     Peer("DP-EBM", CLASSES + NUMBERS, _ebm, ebm_missing),
-    Peer("diffprivlib", CLASSES, _on("lines", diffprivlib), lambda one: diffprivlib_peer.missing()),
-    Peer(f"noisy gradients{GIVEN}", CLASSES + NUMBERS, _on("curves", gradients)),
-    Peer(f"Newton, double noise{GIVEN}", CLASSES, _on("curves", _each(newton))),
-    Peer(f"AdaSSP{GIVEN}", NUMBERS, _on("curves", _each(adassp))),
+    Peer("diffprivlib", CLASSES, _on_lines(diffprivlib), lambda one: diffprivlib_peer.missing()),
+    Peer(f"noisy gradients{GIVEN}", CLASSES + NUMBERS, _on_curves(gradients)),
+    Peer(f"Newton, double noise{GIVEN}", CLASSES, _on_curves(_each(newton))),
+    Peer(f"AdaSSP{GIVEN}", NUMBERS, _on_curves(_each(adassp))),
 )
 
 
