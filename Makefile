@@ -56,7 +56,7 @@ test-lowest test-newest: $(READY)
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-$(RESOLUTION)
 	$(BIN)/uv pip install --quiet --upgrade --resolution $(RESOLUTION) --python .venv-$(RESOLUTION)/bin/python -e '.[dev]' -e papers
 	.venv-$(RESOLUTION)/bin/python -m tacit.cli.main --version --verbose
-	.venv-$(RESOLUTION)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(FLAGS)
+	.venv-$(RESOLUTION)/bin/python -m pytest --workers $(WORKERS) $(FLAGS)
 
 quick: $(READY)
 	$(call BESIDE,$(PYTEST) -m 'not slow' $(FLAGS))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import curves, diffprivlib_peer, terms
+from bench import curves, diffprivlib_peer, private_peers, terms
 from bench.clock import blas_threads
 from bench.parts import PARTS
 from bench.progress import showing
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _choose(options: argparse.Namespace) -> None:
     try:
         curves.choose(options.sets, options.cells, options.runs, options.epsilons, options.keep)
+        private_peers.choose(options.sets, options.cells, options.runs, options.epsilons, options.keep)
         terms.choose(options.sets, options.runs)
     except InputError as error:
         sys.exit(f"python -m bench: {error}")
@@ -77,13 +78,21 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=list(PARTS), metavar="NAME", help=f"parts: {', '.join(PARTS)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every row to this file")
     parser.add_argument("--plots", type=Path, metavar="DIR", help="draw what has a picture into this directory")
-    parser.add_argument("--diffprivlib", metavar="PYTHON", help="a Python that has diffprivlib, for graph-methods")
-    parser.add_argument("--sets", type=_names, default=[], metavar="A,B", help="curves, terms: only these sets")
-    parser.add_argument("--cells", type=_names, default=[], metavar="A,B", help="curves: only these forms of privacy")
-    parser.add_argument("--runs", type=int, metavar="N", help="curves, terms: so many runs of each cell")
-    parser.add_argument("--epsilons", type=_numbers, default=[], metavar="A,B", help="curves: only these epsilons")
     parser.add_argument(
-        "--keep", type=Path, metavar="FILE", help="curves: keep each fit in this file, and go on from it"
+        "--diffprivlib", metavar="PYTHON", help="a Python that has diffprivlib, for graph-methods and private-peers"
+    )
+    parser.add_argument(
+        "--sets", type=_names, default=[], metavar="A,B", help="curves, private-peers, terms: only these sets"
+    )
+    parser.add_argument(
+        "--cells", type=_names, default=[], metavar="A,B", help="curves, private-peers: only these forms of privacy"
+    )
+    parser.add_argument("--runs", type=int, metavar="N", help="curves, private-peers, terms: so many runs of each cell")
+    parser.add_argument(
+        "--epsilons", type=_numbers, default=[], metavar="A,B", help="curves, private-peers: only these epsilons"
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="curves, private-peers: keep each fit in this file, and go on from it"
     )
     parser.add_argument("--quick", action="store_true", help="a small version in less than a minute; times unjudged")
     return parser

@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -24,10 +25,12 @@ import numpy as np
 from diffprivlib.models import LogisticRegression
 warnings.simplefilter("ignore")
 with np.load(sys.argv[1]) as data:
-    X, y = data["X"], data["y"]
-    model = LogisticRegression(epsilon=float(data["epsilon"]), data_norm=1.0 + 1e-9, C=float(data["C"]),
-                               fit_intercept=False, random_state=int(data["seed"]), max_iter=1000)
-np.save(sys.argv[2], model.fit(X, y).coef_[0])
+    X, y, seed, found = data["X"], data["y"], int(data["seed"]), []
+    for epsilon, alpha in data["asked"]:
+        model = LogisticRegression(epsilon=float(epsilon), data_norm=1.0 + 1e-9, C=1.0 / (alpha * len(y)),
+                                   fit_intercept=False, random_state=seed, max_iter=1000)
+        found.append(model.fit(X, y).coef_[0])
+np.save(sys.argv[2], found)
 """
 _python = [sys.executable]
 
@@ -53,11 +56,16 @@ def missing() -> str:
 
 def fit(X: Matrix, y: Vector, epsilon: float, seed: int) -> tuple[Vector, float]:
     """Coefficients; no intercept. Its privacy is (epsilon, 0), with one trusted server."""
+    return fit_many(X, y, [(epsilon, ALPHA)], seed)[0], 0.0
+
+
+def fit_many(X: Matrix, y: Vector, asked: Sequence[tuple[float, float]], seed: int) -> Vector:
+    """A row of coefficients for each pair of an epsilon and a weight of the penalty."""
     dense = X.toarray() if hasattr(X, "toarray") else X
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder, "given.npz"), Path(folder, "coef.npy")
-        np.savez(given, X=dense, y=y, epsilon=epsilon, C=1.0 / (ALPHA * X.shape[0]), seed=seed)
+        np.savez(given, X=dense, y=y, asked=np.array(asked), seed=seed)
         done = subprocess.run([_python[0], "-c", SCRIPT, given, found], capture_output=True, text=True)
         if done.returncode:
-            raise RunError(f"diffprivlib failed at epsilon={epsilon:g}: {done.stderr.strip().splitlines()[-1]}")
-        return np.load(found), 0.0
+            raise RunError(f"diffprivlib failed: {done.stderr.strip().splitlines()[-1]}")
+        return np.asarray(np.load(found))

@@ -65,3 +65,12 @@ def test_the_picture_shows_the_numbers_of_the_readme() -> None:
     assert described.text is not None
     assert json.loads(described.text) == script.read_table()
     assert script.PICTURE.stat().st_size < 200_000
+
+
+def test_the_picture_of_peers_shows_the_cells_of_its_page() -> None:
+    script = load_script(ROOT / "docs" / "images" / "draw_peers.py")
+    described = ET.parse(script.PICTURE).find(".//{http://purl.org/dc/elements/1.1/}description")
+    assert described is not None
+    assert described.text is not None
+    assert json.loads(described.text) == script.read_table()
+    assert script.PICTURE.stat().st_size < 200_000
