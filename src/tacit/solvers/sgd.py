@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from tacit.blocks.dense import Block
 from tacit.problem.losses.base import Loss
@@ -88,7 +89,7 @@ class SgdCoordinator:
         self.derivative: Vector = np.zeros(0)
         self.rows: Vector = np.zeros(0)
         self.last_objective = math.inf
-        self._drawn: tuple[int, Vector] = (-1, np.zeros(0))
+        self._drawn: tuple[int, npt.NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
 
     @property
     def _batches(self) -> int:
@@ -107,7 +108,7 @@ class SgdCoordinator:
         size = self.step / math.sqrt(max(self.epoch, 1))
         return {"rows": self.rows, "derivative": self.derivative, "step": np.array([size])}
 
-    def _order(self) -> Vector:
+    def _order(self) -> npt.NDArray[np.int64]:
         """The rows as this epoch visits them, drawn once for all its batches."""
         epoch, order = self._drawn
         if epoch != self.epoch:
