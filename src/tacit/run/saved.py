@@ -85,7 +85,7 @@ class SavedRun:
     def intercept(self) -> float:
         """The intercept that goes with `coef`."""
         self._refuse_trees()
-        return float(self.model.constant) - sum(party.linear_offset for party in self.model.parties)
+        return float(self.model.constant - sum(party.linear_offset for party in self.model.parties))
 
     def _refuse_trees(self) -> None:
         if not self.model.has_coefficients:
