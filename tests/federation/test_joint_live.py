@@ -17,6 +17,7 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.federation.kit import ENVIRONMENT, Kit
+from tacit.federation.parts import read_masks
 from tacit.federation.questions import questions
 from tests.federation import test_sites_aligned, test_sites_graph, test_sites_star
 from tests.federation.live import Live, Process, environment, live_federation
@@ -26,6 +27,8 @@ pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
 
 NAMES = ("bank", "shop", "phone")
 SECONDS = 240
+MASKS = 'secure_aggregation = "auto"\nrounds = 1'
+PATH = [["bank", "shop"], ["shop", "phone"]]
 PRIVATE = "[privacy]\nepsilon = 1\n[encode]\nscale = 'none'"
 
 
@@ -142,6 +145,22 @@ def test_a_sample_split_trains_the_models_of_one_process(joint: Live, tmp_path: 
     assert code == 0, said
     one = in_process(tmp_path, test_sites_graph.job_text(files, "in-process", top="rounds = 6"))
     assert_same_model(joint, run, one)
+
+
+def test_a_sample_split_under_masks_ends_with_one_model_and_keys_that_were_checked(joint: Live, tmp_path: Path) -> None:
+    """Nodes of a path, the middle of which does not lead; the noise is drawn anew, so no other run has this model."""
+    files = dict(zip(NAMES, test_sites_graph.write_files(tmp_path).values(), strict=False))
+    text = test_sites_graph.job_text(files, "flare", extra="[privacy]\nepsilon = 4", top=MASKS)
+    set_up(joint, files)
+    code, said, run = ended(start(joint, tmp_path, text.replace('kind = "ring"', f"edges = {PATH}")))
+    assert code == 0, said
+    first, *others = (coef(joint.kits[name].jobs / run, name) for name in NAMES)
+    assert np.abs(first).max() > 0
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+    prints = [read_masks(joint.kits[name].jobs / run) for name in NAMES]
+    assert all(unchecked == [] for _, unchecked in prints)
+    assert len({tuple(found) for found, _ in prints}) == 1
 
 
 def workers(kit: Kit) -> list[psutil.Process]:

@@ -106,7 +106,7 @@ def test_a_sum_under_masks_that_dies_at_any_step_on_its_way_begins_again_with_th
     asked = [one.asked for one in calm.carried]
     first = next(i for i, one in enumerate(asked) if isinstance(one, Play) and one.round == 2)
     last = next(i for i, one in enumerate(asked) if isinstance(one, Play) and one.round == 5)
-    for point in range(first + bool(who), last, 3):
+    for point in range(first + bool(who), last, 5):
         folder = tmp_path / str(point)
         loop = Loopback(files, folder)
         kill_at(loop, point, before=bool(point % 2))
