@@ -40,9 +40,11 @@ check: $(READY)
 	$(BIN)/mypy
 
 # Style and types are checked beside the tests, and end them where something is wrong.
-BESIDE = @$(MAKE) --no-print-directory check & check=$$!; $(1) & tests=$$!; \
+SAID   := $(VENV)/check.log
+BESIDE = @$(MAKE) --no-print-directory check > $(SAID) 2>&1 & check=$$!; $(1) & tests=$$!; \
 	trap 'kill $$check $$tests; wait; exit 130' INT TERM; \
-	wait $$check || { kill $$tests; wait; exit 1; }; wait $$tests
+	wait $$check || { kill $$tests; wait $$tests; cat $(SAID); exit 1; }; \
+	wait $$tests; code=$$?; cat $(SAID); exit $$code
 
 test: $(READY)
 	$(call BESIDE,$(PYTEST) $(FLAGS))

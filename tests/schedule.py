@@ -63,11 +63,17 @@ def read_seconds() -> dict[str, float]:
     return seconds
 
 
-def groups_of(items: list[pytest.Item]) -> list[Group]:
-    """The tests in groups, those that take longest first."""
+def group_seconds() -> Counter[str]:
+    """What each group took, in seconds."""
     total: Counter[str] = Counter()
     for file, seconds in read_seconds().items():
         total[group_of(file)] += seconds
+    return total
+
+
+def groups_of(items: list[pytest.Item]) -> list[Group]:
+    """The tests in groups, those that take longest first."""
+    total = group_seconds()
     groups: dict[str, Group] = {}
     for item in items:
         groups.setdefault(group_of(item.nodeid), []).append(item)
@@ -85,10 +91,12 @@ def compile_first(groups: list[Group]) -> tuple[list[Group], list[Group]]:
 
 
 def mark_slow(items: list[pytest.Item]) -> None:
-    """Mark the tests of files that take long."""
-    seconds = read_seconds()
+    """Mark the tests of files that take long, alone or with the files that share something with them."""
+    seconds, total = read_seconds(), group_seconds()
     for item in items:
-        if seconds.get(file_of(item.nodeid), 0.0) > SLOW and not item.nodeid.startswith(ALWAYS):
+        file = file_of(item.nodeid)
+        took = total[TOGETHER[file]] if file in TOGETHER else seconds.get(file, 0.0)
+        if took > SLOW and not item.nodeid.startswith(ALWAYS):
             item.add_marker(pytest.mark.slow)
 
 
