@@ -18,6 +18,7 @@ from tacit.problem.regularizers import Regularizer
 from tacit.solvers.base import Problem, Progress, Solver, best_constant
 from tacit.types import Arrays, Vector
 
+Order = npt.NDArray[np.int64]
 BATCH = 64
 STEP = 2.0  # of the first epoch, over the loss curvature times the mean squared row norm
 
@@ -89,7 +90,7 @@ class SgdCoordinator:
         self.derivative: Vector = np.zeros(0)
         self.rows: Vector = np.zeros(0)
         self.last_objective = math.inf
-        self._drawn: tuple[int, npt.NDArray[np.int64]] = (-1, np.zeros(0, dtype=np.int64))
+        self._drawn: tuple[int, Order] = (-1, np.zeros(0, np.int64))
 
     @property
     def _batches(self) -> int:
@@ -108,7 +109,7 @@ class SgdCoordinator:
         size = self.step / math.sqrt(max(self.epoch, 1))
         return {"rows": self.rows, "derivative": self.derivative, "step": np.array([size])}
 
-    def _order(self) -> npt.NDArray[np.int64]:
+    def _order(self) -> Order:
         """The rows as this epoch visits them, drawn once for all its batches."""
         epoch, order = self._drawn
         if epoch != self.epoch:
