@@ -410,7 +410,7 @@ def _shards(
                 Shard(table.party, _pick(table.features(columns, absent_as_zero=said is not None), rows), columns)
             )
         elif said is None:
-            shards.append(Shard(table.party, encoder.matrix(table, rows), encoder.names))
+            shards.append(Shard(table.party, encoder.matrix(table, rows), encoder.names, encoder.curves))
         else:
             matrix, remarks = encoder.predicting(table, rows)
             said += remarks

@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from tacit.blocks import make_block
+from tacit.blocks import block_of
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser, seen_of
@@ -127,7 +127,7 @@ class Node:
         self.name, self.columns, self.plan = shard.name, shard.columns, plan
         self.place, self.problem = plan.place(shard.name), plan.problem_of(shard.name)
         self.neighbours = self.place.neighbours
-        self.data = NodeData(make_block(shard.features), labels, weights)
+        self.data = NodeData(block_of(shard), labels, weights)
         self.releaser: Releaser | None = None
         masked = plan.secure
         self.masks = StarMasks(self.name, plan.graph, run, signer) if masked else None
