@@ -17,6 +17,7 @@ Matrix = Any  # a 2-D numpy array (float32 or float64) or a scipy CSR array: bot
 
 SCORE_CLIP = 4.0  # where a model adds a part of its score once more, it is clipped here (`bend` of a model's part)
 Arrays = dict[str, Vector]
+Curves = tuple[tuple[int, int, int], ...]  # see `Shard`
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,15 @@ class Shard:
         n rows x d columns, numeric and finite; dense (float32 or float64) or CSR.
     columns : tuple of str
         Names of the d columns.
+    curves : tuple of (int, int, int)
+        For each curve its first column, the number of its columns, and its pairs of frequencies; 0 pairs where a line
+        comes first, and what bends follows.
     """
 
     name: str
     features: Matrix
     columns: tuple[str, ...] = ()
+    curves: Curves = ()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,15 @@ from tacit.columns.raw import OwnColumns, RawTable
 from tacit.data.cluster import ClusterRows
 from tacit.data.rows_on_disk import SparseRows, StreamedRows
 from tacit.errors import InputError
-from tacit.types import Matrix
+from tacit.types import Matrix, Shard
+
+
+def block_of(shard: Shard) -> Block:
+    """The block of a party's features, which knows the curves among them."""
+    block = make_block(shard.features)
+    if isinstance(block, Block):
+        block.curves = shard.curves
+    return block
 
 
 def make_block(features: Matrix) -> Block:

@@ -35,7 +35,7 @@ from numba import njit
 from scipy import linalg, sparse
 from scipy.linalg import lapack
 
-from tacit.types import Matrix, Vector
+from tacit.types import Curves, Matrix, Vector
 
 # --- One party's columns as a linear map: the only operations the solvers need of the data
 
@@ -68,6 +68,7 @@ class Block:
     """D - 1 m' for one party, with its two products and its Gram matrices."""
 
     sums_chunks = False  # whether all its sums over rows are sums of those of `ROWS_AT_ONCE` rows
+    curves: Curves = ()  # among the columns, see `Shard`
 
     def __init__(self, features: Matrix) -> None:
         self.matrix = _canonical_csr(features) if sparse.issparse(features) else features

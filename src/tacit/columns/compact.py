@@ -510,6 +510,15 @@ class CurveMatrix:
             total += part
         return total
 
+    def with_heights(self, heights: Vector) -> CurveMatrix:
+        """Each encoded column of tables times a number."""
+        cells = [
+            replace(own, table=own.table @ sp.diags_array(heights[a:b]).tocsr())
+            for own, (a, b) in zip(self.cells, pairwise(self.starts), strict=True)
+            if isinstance(own, TabledCells)
+        ]
+        return CurveMatrix(tuple(cells), self.scale)
+
     # Where all cells are between two rows of a table: D = H S, with two entries of H for each cell
 
     @property

@@ -26,13 +26,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from tacit.columns.spec import JOB, MISSING, ROWS
-from tacit.types import Vector
+from tacit.types import Curves, Vector
 
 # --- The code of protected rows ------------------------------------------------------------------------
 
@@ -388,6 +388,62 @@ def _tents(place: Vector) -> list[Vector]:
             tents.append(height * np.interp(place, place[[a, c, b]], [0.0, 1.0, 0.0]))
             halves += [(a, c), (c, b)]
     return tents
+
+
+# --- Lines among curves: which directions of a code are straight, and which bend -------------------------
+
+
+NEAR_LINE = 1e-3  # penalty on the coefficients of the line: a longer vector would come nearer, and take more noise
+OTHER = -1.0  # in place of a frequency: of categories, blanks and numbers that are lines
+
+
+@dataclass(frozen=True, eq=False)
+class Bends:
+    """Directions of encoded columns, one for each: the line of every curve, then what bends it, from coarse to fine.
+
+    Attributes
+    ----------
+    turn : array
+        Orthogonal; its columns are the directions.
+    frequency : array
+        Of each direction: 0 for a line, 1, 2, ... for what bends, `OTHER` for columns that are no curves.
+    blocks : tuple of slice
+        The directions of each curve.
+    """
+
+    turn: Vector
+    frequency: Vector
+    blocks: tuple[slice, ...]
+
+    def scales(self, line: float, bend: float, decay: float) -> Vector:
+        """Prior deviations: `line` for lines, `bend` over a power of the frequency for what bends, 1 for the rest."""
+        bent = bend * np.maximum(self.frequency, 1.0) ** -decay
+        return np.where(self.frequency == OTHER, 1.0, np.where(self.frequency == 0.0, line, bent))
+
+
+def bends_of(curves: Curves, columns: int) -> Bends:
+    """The directions of so many encoded columns with these curves among them; public, but for knots of own rows."""
+    turn, frequency = np.eye(columns), np.full(columns, OTHER)
+    for start, width, pairs in curves:
+        own = slice(start, start + width)
+        if pairs:
+            turn[own, own] = _wave_turn(pairs)
+        frequency[own] = [0.0, *np.repeat(np.arange(1.0, pairs + 1), 2)[1:]] if pairs else [0.0, *[1.0] * (width - 1)]
+    return Bends(turn, frequency, tuple(slice(start, start + width) for start, width, _ in curves))
+
+
+@cache
+def _wave_turn(pairs: int) -> Vector:
+    """Directions of a code of waves: the one nearest to a line over the range, then the others by frequency."""
+    column = FourierColumn("", 0.0, 1.0, pairs)
+    places = column.grid()
+    code = column.encode(places)
+    code = code - code.mean(axis=0)
+    square = code.T @ code / len(places) + NEAR_LINE * np.eye(2 * pairs)
+    line = np.linalg.solve(square, code.T @ (2 * places - 1) / len(places))
+    order = [pairs, *(at for k in range(1, pairs) for at in (k, pairs + k))]  # sin 1, cos 2, sin 2, ...
+    turn, signs = np.linalg.qr(np.column_stack([line, np.eye(2 * pairs)[:, order]]))
+    return np.asarray(turn * np.sign(np.diag(signs)))
 
 
 # --- From coefficients back to the curve of a column, whatever it is encoded as ------------------------

@@ -20,7 +20,7 @@ from tacit.columns.spec import JOB, MISSING, OTHER, ROWS
 from tacit.columns.table import ArrowTable, Rows, Table, Texts, number_cells, text_cells
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
-from tacit.types import Matrix, Vector
+from tacit.types import Curves, Matrix, Vector
 
 # --- The constants of one column, and what they make of its cells
 
@@ -250,6 +250,17 @@ class Encoder:
     def has_public_curves(self) -> bool:
         """Whether numbers are curves of public constants."""
         return any(isinstance(column, FourierColumn) for column in self.columns)
+
+    @property
+    def curves(self) -> Curves:
+        """For each curve its first encoded column, the number of its columns, and its pairs of frequencies."""
+        own = zip(self.columns, self.slices, strict=True)
+        found = [(at.start, len(c.names) - c.missing, c) for c, at in own if isinstance(c, CurveColumn)]
+        return tuple(
+            (start, width, c.used_pairs if isinstance(c, FourierColumn) else 0)
+            for start, width, c in found
+            if width > 1
+        )
 
     @property
     def has_bends(self) -> bool:

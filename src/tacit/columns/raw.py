@@ -31,7 +31,7 @@ from tacit.columns.table import (
 )
 from tacit.errors import InputError
 from tacit.text import plural, show
-from tacit.types import Vector
+from tacit.types import Curves, Vector
 
 KINDS = (NUMBER, DATE, CATEGORY)
 MOST_CATEGORIES = 1_000_000  # of one column, in a record from outside
@@ -113,6 +113,7 @@ class OwnColumns:
 
     coded: Any
     raw: RawTable
+    curves: Curves = ()  # among the encoded columns, see `Shard`
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -160,6 +161,11 @@ class RawEncoder:
     """How a party's table becomes a `RawTable`."""
 
     columns: tuple[RawColumn, ...]
+
+    @property
+    def curves(self) -> Curves:
+        """None: trees take cells as they are."""
+        return ()
 
     @classmethod
     def learn(cls, table: ArrowTable, categorical: Collection[str] | None = None) -> RawEncoder:

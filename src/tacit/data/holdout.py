@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,7 @@ def _rank(text: str) -> int:
 
 
 def _rows(shard: Shard, mask: Mask) -> Shard:
-    return Shard(shard.name, shard.features[np.flatnonzero(mask)], shard.columns)
+    return replace(shard, features=shard.features[np.flatnonzero(mask)])
 
 
 # --- Folds of rows: who is left out when, dealt out by a seed

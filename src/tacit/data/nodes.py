@@ -90,7 +90,7 @@ def load_nodes(
     encoding = None if encode is None else node_encoding(tables, specs, columns, encode, kept, protected=protected)
     if encoding is not None:
         encoder = encoding.encoder
-        shards = [Shard(table.party, encoder.matrix(table), encoder.names) for table in tables]
+        shards = [Shard(table.party, encoder.matrix(table), encoder.names, encoder.curves) for table in tables]
         return NodesData(shards, labels, epsilons, ids, encoding)
     shards = [Shard(table.party, table.features(columns, absent_as_zero=wide), columns) for table in tables]
     return NodesData(shards, labels, epsilons, ids)

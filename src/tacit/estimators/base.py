@@ -25,7 +25,7 @@ from tacit.estimators.encoding import as_table, dense, refuse_twins
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
 from tacit.text import show
-from tacit.types import Matrix, Shard, Vector
+from tacit.types import Curves, Matrix, Shard, Vector
 
 # --- Checks of what users hand over that every estimator shares: names of columns, labels, weights
 
@@ -422,9 +422,9 @@ class Groups:
         """Rows of each node."""
         return tuple(table.shape[0] for table in self.tables)
 
-    def shards(self, names: Sequence[str], columns: tuple[str, ...]) -> list[Shard]:
-        """The tables under the nodes' names."""
-        return [Shard(name, table, columns) for name, table in zip(names, self.tables, strict=True)]
+    def shards(self, names: Sequence[str], columns: tuple[str, ...], curves: Curves = ()) -> list[Shard]:
+        """The tables under the nodes' names; `curves` as in a shard."""
+        return [Shard(name, table, columns, curves) for name, table in zip(names, self.tables, strict=True)]
 
 
 def deal_out(X: Matrix, y: npt.NDArray[Any], weights: Vector | None, parties: Any, rng: Any) -> Groups:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -162,4 +162,4 @@ def with_trees(coded: Shard, asked: OwnTreesAsked, table: ArrowTable, own_part: 
     raw = asked.shard(table)
     if own_part == TREES:
         return raw
-    return Shard(coded.name, OwnColumns(coded.features, raw.features), coded.columns)
+    return replace(coded, features=OwnColumns(coded.features, raw.features, coded.curves))

@@ -378,7 +378,8 @@ def encode_columns(
         name = table.party
         part = Part(table, rows, None if weights is None else weights[rows])
         found[name] = _encoding([part], specs, rules, protected=name in protected)
-        shards.append(Shard(name, found[name].encoder.matrix(table), found[name].encoder.names))
+        encoder = found[name].encoder
+        shards.append(Shard(name, encoder.matrix(table), encoder.names, encoder.curves))
         if name not in protected:
             means[name] = _mean_row([shards[-1].features], [weights])
     return Encodings(found, means), shards

@@ -152,10 +152,11 @@ class _Horizontal(EncodedTables, BaseEstimator):
         labels = np.split(encoded, np.cumsum(groups.sizes)[:-1])
         parties = names_of(X) or numbered(len(groups.tables))
         groups, encodings, privacy = self._encoded(groups, tables, parties, loss)
-        columns = next(iter(encodings.encoders.values())).names if encodings.by_party else columns
+        encoder = next(iter(encodings.encoders.values()), None)
+        columns, curves = (columns, ()) if encoder is None else (encoder.names, encoder.curves)
         plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties, loss, privacy)
         plan.problem.loss.check_labels(encoded)
-        run = GraphRun(plan, groups.shards(plan.graph.names, columns), labels, groups.weights)
+        run = GraphRun(plan, groups.shards(plan.graph.names, columns, curves), labels, groups.weights)
         with progress(plan, visible=True) if self.verbose else nullcontext() as observe:
             result = run.go(observe)
         self.graph_ = plan.graph

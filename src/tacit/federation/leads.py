@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from tacit.alignment import align
-from tacit.blocks import make_block
+from tacit.blocks import block_of
 from tacit.errors import RunError
 from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
@@ -218,7 +218,7 @@ class StarLead:
         """The coordinator with its state on this site's disk, in step with the parties at theirs."""
         own = self.handler.own
         labels = own.held_labels
-        block = None if self.task.name in plan.asked_parties else make_block(own.shard.features)
+        block = None if self.task.name in plan.asked_parties else block_of(own.shard)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             coordinator = Coordinator(plan, labels.values, block)
         session = SitesStar(plan, coordinator, Sites(self.site, self.run, plan), own.shard)

@@ -73,7 +73,7 @@ class OwnFile:
             shard = Shard(self.spec.name, self.table.features(self.features)[chosen], self.features)
         else:
             encoder = encoding.encoder
-            shard = Shard(self.spec.name, encoder.matrix(self.table, chosen), encoder.names)
+            shard = Shard(self.spec.name, encoder.matrix(self.table, chosen), encoder.names, encoder.curves)
         return OwnRows(shard, self._labels(chosen), encoding)
 
     def _as_they_are(self, rows: Rows) -> OwnRows:

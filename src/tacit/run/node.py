@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from tacit.blocks import make_block
+from tacit.blocks import block_of
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
@@ -128,7 +128,7 @@ class Node:
         self.name, self.columns, self.plan = shard.name, shard.columns, plan
         self.place, self.problem = plan.place(shard.name), plan.problem_of(shard.name)
         self.neighbours = self.place.neighbours
-        self.data = NodeData(make_block(shard.features), labels, weights)
+        self.data = NodeData(block_of(shard), labels, weights)
         self.releaser: Releaser | None = None
         self.masks = GraphMasks(self.name, plan.mask_graph, run, signer) if plan.secure else None
         self.place = replace(self.place, cover=self.masks)

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tacit.blocks import make_block
+from tacit.blocks import block_of
 from tacit.blocks.dense import RowClip
 from tacit.errors import RunError
 from tacit.plan import Plan
@@ -31,7 +31,7 @@ class Party:
     ) -> None:
         self.name = shard.name
         self.columns = shard.columns
-        self.block = make_block(shard.features)
+        self.block = block_of(shard)
         if plan.problem.fit_intercept and not plan.solver.noisy:  # means of the data are data
             self.block.set_centre(plan.problem.row_weights)
         self.releaser: Releaser | None = None

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from tacit.blocks import make_block
+from tacit.blocks import block_of
 from tacit.errors import InputError, RunError
 from tacit.mechanisms.base import UNMEASURED
 from tacit.plan import Plan
@@ -121,7 +121,7 @@ class Run(Star):
         self.holder = next((shard for shard in shards if shard.name not in plan.asked_parties), None)
         with fitting_threads(shards), np.errstate(**QUIET):
             self.parties = [Party(shard, plan, self.shared) for shard in asked]
-            own = None if self.holder is None else make_block(self.holder.features)
+            own = None if self.holder is None else block_of(self.holder)
             coordinator = Coordinator(plan, labels, own)
         super().__init__(plan, coordinator, InProcess(self.parties, at_once=plan.problem.low_memory), LoopState())
         if isinstance(self.shared, WindowView):

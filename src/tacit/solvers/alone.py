@@ -13,16 +13,21 @@ without the fold), for all folds at once: a few passes over the rows instead of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from tacit.blocks.curves import CurveBlock, TableBlock
 from tacit.blocks.dense import Block
+from tacit.columns.compact import CurveMatrix
+from tacit.columns.curves import bends_of
 from tacit.errors import RunError
 from tacit.solvers.base import Problem, Solver
-from tacit.types import Arrays, Vector
+from tacit.types import Arrays, Matrix, Vector
 
 # --- Scores of each row by a fit that did not see it, from the fit that saw all: a few corrections, no rows copied
 
@@ -201,3 +206,62 @@ def _fold_by_fold(
         fit = fit_alone(problem, block.take(seen), labels[seen], solvers, part)
         scores[rest] = fit.predict(block.take(rest))
     return scores
+
+
+# --- Curves as stiff as does best on rows left out
+
+
+BENT = (1.0, 0.3, 0.1, 0.03)  # what bends, in units of the code: all of it, and less and less
+MOST_TURNED = 2 * 10**7  # numbers of a matrix that is copied for it
+
+
+def fit_and_scores(
+    problem: Problem, block: Block, labels: Vector, solvers: Solvers, folds: int, weights: Vector | None = None
+) -> tuple[OwnFit, Vector]:
+    """The own fit, and its out-of-fold scores; curves are stiffer than their code where these scores do clearly better.
+
+    Scaling what bends down makes the same penalty stiffer for it, and leaves lines as they are.
+    """
+    found: list[tuple[OwnFit, Vector]] = []
+    for to in _stiffened(block):
+        part = block if to is None else _times(block, to)
+        whole = fit_alone(problem, part, labels, solvers, weights)
+        scores = out_of_fold(problem, part, labels, solvers, folds, weights, whole=whole)
+        whole = whole if to is None else OwnFit(to @ whole.coef, whole.intercept)
+        found.append((whole, scores))
+    losses = [problem.loss.value(scores, labels) for _, scores in found]
+    return found[clearly_best(losses, weights)]
+
+
+def clearly_best(losses: Sequence[Vector], weights: Vector | None = None) -> int:
+    """Which of several losses of the same rows is least; the first, unless one is lower by more than a standard error.
+
+    The standard error is that of the mean difference from the first, row by row.
+    """
+    own = np.ones(losses[0].size) if weights is None else weights
+    best = min(range(len(losses)), key=lambda one: float(own @ losses[one]))
+    change = losses[best] - losses[0]
+    mean = float(own @ change) / float(own.sum())
+    error = math.sqrt(float(np.square(own) @ np.square(change - mean))) / float(own.sum())
+    return best if mean < -error else 0
+
+
+def _stiffened(block: Block) -> list[Matrix | None]:
+    """What the columns are multiplied by, for each way to be stiff; None leaves them as they are."""
+    waves = any(pairs for *_, pairs in block.curves)
+    copied = type(block) is Block or isinstance(block, CurveBlock)
+    if not block.curves or not copied or (waves and block.n * block.d > MOST_TURNED):
+        return [None]
+    bends = bends_of(block.curves, block.d)
+    scales = [bends.scales(1.0, bend, 0.0) for bend in BENT[1:]]
+    return [None, *(bends.turn * scale if waves else sparse.diags_array(scale).tocsr() for scale in scales)]
+
+
+def _times(block: Block, to: Matrix) -> Block:
+    """The block of the rows times a matrix: dense, or a diagonal one."""
+    rows = block.matrix
+    if isinstance(rows, CurveMatrix):
+        tabled = rows.is_tabled and sparse.issparse(to)
+        return TableBlock(rows.with_heights(to.diagonal())) if tabled else Block(rows.toarray() @ to)
+    product = rows @ to
+    return Block(product if sparse.issparse(rows) and sparse.issparse(product) else np.asarray(product))

@@ -46,7 +46,7 @@ from tacit.mechanisms.gram.settings import (
     levels_of,
 )
 from tacit.problem.losses.base import Loss
-from tacit.solvers.alone import OwnFit, fit_alone, out_of_fold
+from tacit.solvers.alone import OwnFit, clearly_best, fit_alone, fit_and_scores
 from tacit.solvers.base import PrivateSolver, Problem, Progress, Release, Solver, private_progress
 from tacit.solvers.boosting.alone import OwnTrees, trees_alone
 from tacit.solvers.boosting.settings import TreeSettings, for_labels
@@ -298,7 +298,10 @@ class GramHolder:
     ) -> None:
         # the own columns as trees take them, where trees may be the own part of the model
         self.table = block.raw if isinstance(block, OwnColumns) else block if isinstance(block, RawTable) else None
-        self.block = make_block(block.coded) if isinstance(block, OwnColumns) else block
+        self.block = block
+        if isinstance(block, OwnColumns):
+            self.block = make_block(block.coded)
+            self.block.curves = block.curves
         self.problem, self.settings, self.release = problem, settings, release
         self.labels, self.solvers, self.seen_loss = labels, solvers, settings.seen_loss
         self.own_fit: OwnFit | OwnTrees | PrivateFit | None = None
@@ -327,14 +330,14 @@ class GramHolder:
         return {"offset": offset / self.scale, "labels": seen / self.scale}
 
     def _best_own(self, seen: Vector) -> tuple[OwnFit | OwnTrees, Vector]:
-        """The own fit and its scores; of two, the one with the lower out-of-fold loss on the labels that are sent."""
+        """The own fit and its scores; trees where these do clearly better out of fold, on the labels that are sent."""
         if self.table is None:
             return self._own_line(seen)
         trees = self._own_trees(self.table, seen)
         if isinstance(self.block, RawTable):
             return trees
         line, loss = self._own_line(seen), self._tree_settings.loss
-        return trees if loss.mean(trees[1], seen) < loss.mean(line[1], seen) else line
+        return (line, trees)[clearly_best([loss.value(scores, seen) for _, scores in (line, trees)])]
 
     @property
     def _tree_settings(self) -> TreeSettings:
@@ -343,8 +346,7 @@ class GramHolder:
 
     def _own_line(self, seen: Vector) -> tuple[OwnFit, Vector]:
         problem, weights = self._own_problem(seen)
-        whole = fit_alone(problem, self.block, seen, self.solvers, weights)
-        return whole, out_of_fold(problem, self.block, seen, self.solvers, FOLDS, weights, whole=whole)
+        return fit_and_scores(problem, self.block, seen, self.solvers, FOLDS, weights)
 
     def _own_trees(self, table: RawTable, seen: Vector) -> tuple[OwnTrees, Vector]:
         """Trees, their number included, are made from the labels that are sent and from nothing else of labels."""
@@ -534,7 +536,9 @@ class GramHolder:
             exact = fit_alone(self.problem, self.block, self.labels, self.solvers)
             return {"coef": exact.coef, "offset": -exact.intercept}
         clip = _sparse_clip(self.own_fit.clip) if self.block.is_compact else self.own_fit.clip
-        exact = fit_alone(self.problem, make_block(clip.apply(self.block).matrix()), self.labels, self.solvers)
+        rows = make_block(clip.apply(self.block).matrix())
+        rows.curves = self.block.curves
+        exact, _ = fit_and_scores(self.problem, rows, self.labels, self.solvers, FOLDS)
         centred = 0.0 if clip.centre is None else float(clip.centre @ exact.coef)
         return {"coef": exact.coef, "offset": centred - exact.intercept, "clip": clip}
 
