@@ -265,7 +265,7 @@ class Node:
     def again(self, round_: int, state: Arrays, inbox: Mapping[str, Message]) -> Outbox:
         """What was sent in a round, after which the node had this `state`, once more: the same, under new masks.
 
-        Of a round of which parts of a sum are made anew the state is not needed, but for the first of these the inbox.
+        Where `is_made_anew`, from the inbox of the round, and the state is not used; elsewhere the other way round.
         """
         if not self.is_made_anew(round_):
             self.outbox = self._send(round_, self._sent_of(state))
