@@ -31,6 +31,7 @@ from bench import (
     structure,
     terms,
     trees,
+    trees_federated,
     trees_size,
 )
 
@@ -56,6 +57,7 @@ PARTS: dict[str, ModuleType] = {
     "terms": terms,
     "trees": trees,
     "trees_size": trees_size,
+    "trees_federated": trees_federated,
     "align": align,
     "service": service,
     "faults": faults,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,8 @@ def test_blocks_that_are_kept_whole_grow() -> None:
                 grown.add(growth)
             growth = min(2 * growth, 4) if step == 1 and number > 0 else 1
     assert grown == {1, 2, 4}
+    two = replace(run.plan.problem.trees, parties=("shop",))
+    assert two.growth_after(1, 10, 1.0) == 1  # with one party to ask blocks stay as they are
 
 
 def test_threads_do_not_change_the_trees() -> None:

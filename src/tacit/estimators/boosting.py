@@ -357,8 +357,8 @@ class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):
     max_rounds : int, default 15
         Most rounds; each is one exchange of a number per row (of more than two classes: one per row and class).
     trees_per_round : sequence of int, default (10, 20, 30)
-        Trees that each party grows in the first, second and each further round: then twice, and at most four times, as
-        many where its last block was kept whole.
+        Trees that each party grows in the first, second and each further round; of three parties or more twice, and at
+        most four times, as many where its last block was kept whole.
     max_leaf_nodes : int, default 15
     max_depth : int or None, default None
     min_samples_leaf : int or None, default None

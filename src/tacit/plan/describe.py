@@ -339,7 +339,7 @@ def _trees(plan: PlannedRun) -> str:
     """What a run of trees does, in words."""
     settings: TreeSettings = plan.problem.trees
     counts = ", ".join(map(str, settings.trees[:-1])) + f" and then {settings.trees[-1]}"
-    counts += f" (up to {MOST_GROWTH} times as many where all are kept)"
+    counts += f" (up to {MOST_GROWTH} times as many where all are kept)" if settings.grows else ""
     part = settings.validation_fraction
     chosen = f"the {part:.0%} of the rows that have no trees" if part else "all rows"
     noise = "none" if plan.private is None else plan.private.mechanism.describe()

@@ -37,8 +37,8 @@ class TreeSettings:
     max_bins : int
         Most different values of a number that a split can tell apart.
     trees : tuple of int
-        Trees of each party in the first, second, ... round; the last number is that of all further ones, and twice to
-        four times as many for a party whose blocks of this size are kept whole.
+        Trees of each party in the first, second, ... round; the last number is that of all further ones, and where
+        several parties are asked twice to four times as many for one whose blocks of this size are kept whole.
     validation_fraction : float
         The part of the rows that no tree is fitted on: steps are chosen on them. With 0 they are chosen on all rows.
     early_stopping : bool
@@ -109,9 +109,15 @@ class TreeSettings:
         """How many times the usual trees a party grows next, after a round of so many trees and this step.
 
         A step of 1 is the largest one: more of the same would be kept. A step below tells that the block was too large.
+        Where several parties are asked at the same time, some have such steps for many rounds while others are done.
         """
         whole = trees >= self.trees[-1] and step >= WHOLE
-        return min(2 * growth, MOST_GROWTH) if whole else 1
+        return min(2 * growth, MOST_GROWTH) if whole and self.grows else 1
+
+    @property
+    def grows(self) -> bool:
+        """Whether blocks may grow: where more than one party is asked."""
+        return len(self.parties) > 1
 
     def least_leaf(self, fitted: int) -> int:
         """Fewest rows of a leaf."""
