@@ -468,7 +468,7 @@ def test_more_than_two_classes_are_trained_predicted_and_shown(tmp_path: Path, t
     (run / "model" / "joint.json").write_text(json.dumps(record | {"constant": record["constant"][:2]}))
     answer = tacit("predict", run, *files)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "2 constants for 3 classes" in answer.err
+    assert "not one number for each of 3 classes" in answer.err
 
 
 # --- going on -------------------------------------------------------------------------------------------

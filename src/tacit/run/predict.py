@@ -219,10 +219,9 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         )
     read = [name for name in names if own is None or name in own]
     pairs = [_consensus(file, record)] if whole else [_party(run / MODEL, name, file) for name in read]
-    classes, constant = _classes(file, record, task), _constant(file, record.get("constant"))
-    wide = 1 if np.ndim(constant) == 0 else len(constant)
-    if wide > 1 and (loss != SEVERAL or wide != len(classes)):
-        raise damaged(file, f"it has {wide} constants for {len(classes)} classes")
+    classes = _classes(file, record, task)
+    wide = len(classes) if loss == SEVERAL else 1
+    constant = _constant(file, record.get("constant"), wide)
     if any(part.model.outputs != wide for part, _, _ in pairs if isinstance(part, TreePart)):
         raise damaged(file, "some parts of the model are for another number of classes")
     grown = sum(isinstance(part, TreePart) for part, _, _ in pairs)
@@ -404,10 +403,12 @@ def _classes(file: Path, record: dict[str, Any], task: str) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _constant(file: Path, value: Any) -> Any:
+def _constant(file: Path, value: Any, wide: int) -> Any:
     """What is added to the scores: a number, or one for each of several classes."""
-    if not isinstance(value, list):
+    if wide == 1:
         return _number(file, value, "constant")
+    if not isinstance(value, list) or len(value) != wide:
+        raise damaged(file, f"its constant is {show(value)}, not one number for each of {wide} classes")
     return np.array([_number(file, one, "constant") for one in value], dtype=np.float64)
 
 
