@@ -339,8 +339,8 @@ def test_a_graph_in_two_parts(nodes: Nodes, refused: Any) -> None:
 
 
 def test_a_job_of_the_sample_split_is_audited(nodes: Nodes, tacit: Any) -> None:
-    nodes.privacy, nodes.job = "epsilon = 1", "rounds = 6"
-    answer = tacit("audit", nodes.write(), "--pairs", "20", "--runs", "60", "--seed", "1", "--quiet")
+    nodes.privacy = "epsilon = 1"
+    answer = tacit("audit", nodes.write(), "--pairs", "5", "--runs", "40", "--seed", "1", "--quiet")
     assert answer.code == 0
     assert "replayed" in answer.out
     assert "No violation of a claim was found." in answer.out

@@ -103,7 +103,7 @@ def test_the_run_keeps_them_and_refuses_to_go_on_with_others(nodes: Nodes, tacit
 def test_an_audit_replays_the_alphas_of_the_job(nodes: Nodes, tacit: Any) -> None:
     job = ask(nodes, "dual", "alphas = { north = [0.5, 0.3], east = 0.25, south = 0.25 }")
     out = nodes.folder / "audit"
-    answer = tacit("audit", job, "--pairs", 4, "--runs", 20, "--seed", 1, "--quiet", "--out", out)
+    answer = tacit("audit", job, "--pairs", 4, "--runs", 40, "--seed", 1, "--quiet", "--out", out)
     assert answer.code == 0, answer
     findings = json.loads((out / "audit.json").read_text())["findings"]
     rounds = {
