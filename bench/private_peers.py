@@ -31,7 +31,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bench import central_peers, curve_peers, curve_sets, diffprivlib_peer
-from bench.central_peers import SCALES, Losses, adassp, diffprivlib, ebm, gradients, newton, table
+from bench.central_peers import LINES, PAIRS, SCALES, Losses, adassp, diffprivlib, ebm, gradients, newton, table
 from bench.curve_fits import CELLS, fit_private, fitted
 from bench.curve_peers import ebm_missing
 from bench.curve_sets import QUICK, SETS, CurveSet, Cut, missing
@@ -55,7 +55,6 @@ ORDER = (  # small ones first, so that a bench that was stopped has whole sets
 TACIT, NO_PLACE = "Tacit", "Tacit, columns split, no place trusted"
 WON, LEVEL, LOST = "won", "level", "LOST"
 GIVEN = " on curves"  # a linear learner with numbers coded as Tacit codes them
-LINES, PAIRS = 0, (2, 4, 8)  # pairs of frequencies; Tacit has 2 to 8, by its rule
 Epsilons = Sequence[float]
 
 
