@@ -340,7 +340,7 @@ def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
     for place, name in zip(axes.flat, sets, strict=False):
         _panel(place, name, [cell for cell in cells if cell["set"] == name], names)
     shown = {line.get_label(): line for place in axes.flat for line in place.get_lines()}
-    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=len(shown), frameon=False)
+    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=5, frameon=False)
     figure.supxlabel("epsilon of the whole run")
     figure.supylabel("loss on test rows (lower is better)")
     numbers = json.dumps(
