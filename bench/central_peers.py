@@ -1,8 +1,7 @@
 """Private learners that trust one place with all rows: the rivals of `private-peers`.
 
 All spend (epsilon, delta) over the whole run on one row that is replaced, with an exact account of Gaussian noise (a
-run is mu-GDP; squares of mu add up), which is never more than their papers' own accounts need. Rows have norm 1 at
-most, a constant beside them included.
+run is mu-GDP; squares of mu add up). Rows have norm 1 at most, a constant beside them included.
 
 | peer | releases | noise at mu = 1 |
 |---|---|---|
@@ -31,7 +30,7 @@ from tacit.columns.curves import FourierColumn
 from tacit.privacy import accountant
 from tacit.types import Vector
 
-CODES = {"lines": 0, "curves": 3}  # pairs of frequencies of a number: the same code that protected rows have
+LINES, PAIRS = 0, (2, 4, 8)  # pairs of frequencies of a number; Tacit has 2 to 8, by its rule
 SCALES = (1.0, 2.0, 4.0)  # lines: rows are multiplied by this and clipped to norm 1, the tuned clip of DP-SGD
 STEPS, RATES = (10, 40, 150), (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
 RESIDUALS = (0.5, 1.0, 2.0)  # noisy gradients of the squared loss: clip of a residual, in half ranges of the labels

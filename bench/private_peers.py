@@ -31,7 +31,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bench import central_peers, curve_peers, curve_sets, diffprivlib_peer
-from bench.central_peers import SCALES, Losses, adassp, diffprivlib, ebm, gradients, newton, table
+from bench.central_peers import LINES, PAIRS, SCALES, Losses, adassp, diffprivlib, ebm, gradients, newton, table
 from bench.curve_fits import CELLS, fit_private, fitted
 from bench.curve_peers import ebm_missing
 from bench.curve_sets import QUICK, SETS, CurveSet, Cut, missing
@@ -55,7 +55,6 @@ ORDER = (  # small ones first, so that a bench that was stopped has whole sets
 TACIT, NO_PLACE = "Tacit", "Tacit, columns split, no place trusted"
 WON, LEVEL, LOST = "won", "level", "LOST"
 GIVEN = " on curves"  # a linear learner with numbers coded as Tacit codes them
-LINES, PAIRS = 0, (2, 4, 8)  # pairs of frequencies; Tacit has 2 to 8, by its rule
 Epsilons = Sequence[float]
 
 
@@ -341,7 +340,7 @@ def draw_cells(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
     for place, name in zip(axes.flat, sets, strict=False):
         _panel(place, name, [cell for cell in cells if cell["set"] == name], names)
     shown = {line.get_label(): line for place in axes.flat for line in place.get_lines()}
-    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=len(shown), frameon=False)
+    figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=5, frameon=False)
     figure.supxlabel("epsilon of the whole run")
     figure.supylabel("loss on test rows (lower is better)")
     numbers = json.dumps(
