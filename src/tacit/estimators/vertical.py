@@ -433,8 +433,9 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
         listed columns are categories, too.
     own_part : {"curves", "trees", "auto"}, default "curves"
         With privacy and protect="others": what the label holder's own part of the model is made of; it needs no noise.
-        "trees" grows boosted trees on its columns (`pip install "tacit[trees]"`); "auto" takes what has the lower
-        out-of-fold loss on its own rows, by the labels that are sent. Columns must be encoded (`terms="spline"`).
+        "trees" grows boosted trees on its columns (`pip install "tacit[trees]"`); "auto" takes them where
+        their out-of-fold loss on its own rows, by the labels that are sent, is lower by more than a standard error.
+        Columns must be encoded (`terms="spline"`).
 
     Notes
     -----
