@@ -69,17 +69,17 @@ def rounds(folder: Path) -> int:
 def test_a_sample_split_that_dies_at_any_call_ends_with_the_same_model_and_rounds(
     tmp_path: Path, parts: str, who: tuple[str, ...]
 ) -> None:
-    """In turn before a call is handled and after it, the other way round where one node alone dies."""
     files = graph.write_files(tmp_path)
     text = graph.job_text(files, "flare", **GRAPH[parts])
     calm = Loopback(files, tmp_path / "calm")
     calm.run(text)
     last = max(i for i, one in enumerate(calm.carried) if isinstance(one.asked, Play))
     total = len(calm.carried)
-    for point in (4, last // 2, *range(last - 3, total + 1)):
-        folder = tmp_path / str(point)
+    points = {True: (4, last // 2, *range(last, total + 1)), False: range(last - 3, total + 1)}
+    for before, point in [(before, point) for before, crashes in points.items() for point in crashes]:
+        folder = tmp_path / f"{point}-{before}"
         loop = Loopback(files, folder)
-        kill_at(loop, point, before=bool((point + len(who)) % 2))
+        kill_at(loop, point, before=before)
         try:
             loop.run(text)
         except (KilledError, RunError):  # a neighbour that cannot be reached stops the node that calls it
