@@ -21,7 +21,7 @@ STRONG = sorted(name for name in REGULARIZERS if get_regularizer(name).strong_co
 
 @cache
 def data(task: str, penalty: str) -> tuple[np.ndarray, np.ndarray]:
-    """A column for each of thirty parties; more where none may be negative, which converges slowly on single columns."""
+    """A column for each of thirty parties; more where none may be negative, which is slow on single columns."""
     return correlated(task) if penalty == "nonnegative" else correlated(task, rows=120, columns=30)
 
 
