@@ -229,6 +229,29 @@ def test_a_sum_on_its_way_does_not_go_on_without_new_masks_from_its_beginning() 
         play(run, 1, 2)
 
 
+def noise_of_the_root(shift: float, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """The noise of the second release of a root with a fixed key, where a neighbour adds `shift` to the first sum."""
+    run = make_run(PATH, 5, seed=3)
+    root, depth, noise = run.nodes[2], 2, list[np.ndarray]()
+    assert root.side.tree.parent is None  # type: ignore[attr-defined]
+    with monkeypatch.context() as patch:
+        inner = root.releaser.add  # type: ignore[union-attr]
+        patch.setattr(root.releaser, "add", lambda name, x: noise.append(inner(name, x) - x) or noise[-1] + x)
+        play(run, depth)
+        own = run.engine.inboxes[root.name]["node 2"].arrays[UP]
+        POINT.add(own, POINT.encode(np.full(own.shape[1:], shift), "node 2"))  # type: ignore[arg-type]
+        play(run, depth + 1, depth + 1)
+    assert len(noise) == 2
+    return noise[1]
+
+
+def test_the_root_has_other_noise_for_another_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads the sum in words under masks. With the same noise for two sums, the difference of releases is bare."""
+    first, again, other = (noise_of_the_root(shift, monkeypatch) for shift in (0.0, 0.0, 512.0))
+    np.testing.assert_allclose(again, first, rtol=0, atol=1e-6)
+    assert np.abs(other - first).min() > 1e-3
+
+
 @pytest.mark.parametrize("kind", ["star", "path"])
 def test_a_run_that_goes_on_after_any_round_has_new_masks_the_same_noise_and_the_same_model(
     kind: str, monkeypatch: pytest.MonkeyPatch
