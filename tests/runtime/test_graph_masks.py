@@ -180,9 +180,29 @@ def test_a_sum_that_lacks_one_part_is_refused() -> None:
     play(run, 1)
     inbox = run.engine.inboxes["node 2"]
     inbox["node 1"] = Message("node 1", 1, {})
-    play(run, 1, 2)
-    with pytest.raises(RunError, match="did not cancel"):
-        play(run, 1, 3)
+    with pytest.raises(RunError, match="a branch sent no part"):
+        play(run, 1, 2)
+
+
+def test_a_part_is_added_once() -> None:
+    run = make_run([(k, k + 1) for k in range(6)], 7)  # node 3 waits for two rounds
+    play(run, 2)
+    part = run.engine.inboxes["node 3"]["node 2"]
+    run.nodes[2].answer(3, run.engine.inboxes["node 3"])
+    with pytest.raises(RunError, match="twice"):
+        run.nodes[2].side.tree.step(4, {"node 2": dict(part.arrays)})  # type: ignore[attr-defined]
+
+
+def test_no_node_can_be_made_to_send_its_part_without_that_of_its_branch() -> None:
+    """A total that comes down before its time passes by the branch in the round in which its part should come up."""
+    run = make_run([(k, k + 1) for k in range(8)], 9)
+    play(run, 1)
+    size = run.nodes[3].side.tree.partial.size  # type: ignore[attr-defined]
+    run.engine.inboxes["node 4"]["node 5"] = Message("node 5", 1, {DOWN: np.zeros(size)})
+    play(run, 2, 2)
+    assert UP not in run.engine.inboxes["node 4"]["node 3"].arrays
+    with pytest.raises(RunError, match="a branch sent no part"):
+        play(run, 1, 4)
 
 
 @pytest.mark.parametrize("part", [np.zeros(4), np.zeros((3, 5), np.uint64), np.zeros((3, 4), np.int64)])
