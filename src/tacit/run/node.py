@@ -22,7 +22,7 @@ from tacit.privacy.releases import Releaser
 from tacit.run import door
 from tacit.run.masking import KeySigner, Masks, point_of
 from tacit.solvers.consensus import NodeData, NodeProgress, NodeSide, Sent
-from tacit.solvers.consensus.base import UP, TreeSum, objective_at
+from tacit.solvers.consensus.base import DOWN, UP, TreeSum, objective_at
 from tacit.topologies import Graph
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
@@ -147,11 +147,20 @@ class Node:
         """From the neighbours' messages of the last round to this round's, one for each neighbour."""
         self._check(round_, inbox)
         if self.releaser is not None:
-            self.releaser.begin_round(round_, _without_words(inbox))
+            self.releaser.begin_round(round_, self._told(round_, inbox))
         sent = self.side.step(round_, _arrays(inbox))
         self.sent = sent if isinstance(sent, Sent) else Sent(sent)
         self.outbox = self._send(round_, self.sent)
         return self.outbox
+
+    def _told(self, round_: int, inbox: Mapping[str, Message]) -> dict[str, Message]:
+        """What noise is bound to: all that was told but words under masks, and the sum over all nodes, if it is there.
+
+        The root is not told that sum: it reads it in such words. Its noise for another sum must be other noise, too.
+        """
+        told = _without_words(inbox)
+        total = None if self.masks is None else self._tree.total
+        return told if total is None else {**told, self.name: Message(self.name, round_ - 1, {DOWN: total})}
 
     def finish(self, round_: int, inbox: Mapping[str, Message]) -> None:
         """Take in the messages of the last round."""

@@ -143,9 +143,9 @@ def _assumptions(privacy: Privacy, settings: GaussianSettings, layout: SampleSpl
         said.append("each person has at most one row at a node")
     if settings.masked:
         said.append(
-            f"at least {honest} of {layout.graph.nodes} nodes, that of the row among them, add the noise they should "
-            "and do not pool what they know with others; for the rest nodes need not follow the protocol, as what "
-            "each is told is bound into its masks"
+            f"at least {honest} of {layout.graph.nodes} nodes, that of the row among them, follow the protocol, add "
+            "the noise they should, and do not pool what they know with others; the other nodes need not follow it, as "
+            "what each node is told is bound into its masks"
         )
         said.extend(ASSUMED[1:])
     return (SEEDED, *said) if privacy.noise_seed is not None else tuple(said)

@@ -335,6 +335,7 @@ class TreeSum:
         self.begun = 0  # the round in which the sum began; 0 where there is none
         self.partial: Vector | None = None  # of the branch; under masks the own value
         self.hidden: Words | None = None  # under masks: of the branch
+        self.added: set[str] = set()  # under masks: children whose parts are in it
         self.total: Vector | None = None
         self.heard = b""  # under masks: fingerprint of all totals so far
 
@@ -357,12 +358,14 @@ class TreeSum:
             inbox = {}
         for child in self.children:
             if UP in inbox.get(child, {}):
-                self._add(inbox[child])
+                self._add(child, inbox[child])
         if self.parent is not None and DOWN in inbox.get(self.parent, {}):
             self.total = as_sent(inbox[self.parent], DOWN, self.partial.size)
             return {child: {DOWN: self.total} for child in self.children}
         if round_ != self.begun + self.height:
             return {}
+        if self.cover is not None and len(self.added) < len(self.children):
+            raise RunError("a branch sent no part of a sum under masks: what is left of it does not leave alone")
         if self.parent is not None:
             return {self.parent: {UP: self._branch}}
         self.total = self.partial if self.cover is None else self.cover.open(self._masked)
@@ -371,15 +374,18 @@ class TreeSum:
     def _hide(self) -> None:
         if self.cover is not None:
             assert self.partial is not None
-            self.hidden = self.cover.hide(self.begun, self.partial, self.heard)
+            self.hidden, self.added = self.cover.hide(self.begun, self.partial, self.heard), set()
 
-    def _add(self, arrays: Arrays) -> None:
-        """Add what a branch sent."""
+    def _add(self, child: str, arrays: Arrays) -> None:
+        """Add what a branch sent; under masks once."""
         assert self.partial is not None
         if self.cover is None:
             self.partial = self.partial + as_sent(arrays, UP, self.partial.size)
-        else:
-            self.cover.add(self._masked, cast("Words", arrays[UP]))
+            return
+        if child in self.added:
+            raise RunError(f"node {child!r} sent its part of a sum under masks twice")
+        self.cover.add(self._masked, cast("Words", arrays[UP]))
+        self.added.add(child)
 
     @property
     def _branch(self) -> Any:
