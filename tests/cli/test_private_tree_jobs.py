@@ -57,6 +57,7 @@ REFUSED = [
     ({**ROWS, "model": 'loss = "poisson"', "label": "amount"}, "mechanism='gram' does not fit loss='poisson'"),
     ({**ROWS, "sections": '[privacy]\nepsilon = 1\nmechanism = "shares"'}, 'privacy.mechanism = "shares" does not'),
     ({**LABELS, "model": 'loss = "squared"', "label": "amount"}, "label_epsilon does not fit loss='squared'"),
+    ({"sections": f"{LABELS['sections']}\n[encode]\npairs = 3"}, "encode.pairs is not for trees"),
 ]  # fmt: skip
 
 
@@ -67,6 +68,14 @@ def test_what_trees_cannot_guarantee_is_refused_in_one_line(parts: dict[str, str
     assert "\n" not in str(caught.value)
     if "ranges" not in said:
         assert said in str(caught.value)
+
+
+def test_a_label_holder_that_is_away_cannot_count_as_average(trained: Path, tacit: Any) -> None:
+    """Its trees do not add 0 to an average row, as a linear part would."""
+    where = ("--from", "bank=http://127.0.0.1:9", "--degrade")
+    answer = tacit("ask", trained / "run", "--data", trained / "shop.csv", *where)
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "the average of trees is not" in answer.err
 
 
 def test_the_plan_says_whose_rows_are_protected_and_whose_are_not(tmp_path: Path, tacit: Any) -> None:

@@ -105,7 +105,7 @@ def refuse_for_trees(document: Mapping[str, Any], model: Mapping[str, Any], enco
         if section in document:
             raise InputError(f"[{section}] does not go with trees: {fix}")
     for key in encode:
-        if key != "codebook" and not (key == "pairs" and "privacy" in document):  # protected parties have curves
+        if key != "codebook" and not (key == "pairs" and _protects_rows(document)):  # which become curves
             raise InputError(f"encode.{key} is not for trees: {_ENCODE}; remove it")
     if model.get("loss", "logistic") not in TREE_LOSSES:
         listed = ", ".join(f'"{name}"' for name in TREE_LOSSES)
@@ -116,6 +116,12 @@ def refuse_for_trees(document: Mapping[str, Any], model: Mapping[str, Any], enco
         raise InputError('model.classes is for loss = "softmax": write that loss, or remove it')
     if model.get("loss") == "softmax" and "classes" not in model:
         raise InputError('loss = "softmax" needs classes = how many labels there are; for two write "logistic"')
+
+
+def _protects_rows(document: Mapping[str, Any]) -> bool:
+    """Whether a job asks for privacy of rows, and not of labels alone."""
+    privacy = document.get("privacy")
+    return isinstance(privacy, dict) and privacy.get("epsilon") != "none"
 
 
 def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> None:

@@ -167,12 +167,18 @@ class SavedJoint:
     encoder: Encoder | None = None
     ids: Sequence[str] | None = None
 
+    @property
+    def _tree_parties(self) -> list[str]:
+        """Who has trees beside linear parts of the others."""
+        return [part.name for part in self.model.parts if isinstance(part, TreePart)]
+
     def record(self) -> dict[str, Any]:
         """What model/joint.json holds."""
         loss = serving_loss(self.loss)
         return {
             "format": FORMAT,
             **({"kind": TREES} if isinstance(loss, TreeLoss) else {}),
+            **({TREES: self._tree_parties} if self._tree_parties and not isinstance(loss, TreeLoss) else {}),
             "loss": loss.name,
             "task": loss.task,
             "classes": list(self.classes),

@@ -105,6 +105,8 @@ class SavedModel:
         Where the rows were split: the id columns of the parties, any of which may name new rows.
     kind : str
         "linear" or "trees".
+    tree_parties : tuple of str
+        Of a linear model: who has trees beside the others' linear parts.
     """
 
     loss: str
@@ -119,6 +121,7 @@ class SavedModel:
     names: tuple[str, ...] = ()
     row_ids: tuple[str, ...] = ()
     kind: str = LINEAR_MODEL
+    tree_parties: tuple[str, ...] = ()
 
     @property
     def is_trees(self) -> bool:
@@ -133,7 +136,8 @@ class SavedModel:
     @property
     def has_trees_elsewhere(self) -> bool:
         """Whether parties whose part was not read have trees, so that nobody here knows what an average row adds."""
-        return self.is_trees and len(self.parties) < len(self.names)
+        read = {part.name for part in self.parties}
+        return any(name not in read for name in (self.names if self.is_trees else self.tree_parties))
 
     @property
     def specs(self) -> tuple[PartySpec, ...]:
@@ -240,6 +244,7 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         names=names,
         row_ids=_texts(file, record, "ids") if whole and record.get("ids") else (),
         kind=TREES if trees else LINEAR_MODEL,
+        tree_parties=_texts(file, record, TREES) if record.get(TREES) else (),
     )
 
 
