@@ -305,7 +305,7 @@ def test_what_is_not_certified_at_first_is_found_by_other_means(
     if wrong == "no eigenvectors":
         ball.values, ball.vectors = np.ones_like(ball.values), np.eye(len(ball.vectors))
     elif wrong == "raises":
-        monkeypatch.setattr(solver_module.optimize, "brentq", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr(solver_module.scipy.optimize, "brentq", lambda *_, **__: 1 / 0)
     else:
         multiplier = BallRidge._multiplier
         monkeypatch.setattr(BallRidge, "_multiplier", lambda *args: wrong * multiplier(*args))

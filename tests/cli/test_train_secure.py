@@ -54,7 +54,9 @@ def test_two_parties_are_refused(files: Any, refused: Any) -> None:
     files.job = "secure_aggregation = true"
     assert "needs at least 3 parties, not 2" in refused("train", files.write(), "--out", files.folder / "run")
     files.job = "secure_aggregation = 1"
-    assert "job.secure_aggregation = 1 is not allowed: it must be true or false" in refused("train", files.write())
+    assert 'job.secure_aggregation = 1 is not allowed: it must be true, false or "auto"' in refused(
+        "train", files.write()
+    )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
