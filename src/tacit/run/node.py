@@ -160,7 +160,7 @@ class Node:
         """
         told = _without_words(inbox)
         total = None if self.masks is None else self._tree.total
-        return told if total is None else {**told, self.name: Message(self.name, round_ - 1, {DOWN: total})}
+        return told if total is None else {**told, self.name: door.arrive(self.name, round_ - 1, {DOWN: total}, "step")}
 
     def finish(self, round_: int, inbox: Mapping[str, Message]) -> None:
         """Take in the messages of the last round."""
