@@ -150,6 +150,7 @@ def test_certificates_let_in_whom_they_were_made_for(company: Company, capsys: p
     words = ("ask", run / "run", "--data", run / "bank.csv", "--from", f"shop={url}", "--ca", good.ca)
     code, out, err = call(capsys, *words, "--cert", good.client, "--key", good.client_key)
     assert (code, len(out.splitlines())) == (0, ROWS + 1), err
+    await_logs(company.folder, ("shop",), ROWS)
     answered = (company.folder / "shop.log").read_text()
     assert '"caller": "certificate CN=client"' in answered
     for extra in ((), ("--cert", stranger.client, "--key", stranger.client_key)):
