@@ -7,8 +7,8 @@ array: of its root of squares).
 A record holds a fingerprint of the machine that made it (processor, Python, numpy, scipy, numba, BLAS). On another
 machine floats are compared to 1e-6, texts without the numbers in them, and these are not compared: digests, whole
 numbers, the number of rounds of runs without noise, and values and sentences that noise went into (noise follows from
-every bit of the message that is answered). Then only a part of what the records say is guarded: make them anew from the commit
-before a change, with `python -m tests.golden.write`, to guard all of it.
+every bit of the message that is answered). Then only a part of what the records say is guarded: make them anew from the
+commit before a change, with `python -m tests.golden.write`, to guard all of it.
 """
 
 from __future__ import annotations
