@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import tomllib
@@ -77,7 +78,7 @@ def test_the_lock_file_pins_every_package_within_the_ranges() -> None:
         assert "--hash=sha256:" in line, wanted.name
         pinned.setdefault(canonicalize_name(wanted.name), []).append(str(wanted.specifier).removeprefix("=="))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    asked = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    asked = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
     for wanted in map(Requirement, asked):
         if wanted.name != "tacit":
             versions = pinned[canonicalize_name(wanted.name)]
