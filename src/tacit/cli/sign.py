@@ -17,9 +17,11 @@ check that you stated it and that nobody changed it since. A certificate whose
 numbers do not follow from its releases is not signed."""
 EPILOG = """\
 examples:
-  tacit sign runs/credit --kit bank-kit                 with the keys of a federation
-  tacit sign runs/credit --key bank.pem --party bank    with a key of its own, made if there is none
-  tacit verify runs/credit --signature runs/credit/certificate.bank.sig --kit phone-kit"""
+  tacit sign runs/credit --kit bank-kit               with a federation's keys
+  tacit sign runs/credit --key bank.pem --party bank  with a key of its own
+
+others check it:
+  tacit verify certificate.json --signature certificate.bank.sig"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
