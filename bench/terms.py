@@ -22,7 +22,7 @@ from bench.progress import say, tell
 from bench.row import Row
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.job import Job, read_job
-from tacit.report.measures import row_losses
+from tacit.run.measures import row_losses
 from tacit.run.folder import PreparedRun
 from tacit.run.prepare import prepare_codes
 from tacit.run.search import AlphaSearch, TermsSearch, search_job
