@@ -286,6 +286,8 @@ def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
 def _held_out(prepared: PreparedRun) -> list[tuple[str, str]]:
     if prepared.held is None:
         return []
+    if prepared.job.holds_out_files:
+        return [("", f"{prepared.held.rows} more in files of their own, held out")]
     return [("", f"{prepared.held.rows} of them held out, {len(prepared.labels.values)} trained on")]
 
 
@@ -356,7 +358,8 @@ class _OfNodes:
     def rows(self, prepared: PreparedRun) -> str:
         """How many each node has, those held out with them."""
         held = prepared.held
-        more = [0] * len(prepared.shards) if held is None else [one.features.shape[0] for one in held.shards]
+        none = held is None or prepared.job.holds_out_files
+        more = [0] * len(prepared.shards) if held is None or none else [one.features.shape[0] for one in held.shards]
         pairs = zip(prepared.shards, more, strict=True)
         parts = ", ".join(f"{shard.name} {shard.features.shape[0] + aside}" for shard, aside in pairs)
         return f"{len(prepared.labels.values) + sum(more)} ({parts})"

@@ -38,6 +38,7 @@ VERBS = {
     "train": Verb("train what a job file describes"),
     "watch": Verb("watch a run in progress"),
     "predict": Verb("predict new rows with a trained model"),
+    "evaluate": Verb("measure a trained model on new rows with labels"),
     "explain": Verb("take a prediction apart, party by party"),
     "curves": Verb("draw what each column adds to the score"),
     "report": Verb("write a page about a finished run"),

@@ -146,8 +146,13 @@ def label_rows(run: SavedRun) -> list[tuple[str, str]]:
 
 def held_rows(run: SavedRun) -> list[tuple[str, str]]:
     """Which rows were held out; nothing where none were."""
-    text = f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
-    return [("held out", text)] if run.job.holdout else []
+    job = run.job
+    if not job.holdout_words:
+        return []
+    text = f"{job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
+    if job.holdout_after is not None:
+        text = f"the rows from {job.holdout_after} on were not trained on"
+    return [("held out", text if not job.holds_out_files else "files of their own, which were not trained on")]
 
 
 def _alpha(run: SavedRun) -> str:
@@ -204,7 +209,7 @@ def party_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
 
 def _aside(run: SavedRun) -> int:
     known = run.evaluation
-    return int(known["rows"]["held_out"]) if known else 0
+    return int(known["rows"]["held_out"]) if known and not run.job.holds_out_files else 0
 
 
 def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:

@@ -12,6 +12,7 @@ of two curves (KS) is taken as if its place were known, so that of few rows its 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from scipy.special import expit, logit, xlogy
 from tacit.plan.terms import named_loss
 from tacit.problem.losses import Loss
 from tacit.solvers.boosting import TreeLoss
+from tacit.text import plural
 from tacit.types import Vector
 
 MOST_POINTS = 120  # of a curve: more cannot be told apart in a picture
@@ -265,7 +267,7 @@ class _Ranked:
     def of(cls, scores: Vector, positive: Vector) -> _Ranked:
         group = np.unique(-scores, return_inverse=True)[1]
         rows = np.bincount(group).astype(np.float64)
-        return cls(group, rows, np.bincount(group, weights=positive))
+        return cls(group, rows, np.bincount(group, weights=positive).astype(np.float64))
 
 
 def _of_ranks(scores: Vector, positive: Vector, rate: Estimate) -> dict[str, Estimate]:
@@ -386,6 +388,27 @@ def _on_log_odds(value: float, wide: float, low: float, high: float) -> Interval
         return None
     middle, step = logit(share), wide / (high - low) / (share * (1 - share))
     return [float(low + (high - low) * expit(middle + sign * step)) for sign in (-1, 1)]
+
+
+# --- for people ----------------------------------------------------------------------------------------
+
+
+def evaluation_lines(rows: int, figures: Mapping[str, Any]) -> list[str]:
+    """Measures with their intervals, and tenths of the rows by falling score, as a table of text."""
+    values, pairs = figures["measures"], figures["intervals"]
+    shown = [key for key in ORDER if key in values]
+    wide = max(len(TITLES[key]) for key in shown)
+    lines = [f"{plural(rows, 'row')}; {METHOD}", "", f"{'':<{wide}} {'value':>10} {'from':>10} {'to':>10}"]
+    for key in shown:
+        low, high = pairs.get(key, (math.nan, math.nan))
+        between = f" {low:>10.4g} {high:>10.4g}" if key in pairs else ""
+        lines.append(f"{TITLES[key]:<{wide}} {values[key]:>10.4g}{between}")
+    if not figures["deciles"]:
+        return lines
+    lines += ["", f"{'tenth, highest first':<20} {'rows':>8} {'positive':>9} {'lift':>7} {'found so far':>13}"]
+    for k, one in enumerate(figures["deciles"], start=1):
+        lines.append(f"{k:<20} {one['rows']:>8,} {one['rate']:>9.1%} {one['lift']:>7.3g} {one['captured']:>13.1%}")
+    return lines
 
 
 # --- models against each other, and curves -------------------------------------------------------------

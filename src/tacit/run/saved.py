@@ -4,24 +4,69 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tacit.data.load import PredictionData, Source
+from tacit.data.load import PredictionData, Source, load_labelled
 from tacit.errors import InputError
 from tacit.files import damaged, read_json
 from tacit.job import Job
 from tacit.mechanisms import MECHANISMS
 from tacit.mechanisms.base import Mechanism
+from tacit.plan.terms import loss_of
 from tacit.privacy.certificate import Certificate
 from tacit.run.curves import Points, model_curves
-from tacit.run.folder import PLAN, RunFolder
+from tacit.run.folder import PLAN, RunFolder, serving_loss
+from tacit.run.measures import evaluation_lines, figures
 from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_model, load_rows, predict
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Trace
+
+NOT_SERVED = (
+    "this run's certificate covers what was sent, not the model, so that nothing is evaluated with it: train with a "
+    "mechanism whose model is covered"
+)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a model is on some rows with labels.
+
+    Attributes
+    ----------
+    loss : str
+        The loss of the model.
+    rows : int
+    figures : dict
+        measures, intervals (95 %, low and high), deciles, roc and calibration, as evaluation.json has them.
+    remarks : tuple of str
+        What whoever evaluates should know.
+    """
+
+    loss: str
+    rows: int
+    figures: dict[str, Any]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """Each measure by name; "auc", "log_loss" and so on."""
+        return dict(self.figures["measures"])
+
+    @property
+    def intervals(self) -> dict[str, list[float]]:
+        """The 95 % interval of each measure that has one."""
+        return dict(self.figures["intervals"])
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"loss": self.loss, "rows": self.rows, **self.figures}
+
+    def __str__(self) -> str:
+        return "\n".join(evaluation_lines(self.rows, self.figures))
 
 
 @dataclass(frozen=True)
@@ -115,6 +160,46 @@ class SavedRun:
         for remark in prediction_remarks(self.model, data):
             warnings.warn(remark, stacklevel=2)
         return predict(self.model, data)
+
+    def evaluate(self, rows: Mapping[str, Source] | Sequence[Source] | Source) -> Evaluation:
+        """Evaluate the model on new rows with labels, as `tacit evaluate` does; what it would remark is a warning.
+
+        Parameters
+        ----------
+        rows : path or DataFrame of each party
+            As in `predict`; the label holder's has its label column, or the one table where rows are split.
+
+        Returns
+        -------
+        Evaluation
+            Measures with intervals.
+
+        Raises
+        ------
+        InputError
+            For files, columns or labels that cannot be used, and for a run whose model must not be evaluated.
+        """
+        found = self.evaluated(rows)
+        for remark in found.remarks:
+            warnings.warn(remark, stacklevel=2)
+        return found
+
+    def evaluated(self, rows: Mapping[str, Source] | Sequence[Source] | Source) -> Evaluation:
+        """As `evaluate`, with remarks in what is returned instead of warnings."""
+        if not self.model_is_covered:
+            raise InputError(NOT_SERVED)
+        model, loss = self.model, serving_loss(loss_of(self.job))
+        labels = {spec.name: spec.label for spec in self.job.parties}
+        specs = [replace(spec, label=labels.get(spec.name)) for spec in model.specs]
+        whole = tuple(dict.fromkeys(name for name in labels.values() if name)) if self.on_graph else ()
+        paths = _in_order(rows, [party.name for party in model.parties])
+        new = load_labelled(specs, paths, model.encoders, model.classes, loss, model.row_ids, whole)
+        remarks = prediction_remarks(model, new.data)
+        if self.certificate.private:
+            reader = "whoever holds these rows" if self.on_graph else self.job.holder
+            remarks.append(f"these figures are for {reader} alone: no certificate covers them")
+        score = predict(model, new.data).score
+        return Evaluation(loss.name, len(new.labels), figures(score, new.labels, loss), tuple(remarks))
 
     def curves(self) -> dict[str, dict[str, Points]]:
         """What each column adds to the score, by party and column of its file; of "all parties" where rows are split.
