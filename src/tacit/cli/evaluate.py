@@ -20,7 +20,7 @@ All files are read here. Between organisations nobody can do that."""
 EPILOG = """\
 examples:
   tacit evaluate runs/credit new/bank.csv new/shop.csv
-  tacit evaluate runs/credit shop=new/shop.csv bank=new/bank.csv --json figures.json
+  tacit evaluate runs/credit shop=new/shop.csv bank=new/bank.csv --json all.json
   tacit evaluate runs/hospitals new-patients.csv"""
 
 

@@ -22,10 +22,14 @@ PARTS = ("HELP", "DESCRIPTION", "EPILOG", "add_arguments", "run")
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of this project: its line of help, and what to install for it where another distribution brings it."""
+    """A verb of this project: its line of help, and what to install for it where another distribution brings it.
+
+    Its module has its name where `module` says nothing else.
+    """
 
     HELP: str
     distribution: str = ""
+    module: str = ""
 
 
 VERBS = {
@@ -39,6 +43,7 @@ VERBS = {
     "watch": Verb("watch a run in progress"),
     "predict": Verb("predict new rows with a trained model"),
     "evaluate": Verb("measure a trained model on new rows with labels"),
+    "summary": Verb("see standard errors, p-values and tests by party", module="standard_errors"),
     "explain": Verb("take a prediction apart, party by party"),
     "curves": Verb("draw what each column adds to the score"),
     "report": Verb("write a page about a finished run"),
