@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from tacit.errors import InputError
 
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Evaluate and print the measures."""
     from tacit.cli.predict import match_paths
-    from tacit.files import write_json
+    from tacit.files import writable, write_json
     from tacit.run.folder import RunFolder
     from tacit.run.saved import load
 
@@ -55,10 +54,5 @@ def run(options: argparse.Namespace) -> int:
         print(f"tacit: {remark}", file=sys.stderr)
     print(found)
     if options.json is not None:
-        path = Path(options.json)
-        if path.is_dir() or not path.parent.is_dir():
-            raise InputError(
-                f"cannot write {options.json}: give --json the name of a file in a directory that is there"
-            )
-        write_json(path, found.record(), secret=known.certificate.private)
+        write_json(writable(options.json, "--json"), found.record(), secret=known.certificate.private)
     return 0

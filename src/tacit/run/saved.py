@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit.columns.encoder import Encoder
 from tacit.data.load import PredictionData, Source, load_labelled
 from tacit.errors import InputError
 from tacit.files import damaged, read_json
@@ -20,11 +21,17 @@ from tacit.plan.terms import loss_of
 from tacit.privacy.certificate import Certificate
 from tacit.run.curves import Points, model_curves
 from tacit.run.folder import PLAN, RunFolder, serving_loss
+from tacit.run.inference import PRIVATE, Summary, TrainedOn, summarize
 from tacit.run.measures import evaluation_lines, figures
 from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_model, load_rows, predict
+from tacit.run.prepare import prepare
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Trace
 
+APART = (
+    "standard errors need products of columns of different parties over all rows, which nobody has between "
+    "organisations: train in one process, or see docs/explanation/inference.md"
+)
 NOT_SERVED = (
     "this run's certificate covers what was sent, not the model, so that nothing is evaluated with it: train with a "
     "mechanism whose model is covered"
@@ -200,6 +207,43 @@ class SavedRun:
             remarks.append(f"these figures are for {reader} alone: no certificate covers them")
         score = predict(model, new.data).score
         return Evaluation(loss.name, len(new.labels), figures(score, new.labels, loss), tuple(remarks))
+
+    def summary(self) -> Summary:
+        """Coefficients with standard errors, p-values and 95 % intervals, by party and column; and tests of parties.
+
+        The files of the job are read again: they must be those that the model was trained on.
+
+        Raises
+        ------
+        InputError
+            As `tacit.run.inference.summarize`; for a run between organisations, where nobody has all columns; and where
+            the files have changed.
+        """
+        self._refuse_trees()
+        if self.job.engine == "flare" or RunFolder(self.path).is_part:
+            raise InputError(APART)
+        if self.certificate.private:
+            raise InputError(PRIVATE)
+        prepared = prepare(self._settled_job())
+        names = list(self.coef) if self.on_graph else [shard.name for shard in prepared.shards]
+        parts, shards = self.model.parties, prepared.shards[: len(self.model.parties)]
+        if [shard.columns for shard in shards] != [part.columns for part in parts]:
+            raise InputError("the files of the job have other columns than those that the model was trained on")
+        plan = replace(prepared.plan, problem=replace(prepared.plan.problem, alpha=float(self.plan["alpha"])))
+        encoders = {name: own for name, own in zip(names, self.model.encoders, strict=True) if isinstance(own, Encoder)}
+        labels = prepared.labels.values
+        if self.on_graph:
+            trained = TrainedOn.of_nodes(plan, prepared.shards, labels, encoders.get(ALL_PARTIES))
+        else:
+            trained = TrainedOn.of_parties(plan, prepared.shards, labels, encoders)
+        return summarize(trained, [part.linear_coef for part in parts], self.intercept)
+
+    def _settled_job(self) -> Job:
+        """The job, with the terms that its search took."""
+        if not self.job.chooses_terms:
+            return self.job
+        known = RunFolder(self.path).read_search(self.job)
+        return self.job if known is None else self.job.with_terms(known["terms"])
 
     def curves(self) -> dict[str, dict[str, Points]]:
         """What each column adds to the score, by party and column of its file; of "all parties" where rows are split.
