@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.errors import InputError
-from tacit.text import command, plain
+from tacit.text import command, plain, show
 
 if TYPE_CHECKING:
     from tacit.federation.kit import Kit
@@ -32,6 +33,8 @@ examples:
   tacit federation members credit/shop --confirm "bank=4f1c 90aa ..."
   tacit federation members credit/shop --revoke bank
   tacit federation rotate credit/shop
+  tacit federation demo             all of it on this machine, in a minute or two
+  tacit federation samples --out .  the sample files of the demo
 
 credit.toml:
   name = "credit"
@@ -39,6 +42,9 @@ credit.toml:
   host = "tacit.bank.example"
   port = 8002
   parties = ["bank", "shop", "phone"]"""
+
+
+ACTIONS = ("init", "add", "renew", "members", "rotate", "demo", "samples")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,13 +82,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rotate.add_argument("kit", metavar="KIT", help="your organisation's directory")
     rotate.add_argument("--stolen", action="store_true", help="the old key does not vouch for the new one")
     rotate.set_defaults(act=_rotate)
+    demo = actions.add_parser("demo", help="see three organisations train on this machine", allow_abbrev=False)
+    demo.add_argument("--out", metavar="DIR", default="federation-demo", help="a new folder (default: federation-demo)")
+    demo.add_argument("--minutes", type=float, default=10.0, help="give up after so many minutes (default: 10)")
+    demo.set_defaults(act=_demo)
+    samples = actions.add_parser("samples", help="write sample files of three organisations", allow_abbrev=False)
+    samples.add_argument("--out", metavar="DIR", default=".", help="the folder (default: this one)")
+    samples.set_defaults(act=_samples)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked for."""
     if options.action is None:
         raise InputError(
-            "say what to do: tacit federation init, add, renew, members or rotate; see tacit federation --help"
+            f"say what to do: tacit federation {', '.join(ACTIONS)}; see tacit federation --help"
         )
     options.act(options)
     return 0
@@ -192,6 +205,26 @@ def _rotate(options: argparse.Namespace) -> None:
         print(
             "next       nothing: the old key vouches for it; each of the others takes it at the next job, and notes it"
         )
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from tacit.cli.federation_demo import run_demo
+
+    run_demo(Path(options.out), options.minutes)
+
+
+def _samples(options: argparse.Namespace) -> None:
+    from tacit.data.samples import JOB_FILE, sample_names, write_samples
+
+    folder = Path(options.out)
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {show(options.out)}: make it first, or give another --out")
+    there = [name for name in sample_names() if (folder / name).exists()]
+    if there:
+        raise InputError(f"{show(options.out)} holds {there[0]} already: give another folder with --out")
+    for path in write_samples(folder):
+        print(f"written    {path}")
+    print(f"next       tacit federation init ..., then tacit train {JOB_FILE} --kit KITS/server")
 
 
 def _party(path: str) -> Kit:
