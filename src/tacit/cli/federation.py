@@ -94,9 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do what was asked for."""
     if options.action is None:
-        raise InputError(
-            f"say what to do: tacit federation {', '.join(ACTIONS)}; see tacit federation --help"
-        )
+        raise InputError(f"say what to do: tacit federation {', '.join(ACTIONS)}; see tacit federation --help")
     options.act(options)
     return 0
 

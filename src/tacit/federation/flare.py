@@ -4,8 +4,9 @@ With its two neighbours `flare_policy.py` and `flare_roll_call.py` the only file
 with nothing but carrying: who sent a message is what its seal says (`channel.py`), never what FLARE says.
 
 What the server gets in clear, and nothing else: the text of the job; public cards and public keys of processes; who
-sends whom how many bytes and when; the round and the seconds of the run; whom the lead waits for, and whether they
-answer at all; how the run ended: the number of rounds, or one line.
+sends whom how many bytes and when; the round and the seconds of the run; whom the lead waits for, whether they answer
+at all, and which of four steps of the protocol they were asked for (keys, preparation, training, an answer); how the
+run ended: the number of rounds, or one line.
 """
 
 from __future__ import annotations
@@ -31,7 +32,16 @@ from tacit.federation.child import end_with_parent
 from tacit.federation.identity import OwnKeys, count_start
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.members import Members
-from tacit.federation.progress import write_fault, write_outcome, write_progress
+from tacit.federation.progress import (
+    COMPUTING,
+    KEYS,
+    PREPARE,
+    TRAIN,
+    as_waiting,
+    write_fault,
+    write_outcome,
+    write_progress,
+)
 from tacit.federation.protocol import (
     Begin,
     Interrupted,
@@ -48,7 +58,8 @@ from tacit.federation.protocol import (
     encode,
     outcome_line,
 )
-from tacit.federation.releases import log_step
+from tacit.federation.questions import pending_since
+from tacit.federation.releases import log_question, log_step
 from tacit.files import write_json
 from tacit.text import one_line
 
@@ -58,6 +69,7 @@ if TYPE_CHECKING:
 
 
 PATIENCE: dict[type[Step], float] = {Prepare: 86_400.0, Begin: 86_400.0}  # seconds for all tries: people decide
+STAGES: dict[type[Step], str] = {Prepare: PREPARE, Begin: TRAIN}  # what people are asked for
 USUAL_PATIENCE = 3_600.0
 TO_CONFIRM = 86_400.0  # seconds that people have to confirm each other's keys
 FIRST_WAIT, LONGEST_WAIT = 15.0, 600.0  # for an answer; then the step is asked for again, and is not done twice
@@ -100,7 +112,7 @@ class Meeting:
     def progress(self, run: str, round_: int, seconds: float, waiting: dict[str, Any]) -> None:
         """Take down how far a run is: its rounds, the time and whom the lead waits for, nothing of its numbers."""
         if run == self.run:
-            who = {str(name): [float(since), bool(answers)] for name, (since, answers) in waiting.items()}
+            who = {str(name): as_waiting(value) for name, value in waiting.items()}
             write_progress(Kit.from_environment().jobs / self.run, int(round_), float(seconds), who)
 
 
@@ -125,7 +137,7 @@ class Member:
         self._lines: dict[str, PeerConnection] = {}
         self._line_locks: dict[str, threading.Lock] = {}
         self._told: set[str] = set()  # senders that are not confirmed, each once in the log
-        self._waiting: dict[str, tuple[float, bool]] = {}  # since when for whom, and whether they answer at all
+        self._waiting: dict[str, tuple[float, bool, str]] = {}  # since when for whom, whether they answer, for what
         self._importing = threading.Thread(target=_import_early, daemon=True)
         self._importing.start()
 
@@ -211,7 +223,7 @@ class Member:
         began = time.perf_counter()
         reply = site.handle(request, sender)
         packed = encode(reply)
-        log_step(self._kit, request, reply, sender, len(content), len(packed), time.perf_counter() - began)
+        log_step(self._kit, self.run, request, reply, sender, len(content), len(packed), time.perf_counter() - began)
         return packed
 
     @collab.publish
@@ -232,7 +244,7 @@ class Member:
         site = self._own()
         from tacit.federation.handlers import make_lead  # imported early, with scipy and pyarrow
 
-        with _ProgressReporter(server, run, self._waits) as beat:
+        with _ProgressReporter(server, run, self._waits, self._kit.jobs / run) as beat:
             try:
                 return {"done": {"rounds": make_lead(site, run, job).go(observe=beat)}}
             except (FaultError, OSError, RunAborted) as error:  # nobody refused: the driver hands the job in again
@@ -248,6 +260,7 @@ class Member:
     def _ask(self, names: Sequence[str], request: Step) -> dict[str, Step]:
         """Ask sites at once, each until it answers."""
         content, patience = encode(request), PATIENCE.get(type(request), USUAL_PATIENCE)
+        stage = STAGES.get(type(request), COMPUTING)
         over = threading.Event()  # one of them refused: the others need not answer any more
 
         def ask(name: str) -> Step:
@@ -258,7 +271,12 @@ class Member:
 
         def ask_one(name: str) -> Step:
             try:
-                return decode_reply(self._ask_one(name, content, patience, over), request)
+                began = time.perf_counter()
+                packed = self._ask_one(name, content, patience, over, stage)
+                reply = decode_reply(packed, request)
+                seconds = time.perf_counter() - began
+                log_question(self._kit, self.run, request, reply, name, len(packed), len(content), seconds)
+                return reply
             except InterruptionError as error:
                 return Interrupted(reason=error.reason)
             except RefusalError as error:
@@ -271,7 +289,7 @@ class Member:
         with ThreadPoolExecutor(max(1, len(names))) as pool:
             return dict(zip(names, pool.map(ask, names), strict=True))
 
-    def _ask_one(self, name: str, content: bytes, patience: float, over: threading.Event) -> bytes:
+    def _ask_one(self, name: str, content: bytes, patience: float, over: threading.Event, stage: str) -> bytes:
         """The reply of a site, asked for until it comes, or until it is not needed any more.
 
         Raises
@@ -287,13 +305,17 @@ class Member:
         request, wait, refusals = line.seal(content), FIRST_WAIT, 0
         longest = FIRST_WAIT if patience > USUAL_PATIENCE else LONGEST_WAIT  # people decide: others may have refused
         until, began = time.monotonic() + patience, time.time()
+        if stage != COMPUTING:  # a person is asked: that is said at once
+            self._waiting[name] = (began, True, stage)
         try:
             while True:
+                stage_now = stage
                 try:
                     told = self._carry(name, request, wait)
                     if told.get(UNCONFIRMED):
                         until = max(until, time.monotonic() + SHORT) if time.time() - began < TO_CONFIRM else 0.0
                         self._members.wait_for(name, True)
+                        stage_now = KEYS
                     else:
                         return line.open(request, _sealed(told))
                 except CollabCallError:
@@ -306,7 +328,7 @@ class Member:
                     raise RefusalError(Reason.KEYS, detail)
                 if over.is_set() or time.monotonic() > until:
                     raise InterruptionError(Reason.UNREACHABLE)
-                self._waiting[name] = (began, self._answers(name))
+                self._waiting[name] = (began, self._answers(name), stage_now)
                 time.sleep(PAUSE)
         finally:
             line.done(request)
@@ -346,7 +368,7 @@ class Member:
             if time.time() - began > TO_CONFIRM:
                 detail = f"nobody at {self._channel.name!r} confirmed the key of {name!r}: {COMPARE}"
                 raise RefusalError(Reason.KEYS, detail)
-            self._waiting[name] = (began, self._answers(name))
+            self._waiting[name] = (began, self._answers(name), KEYS)
             time.sleep(PAUSE)
 
     def _answers(self, name: str) -> bool:
@@ -359,7 +381,9 @@ class Member:
 
     def _waits(self) -> dict[str, list[Any]]:
         now = time.time()
-        return {name: [now - since, answers] for name, (since, answers) in list(self._waiting.items())}
+        waits = {name: [now - since, answers, stage] for name, (since, answers, stage) in list(self._waiting.items())}
+        own = pending_since(self._kit.jobs / self.run)
+        return waits if own is None else {self._channel.name: [now - own[0], True, own[1]], **waits}
 
 
 COMPARE = "compare fingerprints there and here (tacit federation members KIT)"
@@ -396,8 +420,8 @@ def _import_early() -> None:
 class _ProgressReporter:
     """Tells the server how far the run is: after a round, at most once a second, and from time to time anyway."""
 
-    def __init__(self, server: Any, run: str, waits: Callable[[], dict[str, list[Any]]]) -> None:
-        self.server, self.run, self.waits, self.last = server, run, waits, 0.0
+    def __init__(self, server: Any, run: str, waits: Callable[[], dict[str, list[Any]]], folder: Path) -> None:
+        self.server, self.run, self.waits, self.last, self.folder = server, run, waits, 0.0, folder
         self.round, self.seconds, self._over = 0, 0.0, threading.Event()
 
     def __enter__(self) -> _ProgressReporter:
@@ -419,7 +443,10 @@ class _ProgressReporter:
 
     def _tell(self) -> None:
         self.last = time.monotonic()
-        told = {"run": self.run, "round_": self.round, "seconds": self.seconds, "waiting": self.waits()}
+        waiting = self.waits()
+        if self.folder.is_dir():  # the same for tacit status at this organisation
+            write_progress(self.folder, self.round, self.seconds, waiting)
+        told = {"run": self.run, "round_": self.round, "seconds": self.seconds, "waiting": waiting}
         self.server(expect_result=False).progress(**told)
 
 
