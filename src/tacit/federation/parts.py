@@ -47,7 +47,9 @@ def write_whole(
 def write_about(folder: Path, task: Task, model: PartyModel | TreePart, own: OwnRows, plan: Plan, answers: int) -> None:
     """Whose part it is, who led, how often this site answered; and, without noise, how far its own scores spread."""
     spread = {} if plan.private is not None else own_spread(model, own)
-    columns = list(getattr(plan.layout, "columns", ()))  # of every party, as all know them; equal where rows are split
+    columns = np.ravel(
+        getattr(plan.layout, "columns", 0)
+    ).tolist()  # as all know them: of every party, or those that all share
     RunFolder(folder).write_about(task.name, task.lead, task.job.names, columns=columns, answers=answers, **spread)
 
 

@@ -228,7 +228,7 @@ def _tiles(own: SitePart) -> list[tuple[str, str]]:
 
 def _parties(own: SitePart) -> tuple[list[str], list[list[str]]]:
     """Who took part, with the sizes that all know."""
-    run, columns = own.run, list(own.about.get("columns", []))
+    run, columns = own.run, own.about["columns"]
     rows = run.plan["rows"]
     table = []
     for at, spec in enumerate(run.job.parties):
@@ -237,7 +237,7 @@ def _parties(own: SitePart) -> tuple[list[str], list[list[str]]]:
             *(["led"] if spec.name == own.lead else []),
             *(["has the label"] if spec.label and not run.on_graph else []),
         ]
-        count = columns[at] if at < len(columns) else len(own.part.columns)
+        count = columns[at] if at < len(columns) else columns[-1]
         held = rows[at] if isinstance(rows, list) else rows
         table.append([spec.name, ", ".join(roles) or DASH, f"{held:,}", f"{count:,}"])
     return ["organisation", "role", "rows trained on", "columns after encoding"], table
