@@ -53,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(f"--every {options.every} is not allowed: it must be a number of seconds from 0.01")
     if (Path(options.directory) / "tacit.toml").exists():
         return _watch_site(options)
+    if (Path(options.directory) / "owner.json").exists():
+        raise InputError(f"{options.directory} is a run between organisations: give the kit, and --job NAME")
     watcher = Watcher(run_of(options.directory, options.job, ended=False))
     if options.once:
         print("\n".join(lines(watcher.look())))
