@@ -9,11 +9,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.errors import InputError, RunError
+from tacit.files import read_json, write_json
 from tacit.text import listing, raw, tell
+from tacit.version import __version__
 
+VERSION = "version.json"  # of the software that began a run
 PREDICTED = "predict-"  # begins the name of a run that predicts
 
 if TYPE_CHECKING:
@@ -44,6 +48,7 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
     folder = kit.jobs / run
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / JOB, text)
+    keep_version(folder)
     if not options.quiet:
         print(f"run {run}: {len(job.parties)} parties, led by {lead_of(job)}")
         for line in who_must_accept(job.names, lead_of(job)):
@@ -61,6 +66,23 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
         print(f"{lead_of(job)} also has model/joint.json, the trace and the certificate")
         print("the model was not compared with what a party has alone: predict rows that were kept aside to measure it")
     return 0
+
+
+def keep_version(folder: Path) -> None:
+    """Write down which version begins a run; refuse to go on with one that another version began.
+
+    Raises
+    ------
+    InputError
+    """
+    path = folder / VERSION
+    began = read_json(path).get("tacit") if path.exists() else __version__
+    if began != __version__:
+        raise InputError(
+            f"the run {folder.name} was begun with tacit {began}, and this is {__version__}: finish it with {began} "
+            "everywhere, or hand the job in again without --resume"
+        )
+    write_json(path, {"tacit": __version__})
 
 
 def who_must_accept(names: Sequence[str], lead: str) -> list[str]:

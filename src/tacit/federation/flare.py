@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.channel import Channel, PeerConnection, Sealed, SealedRequest, SealError, UnconfirmedError
 from tacit.federation.child import end_with_parent
-from tacit.federation.identity import OwnKeys, count_start
+from tacit.federation.identity import OwnKeys, count_start, start_statement
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.members import Members
 from tacit.federation.progress import (
@@ -136,6 +137,7 @@ class Member:
         self._lock = threading.Lock()
         self._lines: dict[str, PeerConnection] = {}
         self._line_locks: dict[str, threading.Lock] = {}
+        self._met: set[tuple[str, bytes]] = set()  # processes of others whose number is known
         self._told: set[str] = set()  # senders that are not confirmed, each once in the log
         self._waiting: dict[str, tuple[float, bool, str]] = {}  # since when for whom, whether they answer, for what
         self._importing = threading.Thread(target=_import_early, daemon=True)
@@ -169,7 +171,9 @@ class Member:
             log.exception("a greeting was not taken")
         if self._site is None:
             return {REFUSED: True}
-        return {"cards": self._channel.identity.cards(), "process": self._channel.process}
+        own = self._channel
+        proof = {"start": own.start, "proof": own.start_proof()}
+        return {"cards": own.identity.cards(), "process": own.process, **proof}
 
     def _greet(self) -> None:
         """Show the own card to everybody in the job, and keep theirs, so that people can compare all of them."""
@@ -197,7 +201,7 @@ class Member:
             request = as_request(sender, process, start, number, floor, salt, content)
             if sender not in self._proxies:
                 raise SealError("it takes no part in this job")
-            return self._channel.answer(request, self._done)._asdict()
+            return self._channel.answer(request, partial(self._done_by, request))._asdict()
         except UnconfirmedError as error:
             if sender not in self._told:
                 self._told.add(sender)
@@ -209,6 +213,17 @@ class Member:
         except Exception:  # whatever it says stays here: FLARE would send it in clear
             log.exception("a message was not taken")
             return {REFUSED: True}
+
+    def _done_by(self, request: SealedRequest, content: bytes, sender: str) -> bytes:
+        """What this site does about a request, once it is sure that its sender has not forgotten what it spent."""
+        if (sender, request.process) not in self._met:
+            try:
+                self._members.note_start(sender, request.process, request.start)
+            except RefusalError as error:
+                log.warning("%s", error)
+                return encode(Refused(reason=error.reason))
+            self._met.add((sender, request.process))
+        return self._done(content, sender)
 
     def _done(self, content: bytes, sender: str) -> bytes:
         """What this site does about a request of a confirmed one."""
@@ -356,8 +371,7 @@ class Member:
                 told = self._hello(name, wait)
                 if self._members.meet(name, told["cards"]):
                     self._waiting.pop(name, None)
-                    if not isinstance(told["process"], bytes):
-                        raise SealError("the key of its process is none")
+                    self._check_start(name, told)
                     return self._channel.line(name, told["process"])
             except CollabCallError:
                 wait = min(2 * wait, LONGEST_WAIT)
@@ -370,6 +384,23 @@ class Member:
                 raise RefusalError(Reason.KEYS, detail)
             self._waiting[name] = (began, self._answers(name), KEYS)
             time.sleep(PAUSE)
+
+    def _check_start(self, name: str, told: Mapping[str, Any]) -> None:
+        """Refuse a site whose processes number anew: its home was put back to an older copy.
+
+        Raises
+        ------
+        SealError
+            Where that site has not signed the number of its process.
+        RefusalError
+            Where the number was seen before, of another process.
+        """
+        process, start, proof, card = told["process"], told["start"], told["proof"], self._members.card(name)
+        if not isinstance(process, bytes) or type(start) is not int or not isinstance(proof, bytes) or card is None:
+            raise SealError("the key of its process is none")
+        if not 0 < start < 2**62 or not card.has_signed(start_statement(self.run, process, start), proof):
+            raise SealError("the number of its process is not signed by its key")
+        self._members.note_start(name, process, start)
 
     def _answers(self, name: str) -> bool:
         """Whether a site answers a question that needs no work."""

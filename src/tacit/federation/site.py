@@ -440,9 +440,9 @@ class Site:
             raise RefusalError(Reason.BUSY)
         handler = make(self, request, caller)  # of a job that is none nothing is kept
         folder = self.folder / request.run
-        owner = {"lead": caller, "job": text_digest(request.job)}
-        if (folder / OWNER).exists() and read_json(folder / OWNER) != owner:
-            raise RefusalError(Reason.OTHER_JOB)
+        owner = {"lead": caller, "job": text_digest(request.job), "version": __version__}
+        if (folder / OWNER).exists():
+            check_owner(read_json(folder / OWNER), owner)
         folder.mkdir(parents=True, exist_ok=True)
         if self.lock is None or self.lock.folder != folder:
             self.lock = RunLock(folder)
@@ -454,6 +454,20 @@ class Site:
     def close(self) -> None:
         """End the run that is open: another member may open one."""
         self.handler, self.open_run, self.opened_by, self.agreed = None, "", "", False
+
+
+def check_owner(before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    """Refuse to go on with the run of another lead or job, or one that another version of the software began.
+
+    Raises
+    ------
+    RefusalError
+    """
+    if any(before.get(key) != now[key] for key in ("lead", "job")):
+        raise RefusalError(Reason.OTHER_JOB)
+    if before.get("version") != now["version"]:
+        began = before.get("version") or "an older version"
+        raise RefusalError(Reason.BEGUN_WITH, f"this run was begun with tacit {began}, and this is {now['version']}")
 
 
 class RunLock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,18 +13,18 @@ from tacit.errors import InputError
 from tacit.federation.budget import BudgetBook, read_limits
 from tacit.federation.journal import Journal
 from tacit.federation.kit import PARTY, Kit
-from tacit.federation.leads import PREDICTIONS
+from tacit.federation.leads import LEAD, PREDICTIONS
 from tacit.federation.members import confirmation_lines
 from tacit.federation.processes import left_over, running
 from tacit.federation.progress import read_outcome, read_progress, waiting_line
 from tacit.federation.questions import pending_since, waits
 from tacit.federation.releases import read_steps
 from tacit.federation.score_handler import SENT
-from tacit.federation.site import OWNER, PROBLEM, is_worked_on, lead_of, read_text
-from tacit.files import read_json
+from tacit.federation.site import OVER, OWNER, PROBLEM, is_worked_on, lead_of, read_text
+from tacit.files import read_json, write_json
 from tacit.privacy.certificate import up
 from tacit.privacy.events import UNITS
-from tacit.run.folder import JOB, MODEL, RESULT, RunFolder
+from tacit.run.folder import JOB, MODEL, REPORT, RESULT, RunFolder
 from tacit.text import command, duration
 
 WAITING, GOING, ENDED, FAILED, REFUSED = "waits for your yes", "going on", "ended", "failed", "refused"
@@ -225,7 +226,7 @@ def _at_party(kit: Kit, folder: Path) -> RunStatus:
     rounds, seconds, sent = _trace(RunFolder(folder))
     if waits(folder):
         return RunStatus(folder.name, WAITING, waits=_asks_since(kit, folder))
-    if any((folder / name).exists() for name in (RESULT, MODEL, SENT, PREDICTIONS)):
+    if any((folder / name).exists() for name in (RESULT, MODEL, SENT, PREDICTIONS, OVER)):
         return RunStatus(folder.name, ENDED, rounds, seconds, sent)
     if (folder / PROBLEM).exists():
         return RunStatus(folder.name, FAILED, note=(folder / PROBLEM).read_text(encoding="utf-8").strip())
@@ -252,3 +253,43 @@ def _words(one: RunStatus) -> str:
     if one.state == STOPPED:
         words += " (tacit train JOB --resume goes on with it)"
     return words + (f": {one.note}" if one.note else "")
+
+
+# --- clearing away what ended runs have left -----------------------------------------------------------
+
+
+WORKING = ("alignment.npz", "matching.json", "journal", LEAD, "data.json", "checkpoint.npz", SENT, "progress.json")
+RESULTS = (MODEL, PREDICTIONS, REPORT, "trace.jsonl", RESULT, "evaluation.json")
+KEPT = "what the budget, the certificate and the refusal to do a run twice need"
+
+
+def clean(kit: Kit, days: float, *, results: bool = False, delete: bool = False) -> list[tuple[str, int]]:
+    """What runs that ended so many days ago have left on the disk and nothing needs: names and bytes, by run.
+
+    Parameters
+    ----------
+    kit : Kit
+    days : float
+    results : bool, default False
+        Also models, predictions, pages and traces. What the budget needs always stays.
+    delete : bool, default False
+        Delete it. The run is marked as over first, so that nothing of it is done a second time.
+    """
+    found = []
+    for one in _runs(kit):
+        folder = kit.jobs / one.run
+        old = time.time() - folder.stat().st_mtime >= 86400 * days
+        if one.state not in (ENDED, FAILED, REFUSED) or not old or is_worked_on(folder):
+            continue
+        gone = [folder / name for name in (*WORKING, *(RESULTS if results else ())) if (folder / name).exists()]
+        found.append((one.run, sum(_bytes(path) for path in gone)))
+        if delete and gone:
+            write_json(folder / OVER, {"over": True})
+            for path in gone:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return found
+
+
+def _bytes(path: Path) -> int:
+    files = path.rglob("*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
