@@ -235,7 +235,7 @@ def _restored(options: argparse.Namespace) -> None:
     aside = kit.home / f"ledger-restored-{time.strftime('%Y-%m-%d-%H%M%S')}.json"
     kit.ledger.replace(aside)
     print(f"budget     closed: what was spent since the copy is unknown; the old ledger is {aside}")
-    print("next       no training is taken part in; see Keep a budget: a new ledger is a new promise, on top of the old one")
+    print("next       no training is taken part in; see Keep a budget: a new ledger is a new promise")
 
 
 def _clean(options: argparse.Namespace) -> None:
