@@ -35,7 +35,7 @@ examples:
   tacit federation members credit/shop --revoke bank
   tacit federation rotate credit/shop
   tacit federation clean credit/shop --days 90
-  tacit federation demo             all of it on this machine, in a minute or two
+  tacit federation demo             all of it on this machine
   tacit federation samples --out .  the sample files of the demo
 
 credit.toml:

@@ -15,8 +15,9 @@ certificate says. The page is one file, with its pictures inside; it needs no
 network and no script, and prints well.
 
 Between organisations each writes its own page, from its own home, by its kit:
-what was trained and with whom, its own part of the model, what left its machine,
-its budget, the certificate; at the site that led also how the run went.
+what was trained and with whom, its own part of the model, what left its
+machine, its budget, the certificate; at the site that led also how the run
+went.
 
 How good the model is was computed by tacit train. In a private run it comes
 from labels and single scores, which no certificate covers: keep such a page."""
@@ -24,7 +25,7 @@ EPILOG = """\
 examples:
   tacit report runs/credit
   tacit report runs/credit --out credit.html
-  tacit report credit/shop                    the last run that ended at the shop
+  tacit report credit/shop         the last run that ended at the shop
   tacit report credit/shop --job credit-0123456789ab"""
 
 
