@@ -21,7 +21,9 @@ from tacit.federation.progress import (
     PREPARE,
     STAGES,
     TRAIN,
+    MatchingProgress,
     as_waiting,
+    matching_line,
     waiting_line,
     write_outcome,
     write_progress,
@@ -128,6 +130,15 @@ def test_what_is_waited_for_is_said_with_what_to_do(stage: str) -> None:
     wanted = {KEYS: "federation members", PREPARE: "tacit accept", TRAIN: "tacit accept", COMPUTING: "tacit status"}
     assert wanted[stage] in line
     assert "does not answer" in waiting_line("shop", [75.0, False, stage], "bank")
+
+
+def test_how_far_matching_is_stands_at_the_lead_while_it_goes_on(tmp_path: Path) -> None:
+    assert matching_line(tmp_path) == []
+    with MatchingProgress(tmp_path) as observe:
+        observe("encrypting ids", 0.25)
+        observe("adding keys", 0.26)  # too soon to be worth a write
+        assert matching_line(tmp_path) == ["matching ids: encrypting ids, 25% done"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_the_lead_says_of_waiting_is_of_few_words() -> None:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tacit.errors import InputError
 from tacit.files import read_json, write_json
 from tacit.text import duration
 
 KEYS, PREPARE, TRAIN, COMPUTING = "keys", "preparation", "training", "an answer"  # what somebody is waited for
 STAGES = (KEYS, PREPARE, TRAIN, COMPUTING)
-OUTCOME, PROGRESS, FAULT = "outcome.json", "progress.json", "fault.json"
+OUTCOME, PROGRESS, FAULT, MATCHING = "outcome.json", "progress.json", "fault.json", "matching-progress.json"
+EVERY = 1.0  # seconds between two words about matching
 
 
 def write_outcome(folder: Path, told: dict[str, Any]) -> None:
@@ -57,6 +59,40 @@ def write_progress(
 def read_progress(folder: Path) -> dict[str, Any] | None:
     """How far the run is; None before its first round."""
     return read_json(folder / PROGRESS) if (folder / PROGRESS).is_file() else None
+
+
+class MatchingProgress:
+    """Keeps at the leading site how far private matching is, for `tacit status` there; sent to nobody.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run; what stands there about matching is deleted when it has ended.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.last = folder / MATCHING, 0.0
+
+    def __enter__(self) -> MatchingProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.path.unlink(missing_ok=True)
+
+    def __call__(self, text: str, part: float) -> None:
+        """Take down what is done now, and the part of all."""
+        if time.monotonic() - self.last >= EVERY:
+            self.last = time.monotonic()
+            write_json(self.path, {"text": text, "part": part, "at": time.time()})
+
+
+def matching_line(folder: Path) -> list[str]:
+    """How far matching is, where it goes on."""
+    try:
+        told = read_json(folder / MATCHING)
+        return [f"matching ids: {told['text']}, {float(told['part']):.0%} done"]
+    except (InputError, KeyError, ValueError):  # it is not there, or has just ended
+        return []
 
 
 def as_waiting(value: object) -> list[Any]:

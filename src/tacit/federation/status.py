@@ -16,7 +16,7 @@ from tacit.federation.kit import PARTY, Kit
 from tacit.federation.leads import LEAD, PREDICTIONS
 from tacit.federation.members import confirmation_lines
 from tacit.federation.processes import left_over, running
-from tacit.federation.progress import read_outcome, read_progress, waiting_line
+from tacit.federation.progress import matching_line, read_outcome, read_progress, waiting_line
 from tacit.federation.questions import pending_since, waits
 from tacit.federation.releases import read_steps
 from tacit.federation.score_handler import SENT
@@ -198,7 +198,7 @@ def waiting_lines(progress: Mapping[str, Any], lead: str) -> list[str]:
 def _own_waits(kit: Kit, folder: Path, lead: str) -> list[str]:
     """At the lead whom it waits for; elsewhere when the lead asked last, as no other site tells this one anything."""
     if lead == kit.name:
-        return waiting_lines(read_progress(folder) or {}, lead)
+        return [*matching_line(folder), *waiting_lines(read_progress(folder) or {}, lead)]
     asked = [one for one in read_steps(kit.logs, folder.name) if "caller" in one]
     if not asked:
         return ["nothing was asked yet: the lead asks once the keys are confirmed and its own people have agreed"]
