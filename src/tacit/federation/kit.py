@@ -120,7 +120,7 @@ class Kit:
             inside = sorted(child.parent.name for child in place.glob("*/tacit.toml"))
             hint = f"it holds the kits {listing(inside)}: give one of them" if inside else "give the directory of a kit"
             raise InputError(f"{show(str(path))} is no kit, as it has no tacit.toml: {hint}")
-        record = _read(file)
+        record = read_toml(file)
         for key in _TEXTS:
             if not isinstance(record.get(key), str):
                 raise InputError(f"{show(str(file))} does not say {key}: take the kit again from whoever made it")
@@ -252,7 +252,7 @@ class Kit:
 
     def settings(self) -> dict[str, Any]:
         """The organisation's own settings, from site.toml; empty before the first start."""
-        return _read(self.site) if self.site.is_file() else {}
+        return read_toml(self.site) if self.site.is_file() else {}
 
     def keep(self, **settings: Any) -> None:
         """Set some of the own settings and keep the others; None takes one away."""
@@ -309,7 +309,7 @@ def check_host(host: str) -> str:
     return host
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     """Read TOML, with one line for what is wrong."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

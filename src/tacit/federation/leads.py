@@ -27,6 +27,7 @@ from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
 from tacit.federation.node_handler import NodeHandler, make_graph_plan
 from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
+from tacit.federation.progress import MatchingProgress
 from tacit.federation.protocol import (
     Agree,
     Answer,
@@ -141,7 +142,8 @@ def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepare
     def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
         return from_reply(ask_all(site, [name], to_request(step, payload), Matched)[name])
 
-    align(names, ask, at_once=True)
+    with MatchingProgress(site.folder / site.open_run) as observe:
+        align(names, ask, at_once=True, observe=observe)
 
 
 class Sites:

@@ -48,8 +48,7 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
     pictures.check_matplotlib()
     known = load(run)
     path = known.path / REPORT if out is None else out
-    if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
+    check_page(path)
     curves = None if party is None else of_party(model_curves(known.model), party)
     try:
         page = report_page(known, curves)
@@ -59,6 +58,12 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
         ) from error
     write_text(path, page, secret=known.certificate.private)
     return path
+
+
+def check_page(path: Path) -> None:
+    """Refuse a place where no page can be written."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
 
 
 def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = None) -> str:
@@ -92,7 +97,7 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         share_figures=[*_shares(run), *tree_words.importance(run)],
         curves=curve_section(run, run_curves(run) if curves is None else curves),
         graph_figures=_graph(run),
-        way=_way(run),
+        way=way(run),
         traffic=words.traffic_rows(run),
         outlook=still_true(evaluation, run.result.get("outlook", [])),
         certificate=words.certificate_blocks(run),
@@ -160,7 +165,8 @@ def _graph(run: SavedRun) -> list[Figure]:
     return figures
 
 
-def _way(run: SavedRun) -> list[Figure]:
+def way(run: SavedRun) -> list[Figure]:
+    """How the objective fell, and how near the optimum it came."""
     if run.model.is_trees:
         return tree_words.way(run)
     figures = []

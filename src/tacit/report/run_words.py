@@ -123,7 +123,7 @@ def job_rows(run: SavedRun) -> list[tuple[str, str]]:
     model = run.job.model
     rows = [
         ("loss", f"{model.loss}, penalty {'l2' if run.job.trees else model.penalty}, alpha = {_alpha(run)}"),
-        ("method", _method(run)),
+        ("method", method_of(run)),
         ("stopped", _stopped(run)),
     ]
     if run.job.trees is not None:
@@ -164,7 +164,8 @@ def _alpha(run: SavedRun) -> str:
     return f"{run.plan['alpha']:.4g}, chosen of {spec.tried} by cross-validation on {folds} folds ({spec.rule})"
 
 
-def _method(run: SavedRun) -> str:
+def method_of(run: SavedRun) -> str:
+    """The method, and what adds noise."""
     mechanism, method = run.mechanism, str(run.plan["method"])
     if mechanism is None:
         named = "consensus ADMM, without noise" if method == "none" else method

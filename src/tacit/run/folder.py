@@ -15,7 +15,7 @@
 | evaluation.json | how good the model is; in a private run for the label holder alone |
 | report.html | the page of `tacit report`, with the same figures |
 | result.json | how the run went; written last but for the page, so a directory with it holds a finished run |
-| about.json | in the part of a run between sites that one organisation has: who led it, and who took part |
+| about.json | in the part of a run between sites that one organisation has: whose, who led, who took part |
 """
 
 from __future__ import annotations
@@ -105,11 +105,12 @@ class PreparedRun:
 
     def record(self) -> dict[str, Any]:
         """What plan.json holds."""
-        return {
-            "format": FORMAT,
-            "plan": {**self.plan.record(), "seed": self.plan.problem.seed},
-            "versions": versions(),
-        }
+        return plan_record(self.plan)
+
+
+def plan_record(plan: Plan) -> dict[str, Any]:
+    """What plan.json holds."""
+    return {"format": FORMAT, "plan": {**plan.record(), "seed": plan.problem.seed}, "versions": versions()}
 
 
 @dataclass(frozen=True)
@@ -472,6 +473,10 @@ class RunFolder:
         except InputError as error:
             raise damaged(self.path / JOB, str(error)) from error
 
+    def write_plan(self, plan: Plan) -> None:
+        """Keep the plan, with the versions of the packages."""
+        write_json(self.path / PLAN, plan_record(plan))
+
     def read_plan(self) -> dict[str, Any]:
         """What plan.json holds: the plan, and the versions of the packages."""
         return read_json(self.path / PLAN)
@@ -577,9 +582,12 @@ class RunFolder:
         path = self.path / EVALUATION
         return read_json(path) if path.exists() else None
 
-    def write_about(self, lead: str, parties: Sequence[str]) -> None:
-        """Keep who led a run between sites and who took part: who may ask for predictions by its model."""
-        write_json(self.path / ABOUT, {"lead": lead, "parties": list(parties)})
+    def write_about(self, own: str, lead: str, parties: Sequence[str], **more: Any) -> None:
+        """Keep whose part of a run between sites this is, who led it and took part, and what its owner alone may know.
+
+        Who led and took part may ask for predictions by the model.
+        """
+        write_json(self.path / ABOUT, {"party": own, "lead": lead, "parties": list(parties), **more}, secret=True)
 
     def read_about(self) -> dict[str, Any] | None:
         """Who led a run between sites and who took part; None where it is none, or has not ended here."""

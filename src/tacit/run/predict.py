@@ -318,6 +318,8 @@ def _check_finished(run: Path) -> None:
         finished, begun = (run / RESULT).exists(), (run / PLAN).exists()
     except (OSError, ValueError) as error:
         raise InputError(f"cannot open {where}: check the path of the run") from error
+    if not finished and RunFolder(run).is_part:
+        raise InputError(f"{where} is one organisation's part of a joint run: the site that led it predicts")
     if not finished and begun:
         raise InputError(f"the run in {where} is not finished: finish it with tacit train JOB --out {where} --resume")
     if not finished:

@@ -311,7 +311,7 @@ def load(path: str | Path) -> SavedRun:
     """
     folder = RunFolder(path)
     model, job, certificate = load_model(folder.path), folder.read_job(), folder.read_certificate()
-    plan, known = _plan(folder)
+    plan, known = read_plan(folder)
     trace = folder.read_trace()
     if not trace:
         raise damaged(folder.trace, "it holds no round")
@@ -328,7 +328,7 @@ def load(path: str | Path) -> SavedRun:
     )
 
 
-def _plan(folder: RunFolder) -> tuple[dict[str, Any], dict[str, str]]:
+def read_plan(folder: RunFolder) -> tuple[dict[str, Any], dict[str, str]]:
     """The plan, and the versions of the packages."""
     record = folder.read_plan()
     plan, versions = record.get("plan"), record.get("versions")
