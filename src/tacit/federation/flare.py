@@ -3,10 +3,10 @@
 With its two neighbours `flare_policy.py` and `flare_roll_call.py` the only files that import nvflare. FLARE is trusted
 with nothing but carrying: who sent a message is what its seal says (`channel.py`), never what FLARE says.
 
-What the server gets in clear, and nothing else: the text of the job; public cards and public keys of processes; who
-sends whom how many bytes and when; the round and the seconds of the run; whom the lead waits for, whether they answer
-at all, and which of four steps of the protocol they were asked for (keys, preparation, training, an answer); how the
-run ended: the number of rounds, or one line.
+What the server gets in clear, and nothing else: the text of the job; public cards; public keys of processes and their
+numbers, so how often a site has started one; who sends whom how many bytes and when; the round and the seconds of the
+run; whom the lead waits for, whether they answer at all, and which of four steps of the protocol they were asked for
+(keys, preparation, training, an answer); how the run ended: the number of rounds, or one line.
 """
 
 from __future__ import annotations

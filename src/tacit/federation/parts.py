@@ -47,9 +47,7 @@ def write_whole(
 def write_about(folder: Path, task: Task, model: PartyModel | TreePart, own: OwnRows, plan: Plan, answers: int) -> None:
     """Whose part it is, who led, how often this site answered; and, without noise, how far its own scores spread."""
     spread = {} if plan.private is not None else own_spread(model, own)
-    columns = np.ravel(
-        getattr(plan.layout, "columns", 0)
-    ).tolist()  # as all know them: of every party, or those that all share
+    columns = np.ravel(getattr(plan.layout, "columns", 0)).tolist()  # public: of every party, or those that all share
     RunFolder(folder).write_about(task.name, task.lead, task.job.names, columns=columns, answers=answers, **spread)
 
 

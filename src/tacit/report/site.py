@@ -30,12 +30,12 @@ from tacit.privacy.events import UNITS
 from tacit.report import pictures
 from tacit.report import run_words as words
 from tacit.report.curve_words import curve_section
-from tacit.report.measures import BETTER, TITLES
 from tacit.report.pictures import Figure, fill
 from tacit.report.run import check_page, way
-from tacit.report.run_words import ARROWS, DASH, ORDER, number
+from tacit.report.run_words import ARROWS, DASH, number
 from tacit.run.curves import Curve, party_curves
 from tacit.run.folder import ABOUT, REPORT, RunFolder
+from tacit.run.measures import BETTER, ORDER, TITLES
 from tacit.run.predict import SavedModel, load_part
 from tacit.run.result import TreePart
 from tacit.run.saved import SavedRun, read_plan
