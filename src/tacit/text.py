@@ -7,6 +7,7 @@ through `PlainStream`, so no print has to remember it.
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import math
 import os
@@ -63,6 +64,14 @@ def listing(values: Iterable[object], limit: int = _LISTED) -> str:
     shown = ", ".join(show(value) for value in values[:limit])
     more = len(values) - limit
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def day(days: float) -> str:
+    """The date of so many days since 1970-01-01; the number where there is no such date."""
+    try:
+        return (datetime.date(1970, 1, 1) + datetime.timedelta(days=math.floor(days))).isoformat()
+    except OverflowError:
+        return f"{days:.6g}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -166,6 +166,7 @@ def test_summary_of_nodes_curves_searches_and_private_runs(tmp_path: Path, tacit
     assert answer.code == 0, answer
     assert "320 rows" in answer.out
     assert "does a column add anything?" in answer.out
+    assert "no row" in next(line for line in answer.out.splitlines() if "plan=other" in line)
     cells, value, low, high = package.load(tmp_path / "curves").summary().curves()["bank"]["income"]
     assert np.all((low <= value) & (value <= high))
     assert len(cells) == len(value)
@@ -177,6 +178,11 @@ def test_summary_of_nodes_curves_searches_and_private_runs(tmp_path: Path, tacit
 # --- scorecard -----------------------------------------------------------------------------------------------
 
 
+def number(cell: str) -> float:
+    """A number, or a date as days."""
+    return float((pd.Timestamp(cell) - pd.Timestamp("1970-01-01")).days) if cell.count("-") == 2 else float(cell)
+
+
 def points(card: list[dict[str, str]], party: str, column: str, cell: Any) -> float:
     """The points of a cell, as somebody with the card would find them."""
     own = [row for row in card if row["party"] == party and row["column"] == column]
@@ -186,9 +192,9 @@ def points(card: list[dict[str, str]], party: str, column: str, cell: Any) -> fl
         return named["missing"]
     if isinstance(cell, str) or f"= {cell:g}" in named:
         return named.get(cell if isinstance(cell, str) else f"= {cell:g}", named.get("other", math.nan))
-    ends = [(float(row["from"]), float(row["points"])) for row in own if row["from"]]
+    ends = [(number(row["from"]), float(row["points"])) for row in own if row["from"]]
     last = next(row for row in reversed(own) if row["from"])
-    x, y = zip(*[*ends, (float(last["to"]), float(last["points at the end"]))], strict=True)
+    x, y = zip(*[*ends, (number(last["to"]), float(last["points at the end"]))], strict=True)
     return float(np.interp(cell, x, y))
 
 
@@ -214,7 +220,7 @@ def test_points_add_up_to_the_score(tmp_path: Path, tacit: Any) -> None:
                 if column in ("customer", "late", "code"):
                     continue
                 cell = table[column][at]
-                cell = float((pd.Timestamp(cell) - pd.Timestamp("1970-01-01")).days) if column == "since" else cell
+                cell = number(cell) if column == "since" else cell
                 total += points(card, party, column, cell if isinstance(cell, str) else float(cell))
         buckets = {float(row["points"]) for row in card if row["column"] == "code"}
         assert min(abs(total + own - expected[k]) for own in buckets) < 0.02

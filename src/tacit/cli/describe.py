@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError
+from tacit.text import day
 
 if TYPE_CHECKING:
     from tacit.columns.table import Table
@@ -231,8 +232,10 @@ def _extra(facts: PartyFacts) -> list[tuple[str, str]]:
 
 
 def _row(facts: PartyFacts, column: ColumnFacts) -> list[str]:
-    numbers = [column.mean, *(column.quantiles or (None,) * 7), column.vif]
-    shown = [_number(value) for value in numbers]
+    from tacit.columns.spec import DATE
+
+    numbers = [column.mean, *(column.quantiles or (None,) * 7)]
+    shown = [_date(value) if column.kind == DATE else _number(value) for value in numbers] + [_number(column.vif)]
     blank = f"{column.blanks / max(column.rows, 1):.1%}"
     return [
         column.name,
@@ -251,6 +254,11 @@ def _figure(column: ColumnFacts, name: str) -> str:
         return "-"
     strength = next(word for limit, word in STRENGTHS if column.evidence.value < limit)
     return f"{column.evidence.value:.3f} {strength}"
+
+
+def _date(value: float | None) -> str:
+    """A day, from days since 1970-01-01."""
+    return "-" if value is None else day(value)
 
 
 def _number(value: float | None) -> str:

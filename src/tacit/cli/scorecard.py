@@ -32,7 +32,7 @@ from tacit.files import writable, write_text
 from tacit.plan.terms import named_loss
 from tacit.run.predict import ALL_PARTIES, SavedModel, load_model
 from tacit.run.result import PartyModel
-from tacit.text import listing, nearest, plural, show
+from tacit.text import day, listing, nearest, plural, show
 from tacit.types import Vector
 
 DESCRIPTION = """\
@@ -51,6 +51,7 @@ examples:
 HEADER = ("party", "column", "cell", "from", "to", "points", "points at the end")
 EVEN = np.linspace(0.0, 1.0, 65)  # places of a smooth curve before it is cut into segments
 BASE = "every row"
+DATES = "date"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +128,8 @@ class Segment:
 
     def shown(self, digits: int) -> tuple[str, ...]:
         """As a row of the table."""
-        ends = ("" if value is None else f"{value:.6g}" for value in (self.low, self.high))
+        written = day if self.cell == DATES else "{:.6g}".format
+        ends = ("" if value is None else written(value) for value in (self.low, self.high))
         points = [f"{value + 0.0:.{digits}f}" for value in (self.points, self.end)]
         return (self.party, self.column, self.cell, *ends, *points)
 
@@ -208,7 +210,7 @@ def _segments(party: str, column: Column, coef: Vector, scale: Scale) -> Iterato
         yield _single(party, column, "any", float(values[0]))
     for spike in column.spikes if isinstance(column, SplineColumn) else ():
         value = curve_values(column, coef, np.array([spike]))[1]
-        yield _single(party, column, f"= {spike:g}", scale.points(float(value[0])))
+        yield _single(party, column, f"= {day(spike) if column.days else f'{spike:g}'}", scale.points(float(value[0])))
     blank = scale.points(float(curve_values(column, coef, np.array([math.nan]))[1][0]))
     yield _single(party, column, MISSING, blank)
 
@@ -220,7 +222,7 @@ def _single(party: str, column: Column, cell: str, points: float) -> Segment:
 def _cell(column: Any) -> str:
     """What a segment is, where the ends of its range are not the end of its line."""
     if column.days:
-        return "days since 1970-01-01"
+        return DATES
     return "goes on beyond" if isinstance(column, NumberColumn) and column.low is None else ""
 
 

@@ -32,6 +32,7 @@ from tacit.columns.compact import CurveMatrix
 from tacit.columns.encoder import Encoder
 from tacit.data.cluster import ClusterRows
 from tacit.errors import InputError
+from tacit.files import plain_number
 from tacit.plan import Plan
 from tacit.problem.losses import Loss
 from tacit.problem.losses.modified import Modified
@@ -122,7 +123,7 @@ class Summary:
     @property
     def statistic(self) -> Vector:
         """Each coefficient in units of its standard error."""
-        return np.divide(self.coef, self.error, out=np.zeros_like(self.coef), where=self.error > 0)
+        return np.divide(self.coef, self.error, out=np.full_like(self.coef, np.nan), where=self.error > 0)
 
     @property
     def p(self) -> Vector:
@@ -252,7 +253,11 @@ class Summary:
         values = zip(self.parties, self.columns, self.coef, self.error, self.statistic, self.p, low, high, strict=True)
         names = ("coef", "standard_error", "statistic", "p", "low", "high")
         rows = [
-            {"party": one[0], "column": one[1], **{n: float(v) for n, v in zip(names, one[2:], strict=True)}}
+            {
+                "party": one[0],
+                "column": one[1],
+                **{n: plain_number(float(v)) for n, v in zip(names, one[2:], strict=True)},
+            }
             for one in values
         ]
         tests = {name: vars(test) for name, test in self.tests().items()}
@@ -279,6 +284,7 @@ def _lines(found: Summary) -> list[str]:
     rows = zip(found.parties, found.columns, found.coef, found.error, found.statistic, found.p, strict=True)
     for (party, column, coef, error, ratio, p), (low, high) in zip(rows, found.intervals(), strict=True):
         numbers = f"{coef:>11.5g} {error:>10.4g} {ratio:>8.3f} {p:>8.3f} {low:>11.5g} {high:>11.5g}"
+        numbers = numbers if np.isfinite(error) else f"{coef:>11.5g} {'no row':>10}"
         lines.append(f"{party:<{wide[0]}}  {column:<{wide[1]}} {numbers}")
     columns = found.column_tests()
     if columns:
@@ -408,6 +414,7 @@ def summarize(trained: TrainedOn, coefs: Sequence[Vector], intercept: float) -> 
     exact = not penalty.any() and trained.weights is None and problem.loss.name in LIKELIHOODS
     covariance = inverse * sums.dispersion(problem.loss, left) if exact else _sandwich(inverse, sums, left)
     error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    error[np.diag(sums.information) <= 0] = np.nan  # a category that no row has: its coefficient is not estimated
     remarks = _distance(inverse @ (sums.gradient + penalty * theta), error)
     residual = round(left) if exact and problem.loss.name == "squared" else None
     means = sums.mean_rows(trained)
@@ -519,7 +526,8 @@ def _sandwich(inverse: Vector, sums: _Sums, left: float) -> Vector:
 
 def _distance(step: Vector, error: Vector) -> tuple[str, ...]:
     """How far the coefficients are from the optimum, in standard errors; refused where that is far."""
-    far = float(np.max(np.abs(step) / np.maximum(error, 1e-300), initial=0.0))
+    seen = np.isfinite(error)
+    far = float(np.max(np.abs(step[seen]) / np.maximum(error[seen], 1e-300), initial=0.0))
     if far > FAR:
         raise InputError(
             f"the model is {far:.1f} standard errors away from the optimum of these rows: it was trained on other "
