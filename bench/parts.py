@@ -6,6 +6,7 @@ from types import ModuleType
 
 from bench import (
     align,
+    align_size,
     baselines,
     coverage,
     curves,
@@ -60,6 +61,7 @@ PARTS: dict[str, ModuleType] = {
     "trees_size": trees_size,
     "trees_federated": trees_federated,
     "align": align,
+    "align_size": align_size,
     "service": service,
     "faults": faults,
     "flare": flare,

@@ -113,9 +113,9 @@ def test_a_run_that_one_version_began_is_refused_by_another(tmp_path: Path, monk
     opening = Open(run="run-00000001", job=job_text(files, "flare"), version="9.9")
     assert loop.sites["party1"].handle(opening, "party0") == Refused(reason=Reason.BEGUN_WITH)
     assert loop.sites["party1"].handle(Open(run="run-00000002", job=opening.job, version="9.9"), "party0")
-    with pytest.raises(RefusalError, match=r"begun with tacit 0\.1\.0, and this is 9\.9"):
+    with pytest.raises(RefusalError, match=r"begun with tacit 0\.1\.0, and this is tacit 9\.9"):
         site_module.check_owner(
-            {"lead": "a", "job": "b", "version": "0.1.0"}, {"lead": "a", "job": "b", "version": "9.9"}
+            {"lead": "a", "job": "b", "version": "tacit 0.1.0"}, {"lead": "a", "job": "b", "version": "tacit 9.9"}
         )
 
 

@@ -407,8 +407,10 @@ tacit federation members {{ kit.name }} --confirm NAME</pre>
 tacit accept {{ kit.name }}
 tacit accept {{ kit.name }} --refuse</pre>
 <p>Each job shows what would leave you, to whom, and what it would spend of your budget, and waits for your answer:
-here, or in the terminal of <code>tacit join</code>. <code>tacit status {{ kit.name }}</code> shows your jobs and what
-is left of the budget that you set in <code>site.toml</code>.</p>
+here, or in the terminal of <code>tacit join</code>. <code>tacit status {{ kit.name }}</code> shows your jobs, who is
+waited for, and what is left of the budget that you set in <code>site.toml</code>.
+<code>tacit report {{ kit.name }}</code> writes a page about the last run that ended: your part of it,
+and what left your machine.</p>
 {%- endif %}
 
 <h2>6. What is let in</h2>

@@ -440,7 +440,7 @@ class Site:
             raise RefusalError(Reason.BUSY)
         handler = make(self, request, caller)  # of a job that is none nothing is kept
         folder = self.folder / request.run
-        owner = {"lead": caller, "job": text_digest(request.job), "version": __version__}
+        owner = {"lead": caller, "job": text_digest(request.job), "version": f"tacit {__version__}"}
         if (folder / OWNER).exists():
             check_owner(read_json(folder / OWNER), owner)
         folder.mkdir(parents=True, exist_ok=True)
@@ -466,8 +466,8 @@ def check_owner(before: Mapping[str, object], now: Mapping[str, object]) -> None
     if any(before.get(key) != now[key] for key in ("lead", "job")):
         raise RefusalError(Reason.OTHER_JOB)
     if before.get("version") != now["version"]:
-        began = before.get("version") or "an older version"
-        raise RefusalError(Reason.BEGUN_WITH, f"this run was begun with tacit {began}, and this is {now['version']}")
+        began = before.get("version") or "an older version of tacit"
+        raise RefusalError(Reason.BEGUN_WITH, f"this run was begun with {began}, and this is {now['version']}")
 
 
 class RunLock:

@@ -144,7 +144,7 @@ def _own_model(folder: RunFolder, job: Job, part: Any, id_: str | None, encoder:
         ids=(id_,),
         encoders=(encoder,),
         names=job.names,
-        kind=TREES if isinstance(part, TreePart) and job.privacy is None else LINEAR_MODEL,
+        kind=TREES if all(map(job.grows_trees, job.names)) else LINEAR_MODEL,
     )
 
 
@@ -245,10 +245,10 @@ def _parties(own: SitePart) -> tuple[list[str], list[list[str]]]:
 
 def _job(own: SitePart) -> list[tuple[str, str]]:
     run, model = own.run, own.run.job.model
-    rows = [("loss", f"{model.loss}, penalty {model.penalty}, alpha = {run.plan['alpha']:g}")]
-    if run.job.trees is not None:
+    if run.model.is_trees and run.job.trees is not None:
         rows = [("model", f"boosted trees of at most {run.job.trees.max_leaf_nodes} leaves, {model.loss} loss")]
-    elif own.run.mechanism is not None or run.plan.get("method"):
+    else:
+        rows = [("loss", f"{model.loss}, penalty {model.penalty}, alpha = {run.plan['alpha']:g}")]
         rows.append(("method", words.method_of(run)))
     if "converged" in run.result:
         rule = f"its rule (tol = {run.plan['tol']:g})"
