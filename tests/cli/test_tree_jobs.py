@@ -459,16 +459,34 @@ def test_more_than_two_classes_are_trained_predicted_and_shown(tmp_path: Path, t
     truth = [row["grade"] for row in csv.DictReader((tmp_path / "bank.csv").read_text().splitlines())]
     assert np.mean(np.array(truth) == np.array(found.prediction)) > 0.6
     assert "3 classes" in (run / "report.html").read_text()
-    answer = tacit("explain", run, *files, "--row", 1)
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    with pytest.raises(InputError, match="of more than two classes"):
-        read_own_scores(run / "model" / "shop.json", tmp_path / "shop.csv")
+    _check_explanations(rows[6], saved.model, [run, *files, "--row", 7, "--party", "shop"], tacit)
+    own = read_own_scores(run / "model" / "shop.json", tmp_path / "shop.csv")
+    assert own.scores.shape == (301, 3)
+    np.testing.assert_array_equal(own.of(["nobody"])[0][0], load_part(run / "model" / "shop.json")[0].average)
     text = (run / "model" / "joint.json").read_text()
     record = json.loads(text)
     (run / "model" / "joint.json").write_text(json.dumps(record | {"constant": record["constant"][:2]}))
     answer = tacit("predict", run, *files)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "not one number for each of 3 classes" in answer.err
+
+
+def _check_explanations(row: dict[str, str], model: Any, words: list[Any], tacit: Any) -> None:
+    """Of each class the parts sum to its score; that of the predicted class is taken apart where none is named."""
+    for label in (*model.classes, None):
+        which = [] if label is None else ["--class", label]
+        record = json.loads(tacit("explain", *words, *which, "--json").out)
+        shown = row["prediction"] if label is None else label
+        assert (record["positive"], record["prediction"]) == (shown, row["prediction"])
+        total = record["constant"] + sum(one["adds"] for one in record["parties"])
+        assert total == pytest.approx(float(row[f"score {shown}"]), abs=1e-12) == record["score"]
+        assert record["probability"] == pytest.approx(float(row[f"probability {shown}"]), abs=1e-12)
+        view = record["view"]
+        columns = sum(one["adds"] for one in view["columns"]) + view["own_constant"]
+        assert columns == pytest.approx(record["parties"][1]["adds"], abs=1e-9)
+    answer = tacit("explain", *words, "--class", "hihg")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert 'there is no class "hihg" (did you mean "high"?): the classes are' in answer.err
 
 
 # --- going on -------------------------------------------------------------------------------------------
