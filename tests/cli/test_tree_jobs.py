@@ -25,6 +25,7 @@ from tacit.errors import InputError
 from tacit.job import read_job
 from tacit.job.file import parse_job
 from tacit.job.trees import TREE_LOSSES, TreesSection
+from tacit.run import folder as run_folder
 from tacit.run.folder import RunFolder
 from tacit.run.own_scores import read_own_scores
 from tacit.run.predict import load_model, load_part, load_rows, predict
@@ -533,11 +534,11 @@ def test_a_killed_run_goes_on_to_the_same_trees(tmp_path: Path, tacit: Any) -> N
     assert results[0] == results[1]
 
 
-def test_a_run_does_not_go_on_with_other_data_or_settings(tmp_path: Path) -> None:
+def test_a_run_does_not_go_on_with_other_data_settings_or_lightgbm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, rows=120, job="rounds = 2")
     begun = prepare(read_job(path))
-    from tacit.run.folder import RunFolder
-
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
     folder.begin(begun)
@@ -547,6 +548,19 @@ def test_a_run_does_not_go_on_with_other_data_or_settings(tmp_path: Path) -> Non
             prepare(read_job(write(tmp_path, rows=120, job="rounds = 2", sections="[trees]\nmax_leaf_nodes = 8")))
         )
     write(tmp_path, rows=120, job="rounds = 2")
+    with monkeypatch.context() as other:
+        other.setattr(run_folder, "lightgbm_version", lambda: "9.9.9")
+        with pytest.raises(InputError, match=r'LightGBM is "9\.9\.9" here, and it began with "\d+\.\d+') as caught:
+            folder.begin(prepare(read_job(path)))
+        assert "\n" not in str(caught.value)
+    record = json.loads((folder.path / "plan.json").read_text())
+    assert record["versions"].pop("lightgbm")
+    (folder.path / "plan.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match="and it began with an unknown version; undo that, or choose another --out"):
+        folder.begin(prepare(read_job(path)))
+    folder = RunFolder(tmp_path / "again")
+    folder.path.mkdir()
+    folder.begin(begun)
     text = (tmp_path / "shop.csv").read_text().replace("Bern", "Chur", 1)
     (tmp_path / "shop.csv").write_text(text)
     with pytest.raises(InputError, match='the data of party "shop" are not those it began with'):

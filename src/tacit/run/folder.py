@@ -62,6 +62,7 @@ from tacit.run.checkpoint import (
     first_difference,
     growing_trace,
     job_values,
+    other_lightgbm,
     read_checkpoint,
     read_trace,
     section,
@@ -73,6 +74,7 @@ from tacit.run.result import Model, PartyModel, Result, TreePart, versions
 from tacit.run.tree_parts import SavedTrees
 from tacit.solvers.boosting import TreeLoss
 from tacit.solvers.boosting.losses import LogisticTrees, RandomizedTrees
+from tacit.solvers.boosting.model import lightgbm_version
 from tacit.solvers.boosting.sides import BoostingHistory
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
@@ -108,7 +110,7 @@ class PreparedRun:
         return {
             "format": FORMAT,
             "plan": {**self.plan.record(), "seed": self.plan.problem.seed},
-            "versions": versions(),
+            "versions": versions() | ({"lightgbm": lightgbm_version()} if self.raw else {}),
         }
 
 
@@ -423,7 +425,8 @@ class RunFolder:
         wanted = prepared.record()
         found = first_difference(section(saved, "plan"), wanted["plan"])
         now = fingerprint(prepared.shards, prepared.labels)
-        self._refuse(found or data_difference(read_json(self.path / PRINT), now))
+        grown = other_lightgbm(section(saved, "versions"), wanted["versions"])
+        self._refuse(found or grown or data_difference(read_json(self.path / PRINT), now))
 
     def check_job(self, job: Job) -> None:
         """Refuse to go on with another job than the run began with."""
