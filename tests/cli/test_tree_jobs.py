@@ -459,7 +459,12 @@ def test_more_than_two_classes_are_trained_predicted_and_shown(tmp_path: Path, t
     np.testing.assert_array_equal(shares.argmax(axis=1), [found.classes.index(one) for one in found.prediction])
     truth = [row["grade"] for row in csv.DictReader((tmp_path / "bank.csv").read_text().splitlines())]
     assert np.mean(np.array(truth) == np.array(found.prediction)) > 0.6
-    assert "3 classes" in (run / "report.html").read_text()
+    page = (run / "report.html").read_text()
+    assert "3 classes" in page
+    assert "A row has 3 scores, one of each class." in page
+    said = (run / "certificate.txt").read_text()
+    assert "each asked row discloses 3 scores per party, one of each class" in " ".join(said.split())
+    assert "add to the scores (3 for each row, one of each class) of each of 210 rows" in " ".join(said.split())
     _check_explanations(rows[6], saved.model, [run, *files, "--row", 7, "--party", "shop"], tacit)
     own = read_own_scores(run / "model" / "shop.json", tmp_path / "shop.csv")
     assert own.scores.shape == (301, 3)
@@ -478,7 +483,8 @@ def _check_explanations(row: dict[str, str], model: Any, words: list[Any], tacit
         which = [] if label is None else ["--class", label]
         record = json.loads(tacit("explain", *words, *which, "--json").out)
         shown = row["prediction"] if label is None else label
-        assert (record["positive"], record["prediction"]) == (shown, row["prediction"])
+        assert (record["class"], record["prediction"]) == (shown, row["prediction"])
+        assert f"score of {shown} " in tacit("explain", *words, *which).out
         total = record["constant"] + sum(one["adds"] for one in record["parties"])
         assert total == pytest.approx(float(row[f"score {shown}"]), abs=1e-12) == record["score"]
         assert record["probability"] == pytest.approx(float(row[f"probability {shown}"]), abs=1e-12)

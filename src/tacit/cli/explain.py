@@ -183,6 +183,7 @@ def make_record(
         "prediction": predictions.prediction[row],
         "probability": None if probability is None else _number(probability[row], output),
         "positive": classes[output if several else 1] if classes else None,
+        **({"class": classes[output]} if several else {}),
     }
     own = next((share for share in shares if share.party == party), None)
     if own is not None:
@@ -218,7 +219,8 @@ def text(record: dict[str, Any], whole: bool) -> list[str]:
         lines += _bars(
             [("constant", record["constant"] + view["own_constant"]), *_columns(view | {"own_constant": 0.0})]
         )
-    lines += ["", f"score {record['score']:.4g}: {_meaning(record)}"]
+    of = f" of {record['class']}" if "class" in record else ""
+    lines += ["", f"score{of} {record['score']:.4g}: {_meaning(record)}"]
     if not whole and "view" in record:
         view = record["view"]
         lines += ["", f"the part of {view['party']}, column by column:"]
