@@ -125,6 +125,7 @@ REFUSED = [
     ({"model": 'loss = "quantile"\nquantile = 1.0'}, "model.quantile = 1.0 is not allowed: it must be"),
     ({"model": 'loss = "softmax"'}, 'loss = "softmax" needs classes = how many labels there are'),
     ({"model": "classes = 3"}, 'model.classes is for loss = "softmax"'),
+    ({"label": "grade"}, 'write loss = "softmax" and classes = 3 under [model], or join them into two'),
     ({"model": SOFTMAX.replace("3", "4"), "label": "grade"}, "the labels have 3 classes"),
     ({"model": SOFTMAX, "label": "grade", "sections": "[privacy]\nepsilon = 1"}, "privacy does not fit loss='softmax'"),
     ({"sections": "[search]\nalphas = 3"}, "[search] does not go with trees: there is no alpha to choose"),
@@ -240,6 +241,13 @@ def test_one_party_alone_and_few_rows_are_trained_to_the_end(tmp_path: Path, tac
         answer = tacit("train", path, "--out", tmp_path / f"run-{place}", "--report")
         assert answer.code == 0, answer.err
         assert json.loads((tmp_path / f"run-{place}" / "result.json").read_text())["boosting"]["parties"][0] == "bank"
+
+
+def test_a_model_without_trees_is_said_to_be_one(tmp_path: Path, tacit: Any) -> None:
+    answer = tacit("train", write(tmp_path, rows=10), "--out", tmp_path / "run")
+    assert answer.code == 0, answer.err
+    assert "no trees were kept, so every row gets the same prediction: 8 rows told nothing" in answer.err
+    assert "bank nothing, shop nothing" in answer.out
 
 
 def test_predictions_from_files_and_frames_are_the_same_and_follow_the_model(trained: Path, tacit: Any) -> None:
