@@ -37,6 +37,7 @@ from tacit.run.result import Result
 from tacit.run.saved import SavedRun, load
 from tacit.run.search import TermsSearch, search_job
 from tacit.run.star import Run
+from tacit.text import plural
 from tacit.types import TraceRow
 
 Note = Callable[[str], None]
@@ -199,6 +200,9 @@ def train_job(
             trained = Trained(prepared, result, _evaluate_and_finish(folder, prepared, result, observer), search)
     if not trained.ended_as_planned:
         observer.note(f"not converged: {_why_not(result)}")
+    if result.boosting is not None and not any(map(any, result.boosting.steps)):
+        rows = plural(len(prepared.labels.values), "row")
+        observer.note(f"no trees were kept, so every row gets the same prediction: {rows} told nothing of the labels")
     return trained
 
 

@@ -19,6 +19,8 @@ from tacit.problem.losses import Loss
 from tacit.text import listing, plural, show
 from tacit.types import Vector
 
+MOST_SUGGESTED = 50  # classes: labels with more values are numbers, or ids by mistake
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -42,6 +44,8 @@ def encode_labels(
     if getattr(loss, "outputs", 1) > 1:
         return _encode_several(values, loss.outputs, party, positive)  # type: ignore[attr-defined]
     if loss.task == "classification":
+        if hasattr(loss, "outputs"):  # of trees, which have a loss for several classes
+            _suggest_softmax(values, party)
         encoded, classes = encode_binary(values, party=party, positive=positive, dropped=dropped)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
         return Labels(encoded, tuple(plain))
@@ -79,6 +83,17 @@ def encode_known(values: Any, classes: Sequence[Any], loss: Loss, party: str) ->
         )
     found = np.asarray(places, dtype=np.float64)[codes]
     return found if len(classes) > 2 else 2 * found - 1
+
+
+def _suggest_softmax(values: Any, party: str) -> None:
+    """Refuse more than two classes with the loss that is for them; other problems are refused elsewhere."""
+    found = check_labels(values, party=party)
+    classes = list(dict.fromkeys(found.tolist()))
+    if 2 < len(classes) <= MOST_SUGGESTED and not _is_continuous(found):
+        raise InputError(
+            f"{_prefix(party)}the labels have {len(classes)} classes, {listing(classes, 3)}: write "
+            f'loss = "softmax" and classes = {len(classes)} under [model], or join them into two'
+        )
 
 
 def _encode_several(values: Any, count: int, party: str, positive: Any) -> Labels:

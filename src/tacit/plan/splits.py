@@ -28,6 +28,7 @@ from tacit.problem.losses.modified import modified_rows
 from tacit.solvers import METHODS, SOLVERS, Solver
 from tacit.solvers.base import PrivateSolver, Problem
 from tacit.solvers.boosting import TreeSettings
+from tacit.solvers.boosting.sides import settings_of
 from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
 from tacit.solvers.consensus.admm import ADMM
 from tacit.solvers.consensus.base import TreeSum
@@ -136,7 +137,8 @@ class PlannedRun:
         """The claim of a run that adds no noise."""
         if self.problem.trees is None:
             return self.split.without_noise(self.layout)
-        return not_private_trees(self.party_names, self.asked_parties, self.problem.rows)
+        outputs = settings_of(self.problem).loss.outputs
+        return not_private_trees(self.party_names, self.asked_parties, self.problem.rows, outputs)
 
     @property
     def served(self) -> bool:

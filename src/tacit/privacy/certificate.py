@@ -405,25 +405,31 @@ ROWS_OF_TREES = (
 """What boosted trees without noise tell of rows."""
 
 
-def leaves_trees(parties: tuple[str, ...], asked: tuple[str, ...], rows: int, labels: str = "labels") -> dict[str, str]:
-    """What leaves each party that grows trees without noise."""
+def leaves_trees(
+    parties: tuple[str, ...], asked: tuple[str, ...], rows: int, labels: str = "labels", outputs: int = 1
+) -> dict[str, str]:
+    """What leaves each party that grows trees without noise; of more than two classes scores have `outputs` numbers."""
     holder = ", ".join(name for name in parties if name not in asked)
-    margins = f"once the {labels} of the fitted rows; in each round their joint score, and the steps of the last round"
-    leaves = dict.fromkeys(asked, f"in each round what its new trees add to the score of each of {rows} rows")
+    score = "score" if outputs == 1 else f"scores ({outputs} for each row, one of each class)"
+    margins = (
+        f"once the {labels} of the fitted rows; in each round their joint {score}, and the steps of the last round"
+    )
+    leaves = dict.fromkeys(asked, f"in each round what its new trees add to the {score} of each of {rows} rows")
     return {holder: margins, **leaves} if asked else {holder: "nothing: there is no other party"}
 
 
-def not_private_trees(parties: tuple[str, ...], asked: tuple[str, ...], rows: int) -> Certificate:
+def not_private_trees(parties: tuple[str, ...], asked: tuple[str, ...], rows: int, outputs: int = 1) -> Certificate:
     """Certificate of boosted trees without noise: columns stay home as such, and their answers tell about them."""
+    several = f"predictions: each asked row discloses {outputs} scores per party, one of each class"
     return Certificate(
         covers=("cells and trees are never sent as such (this is not a privacy guarantee)",),
         does_not_cover=(
             "the labels of the fitted rows: they are sent to every party as they are",
             *ROWS_OF_TREES[:-1],
             "the labels of held-out rows: they are never sent, but the steps that everybody sees depend on them",
-            ROWS_OF_TREES[-1],
+            ROWS_OF_TREES[-1] if outputs == 1 else several,
         ),
-        per_party=leaves_trees(parties, asked, rows),
+        per_party=leaves_trees(parties, asked, rows, outputs=outputs),
     )
 
 

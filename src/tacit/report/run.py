@@ -94,6 +94,7 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         notes=evaluation.get("notes", ["This run was not evaluated."]),
         quality=_quality(run),
         shares=None if run.on_graph else tree_words.share_rows(run) if run.model.is_trees else words.share_rows(run),
+        shares_words=_score_words(run),
         share_figures=[*_shares(run), *tree_words.importance(run)],
         curves=curve_section(run, run_curves(run) if curves is None else curves),
         graph_figures=_graph(run),
@@ -105,6 +106,16 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         versions=run.versions,
         version=__version__,
         path=show_path(run.path),
+    )
+
+
+def _score_words(run: SavedRun) -> str:
+    """What a score is made of."""
+    if run.model.outputs == 1:
+        return "The score of a row is a sum: one number from each party, and a constant."
+    return (
+        f"A row has {run.model.outputs} scores, one of each class. Each is a sum: one number from each party, and a "
+        "constant. Spreads and pictures are over all rows and classes."
     )
 
 

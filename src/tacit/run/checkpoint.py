@@ -8,7 +8,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -272,6 +272,13 @@ def data_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     same_classes = json.dumps(old.get("classes")) == json.dumps(new["classes"])  # as text: true is not 1
     same = old.get("labels") == new["labels"] and same_classes
     return "" if same else "the labels are not those it began with"
+
+
+def other_lightgbm(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """That a run began with another LightGBM, which grows other trees; nothing where none are grown."""
+    began, here = before.get("lightgbm"), now.get("lightgbm")
+    known = "an unknown version" if began is None else show(began)
+    return f"LightGBM is {show(here)} here, and it began with {known}" if began != here else ""
 
 
 def section(record: dict[str, Any], key: str) -> dict[str, Any]:

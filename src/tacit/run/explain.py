@@ -13,7 +13,6 @@ from scipy import sparse
 from tacit.blocks import make_block
 from tacit.columns.raw import RawTable
 from tacit.columns.words import Cell
-from tacit.errors import InputError
 from tacit.run.predict import SavedModel
 from tacit.run.result import PartyModel, TreePart
 from tacit.types import SCORE_CLIP, Matrix, Shard, Vector
@@ -71,29 +70,25 @@ class Share:
         return sorted(found, key=lambda one: -abs(one["adds"]))
 
 
-def explain(model: SavedModel, shards: Sequence[Shard], row: int) -> list[Share]:
+def explain(model: SavedModel, shards: Sequence[Shard], row: int, output: int = 0) -> list[Share]:
     """What each party adds to the score of one row, which counts from 0.
 
-    Raises
-    ------
-    InputError
-        For a model of more than two classes.
+    Of more than two classes a score has a number for each, and `output` says which of them is taken apart.
     """
-    if np.ndim(model.constant):
-        raise InputError("a score of more than two classes has a number for each: explanations are of one number alone")
     return [
-        _tree_share(part, shard.features[[row]])
+        _tree_share(part, shard.features[[row]], output)
         if isinstance(part, TreePart)
         else _share(part, shard.features[[row]], shard.columns)
         for part, shard in zip(model.parties, shards, strict=True)
     ]
 
 
-def _tree_share(part: TreePart, features: RawTable) -> Share:
+def _tree_share(part: TreePart, features: RawTable, output: int) -> Share:
     """What trees add, by column (TreeSHAP); what belongs to none is their mean over the rows they were grown on."""
-    shares = part.contributions(features)[0]
+    shares = part.contributions(features).reshape(part.model.outputs, -1)[output]
+    score = float(part.score(features).ravel()[output])
     values = np.asarray(features.values[0], dtype=np.float64)
-    return Share(part.name, float(part.score(features)[0]), part.columns, values, shares[:-1], float(shares[-1]))
+    return Share(part.name, score, part.columns, values, shares[:-1], float(shares[-1]))
 
 
 def _share(part: PartyModel, features: Matrix, columns: tuple[str, ...]) -> Share:

@@ -62,6 +62,7 @@ from tacit.run.checkpoint import (
     first_difference,
     growing_trace,
     job_values,
+    other_lightgbm,
     read_checkpoint,
     read_trace,
     section,
@@ -73,6 +74,7 @@ from tacit.run.result import Model, PartyModel, Result, TreePart, versions
 from tacit.run.tree_parts import SavedTrees
 from tacit.solvers.boosting import TreeLoss
 from tacit.solvers.boosting.losses import LogisticTrees, RandomizedTrees
+from tacit.solvers.boosting.model import lightgbm_version
 from tacit.solvers.boosting.sides import BoostingHistory
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
@@ -105,12 +107,13 @@ class PreparedRun:
 
     def record(self) -> dict[str, Any]:
         """What plan.json holds."""
-        return plan_record(self.plan)
+        return plan_record(self.plan, trees=bool(self.raw))
 
 
-def plan_record(plan: Plan) -> dict[str, Any]:
-    """What plan.json holds."""
-    return {"format": FORMAT, "plan": {**plan.record(), "seed": plan.problem.seed}, "versions": versions()}
+def plan_record(plan: Plan, *, trees: bool = False) -> dict[str, Any]:
+    """What plan.json holds; `trees` adds the version of what grows them."""
+    used = versions() | ({"lightgbm": lightgbm_version()} if trees else {})
+    return {"format": FORMAT, "plan": {**plan.record(), "seed": plan.problem.seed}, "versions": used}
 
 
 @dataclass(frozen=True)
@@ -424,7 +427,8 @@ class RunFolder:
         wanted = prepared.record()
         found = first_difference(section(saved, "plan"), wanted["plan"])
         now = fingerprint(prepared.shards, prepared.labels)
-        self._refuse(found or data_difference(read_json(self.path / PRINT), now))
+        grown = other_lightgbm(section(saved, "versions"), wanted["versions"])
+        self._refuse(found or grown or data_difference(read_json(self.path / PRINT), now))
 
     def check_job(self, job: Job) -> None:
         """Refuse to go on with another job than the run began with."""

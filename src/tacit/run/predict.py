@@ -129,6 +129,11 @@ class SavedModel:
         return self.kind == TREES
 
     @property
+    def outputs(self) -> int:
+        """Numbers of a score: 1, or of more than two classes how many there are."""
+        return int(np.size(self.constant))
+
+    @property
     def has_coefficients(self) -> bool:
         """Whether every part is linear, and none of trees."""
         return not any(isinstance(part, TreePart) for part in self.parties)
