@@ -174,3 +174,23 @@ def test_bad_rows_to_evaluate_on_are_one_line(parts: Files, tacit: Any, refused:
     table.head(1).to_csv(bank, index=False)
     assert tacit("evaluate", run, bank, shop).code == 0
     assert "there is no run" in refused("evaluate", parts.folder / "none", bank, shop)
+
+
+def test_files_of_their_own_leave_a_private_run_as_it_is(parts: Files, tacit: Any) -> None:
+    """The same noise gives the same model whatever rows are held out; the certificate says what it does not cover."""
+    del parts.bank["opened"]
+    cut(parts, slice(80, None))
+    parts.bank, parts.shop = [{k: v[:80] for k, v in table.items()} for table in (parts.bank, parts.shop)]
+    parts.privacy, keys = "epsilon = 2\ndelta = 1e-5\nrow_norm = 3\nnoise_seed = 1", (parts.bank_keys, parts.shop_keys)
+    tacit("train", parts.write(), "--out", parts.folder / "plain", "--quiet")
+    parts.bank_keys, parts.shop_keys = (
+        f'{own}\nholdout_data = "new-{name}.csv"' for own, name in zip(keys, ("bank", "shop"), strict=True)
+    )
+    assert tacit("train", parts.write(), "--out", parts.folder / "held", "--quiet").code == 0
+    models = [json.loads((parts.folder / run / "model" / "shop.json").read_text()) for run in ("plain", "held")]
+    assert models[0] == models[1]
+    certificate = (parts.folder / "held" / "certificate.txt").read_text()
+    assert "the rows held out (holdout_data): every claim is about the rows trained on" in certificate
+    found = tacit("evaluate", parts.folder / "held", *(parts.folder / f"new-{name}.csv" for name in ("bank", "shop")))
+    assert found.code == 0
+    assert "these figures are for bank alone: no certificate covers them" in found.err
