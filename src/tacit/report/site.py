@@ -250,7 +250,9 @@ def _job(own: SitePart) -> list[tuple[str, str]]:
     else:
         rows = [("loss", f"{model.loss}, penalty {model.penalty}, alpha = {run.plan['alpha']:g}")]
         rows.append(("method", words.method_of(run)))
-    if "converged" in run.result:
+    if words.fixed_rounds(run):
+        rows.append(("stopped", "after the number of rounds that was planned"))
+    elif "converged" in run.result:
         rule = f"its rule (tol = {run.plan['tol']:g})"
         rows.append(("stopped", f"by {rule}" if run.result["converged"] else f"NOT converged: {rule} did not hold"))
     return [*words.label_rows(run), *rows, *words.held_rows(run)]
@@ -426,8 +428,8 @@ def _budget(own: SitePart) -> list[str]:
         f"{one.limit.delta:g}; {math.floor(1000 * max(0.0, 1 - one.share_before)) / 10:g} % is left."
         for one in standings
     ]
-    if not own.run.certificate.private:
-        lines.append("This run is not private: it stands outside the budget, which does not cover it.")
+    if any(one.unit in ("record", "person") for one in standings) and own.party not in own.run.job.protected:
+        lines.append(f"This run proves nothing for the rows of {own.party}: it stands outside the budget.")
     return lines
 
 
