@@ -8,6 +8,7 @@ from bench import (
     align,
     align_size,
     baselines,
+    coverage,
     curves,
     curves_size,
     dense,
@@ -65,5 +66,6 @@ PARTS: dict[str, ModuleType] = {
     "faults": faults,
     "flare": flare,
     "dask": on_dask,
+    "coverage": coverage,
     "structure": structure,
 }

@@ -30,12 +30,12 @@ from tacit.privacy.events import UNITS
 from tacit.report import pictures
 from tacit.report import run_words as words
 from tacit.report.curve_words import curve_section
-from tacit.report.measures import BETTER, TITLES
 from tacit.report.pictures import Figure, fill
 from tacit.report.run import check_page, way
-from tacit.report.run_words import ARROWS, DASH, ORDER, number
+from tacit.report.run_words import ARROWS, DASH, number
 from tacit.run.curves import Curve, party_curves
 from tacit.run.folder import ABOUT, REPORT, RunFolder
+from tacit.run.measures import BETTER, ORDER, TITLES
 from tacit.run.predict import SavedModel, load_part
 from tacit.run.result import TreePart
 from tacit.run.saved import SavedRun, read_plan
@@ -267,7 +267,9 @@ def _found(own: SitePart) -> dict[str, Mapping[str, Any]]:
     models = known.get("models")
     if isinstance(models, list) and models:  # as a run in one process writes it: the joint model comes first
         rows = (known.get("rows") or {}).get("evaluated")
-        return {key: {"value": value, "rows": rows} for key, value in models[0]["measures"].items()}
+        bounds = models[0].get("intervals", {})
+        measured = models[0]["measures"].items()
+        return {key: {"value": value, "interval": bounds.get(key), "rows": rows} for key, value in measured}
     inner = next((known[key] for key in ("measures", "metrics") if isinstance(known.get(key), dict)), known)
     return {
         key: value if isinstance(value, dict) else {"value": value}
