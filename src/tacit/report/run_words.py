@@ -177,13 +177,13 @@ def method_of(run: SavedRun) -> str:
     return f"{named}, numbers sent under masks" if masked else named
 
 
-def _fixed_rounds(run: SavedRun) -> bool:
+def fixed_rounds(run: SavedRun) -> bool:
     """Whether the number of rounds was fixed beforehand."""
     return run.mechanism is not None and run.mechanism.has_own_solver
 
 
 def _stopped(run: SavedRun) -> str:
-    if _fixed_rounds(run):
+    if fixed_rounds(run):
         return "after the number of rounds that was planned"
     if run.result["converged"]:
         gap = run.result["gap"]

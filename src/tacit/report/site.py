@@ -250,7 +250,9 @@ def _job(own: SitePart) -> list[tuple[str, str]]:
     else:
         rows = [("loss", f"{model.loss}, penalty {model.penalty}, alpha = {run.plan['alpha']:g}")]
         rows.append(("method", words.method_of(run)))
-    if "converged" in run.result:
+    if words.fixed_rounds(run):
+        rows.append(("stopped", "after the number of rounds that was planned"))
+    elif "converged" in run.result:
         rule = f"its rule (tol = {run.plan['tol']:g})"
         rows.append(("stopped", f"by {rule}" if run.result["converged"] else f"NOT converged: {rule} did not hold"))
     return [*words.label_rows(run), *rows, *words.held_rows(run)]
@@ -265,7 +267,9 @@ def _found(own: SitePart) -> dict[str, Mapping[str, Any]]:
     models = known.get("models")
     if isinstance(models, list) and models:  # as a run in one process writes it: the joint model comes first
         rows = (known.get("rows") or {}).get("evaluated")
-        return {key: {"value": value, "rows": rows} for key, value in models[0]["measures"].items()}
+        bounds = models[0].get("intervals", {})
+        measured = models[0]["measures"].items()
+        return {key: {"value": value, "interval": bounds.get(key), "rows": rows} for key, value in measured}
     inner = next((known[key] for key in ("measures", "metrics") if isinstance(known.get(key), dict)), known)
     return {
         key: value if isinstance(value, dict) else {"value": value}
@@ -426,8 +430,8 @@ def _budget(own: SitePart) -> list[str]:
         f"{one.limit.delta:g}; {math.floor(1000 * max(0.0, 1 - one.share_before)) / 10:g} % is left."
         for one in standings
     ]
-    if not own.run.certificate.private:
-        lines.append("This run is not private: it stands outside the budget, which does not cover it.")
+    if any(one.unit in ("record", "person") for one in standings) and own.party not in own.run.job.protected:
+        lines.append(f"This run proves nothing for the rows of {own.party}: it stands outside the budget.")
     return lines
 
 
