@@ -186,6 +186,7 @@ def test_what_was_spent_is_the_sum_and_is_spent_once(tmp_path: Path, tacit: Any)
     said = " ".join(answer.out.split())
     assert "and spent the sum of their epsilons: records of shop: epsilon 12, delta 3e-06." in said
     assert "which no certificate covers" in said
+    assert "trees are those of the label holder alone, beside private curves of the others" in said
     lines = [line for line in answer.out.splitlines() if "epsilon 4, delta 1e-06" in line]
     assert [line.split()[0] for line in lines] == ["lines", "curves", "trees"]
     taken = next(line.split()[0] for line in lines if "<- taken" in line)

@@ -69,14 +69,14 @@ def run(options: argparse.Namespace) -> int:
 def _plain(job: Job, options: argparse.Namespace) -> int:
     """Compare without privacy, and where asked with noise that is simulated."""
     from tacit.cli.bar import progress_bar
-    from tacit.report.compare import ASK_EPSILON, NOT_PRIVATE, SIMULATED, compare_job, table
+    from tacit.report.compare import ASK_EPSILON, MIXED, NOT_PRIVATE, SIMULATED, compare_job, table
 
     for given, flag in ((options.spend, "--spend"), (options.out is not None, "--out")):
         if given:
             raise InputError(f"{flag} is for jobs with [privacy], and this one has none: leave it out")
     with progress_bar("comparing", visible=not options.quiet) as watch:
         found = compare_job(job, _note, watch, epsilon=options.epsilon)
-    said = SIMULATED if found.simulated else f"{NOT_PRIVATE} {ASK_EPSILON}"
+    said = f"{MIXED} {SIMULATED}" if found.simulated else f"{NOT_PRIVATE} {ASK_EPSILON}"
     return _show(found.record(), options, [*table(found), "", *_wrap(found.sentence), "", *_wrap(said)])
 
 
@@ -100,15 +100,16 @@ def _private(job: Job, options: argparse.Namespace) -> int:
 
 def _spent(found: ModelComparison, spending: Spending, out: Path) -> list[str]:
     """The table of private models, and what making it has cost."""
-    from tacit.report.compare import NOT_COVERED, protection, table
+    from tacit.report.compare import BOOSTED, MIXED, NOT_COVERED, protection, table
 
     models = f"{len(found.candidates)} private models of the same rows"
     cost = f"This comparison trained {models}, and spent the sum of their epsilons: {protection(spending.total)}."
     kept = f"Its models are kept: use {out / found.taken} as it is, as training it again would spend once more."
-    left = [line for name, why in spending.left_out.items() for line in _wrap(f"{name} was left out: {why}")]
-    return [
-        *table(found), "", *_wrap(found.sentence), *left, "", *_wrap(f"{cost} {kept}"), "", *_wrap(NOT_COVERED),
-    ]  # fmt: skip
+    grown = next((one.claims for one in found.candidates if one.name == BOOSTED), ())
+    mixed = [MIXED] if any(one["unit"] != "label" for one in grown) else []
+    left = [f"{name} was left out: {why}" for name, why in spending.left_out.items()]
+    said = [found.sentence, *left, "", f"{cost} {kept}", "", " ".join([*mixed, NOT_COVERED])]
+    return [*table(found), "", *(line for one in said for line in _wrap(one) or [""])]
 
 
 def _trainer(out: Path, note: Callable[[str], None]) -> Train:

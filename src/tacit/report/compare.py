@@ -47,6 +47,7 @@ SIMULATED = (
     "The models with noise are a simulation on rows that nothing protects here, with one draw of noise each: another "
     "draw gives another loss, and their epsilon is a promise of a job with [privacy] alone."
 )
+MIXED = "Where rows are protected, trees are those of the label holder alone, beside private curves of the others."
 NOT_COVERED = (
     "The figures are functions of true labels and exact scores of the rows held out, which no certificate covers: they "
     "are for the label holder."
