@@ -111,6 +111,11 @@ def show_path(path: str | os.PathLike[str]) -> str:
     return "".join(c if c.isprintable() else "?" for c in os.fspath(path))
 
 
+def quote_path(path: str | os.PathLike[str]) -> str:
+    """A path for a message, in quotes."""
+    return f'"{show_path(path)}"'
+
+
 def plain_number(value: float) -> float | str:
     """A number for strict JSON, which has no infinities and no NaN: these become "infinity", "-infinity", "nan"."""
     if math.isfinite(value):

@@ -17,6 +17,7 @@ from typing import Any
 from tacit.columns.spec import SPLINE
 from tacit.data.cluster import Cluster, ClusterAddress
 from tacit.errors import InputError, RunError
+from tacit.estimators.fitted import LoadedModel, load
 from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.report import evaluation
@@ -34,7 +35,6 @@ from tacit.run.prepare import (
     with_own_trees,
 )
 from tacit.run.result import Result
-from tacit.run.saved import SavedRun, load
 from tacit.run.search import TermsSearch, search_job
 from tacit.run.star import Run
 from tacit.types import TraceRow
@@ -52,7 +52,7 @@ def run_job(
     checkpoint_every: float | None = None,
     observe: Observer | None = None,
     note: Note | None = None,
-) -> SavedRun:
+) -> LoadedModel:
     """Train a job in this process, as `tacit train` does: the same files in the same folder.
 
     Parameters
@@ -76,7 +76,7 @@ def run_job(
 
     Returns
     -------
-    SavedRun
+    LoadedModel
         The finished run, as `load` reads it.
 
     Raises

@@ -40,7 +40,7 @@ def test_predictions_equal_those_of_the_estimator(files: Any, tacit: Any) -> Non
     answer = tacit("predict", trained, *paths(files))
     rows = read(answer.out)
     assert (answer.code, answer.err) == (0, "")
-    assert [row["id"] for row in rows] == [f"c{number:04d}" for number in range(files.rows)]
+    assert [row["customer"] for row in rows] == [f"c{number:04d}" for number in range(files.rows)]
     np.testing.assert_allclose([float(row["score"]) for row in rows], model.decision_function(blocks), rtol=1e-9)
     assert [row["prediction"] for row in rows] == model.predict(blocks).tolist()
     probability = [float(row["probability"]) for row in rows]

@@ -138,5 +138,5 @@ def test_the_page_can_be_followed_word_by_word(tmp_path: Path) -> None:
     predictions = pd.read_csv(found[0])
     truth = pd.read_csv(tmp_path / "bank.csv").set_index("customer")["default"]
     assert len(predictions) > 200
-    assert (predictions["prediction"].to_numpy() == truth[predictions["id"]].to_numpy()).mean() > 0.7
+    assert (predictions["prediction"].to_numpy() == truth[predictions["customer"]].to_numpy()).mean() > 0.7
     assert not list(shop.jobs.glob("*/predictions.csv"))

@@ -437,7 +437,7 @@ def opening(folder: Path) -> Any:
 
 
 def predicted(text: str) -> dict[str, float]:
-    return {row["id"]: float(row["score"]) for row in csv.DictReader(text.splitlines())}
+    return {row["customer"]: float(row["score"]) for row in csv.DictReader(text.splitlines())}
 
 
 def test_the_lead_gets_the_predictions_of_one_process(

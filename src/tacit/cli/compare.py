@@ -31,9 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train all three and print the table."""
-    from tacit.cli.bar import progress_bar
     from tacit.job import read_job
     from tacit.report.compare import NOT_PRIVATE, compare_job, table
+    from tacit.run.progress import progress_bar
 
     job = read_job(options.job)
     with progress_bar("comparing", visible=not options.quiet) as watch:

@@ -156,6 +156,7 @@ def make_record(
     record: dict[str, Any] = {
         "row": row + 1,
         "id": None if predictions.ids is None else predictions.ids.tolist()[row],
+        "id_column": None if predictions.ids is None else predictions.id_column,
         "constant": model.constant,
         "parties": [{"party": share.party, "adds": share.score} for share in shares],
         "score": float(predictions.score[row]),
@@ -183,7 +184,7 @@ def make_record(
 
 def text(record: dict[str, Any], whole: bool) -> list[str]:
     """The explanation for people."""
-    who = f"row {record['row']}" if record["id"] is None else f"id {record['id']}"
+    who = f"row {record['row']}" if record["id"] is None else f"{record['id_column']} {record['id']}"
     lines = [who, ""]
     if not whole:
         lines += _bars([("constant", record["constant"]), *((one["party"], one["adds"]) for one in record["parties"])])

@@ -233,6 +233,7 @@ def _says_columns(job: Job, spec: PartySpec) -> bool:
 
 def _check_there(job: Job, spec: PartySpec) -> None:
     """Refuse a party whose file is not here."""
+    from tacit.files import quote_path
     from tacit.text import show
 
     if not spec.data:
@@ -241,7 +242,7 @@ def _check_there(job: Job, spec: PartySpec) -> None:
     path = job.folder / spec.data
     if not os.path.exists(path):
         raise InputError(
-            f"party {show(spec.name)}: there is no file {show(str(path))}: check the path of data, or give --rows "
+            f"party {show(spec.name)}: there is no file {quote_path(path)}: check the path of data, or give --rows "
             "and --columns to plan without files"
         )
 

@@ -23,8 +23,8 @@ Where the parties hold different rows (split = "samples"), one file is enough,
 and its rows keep the ids of the id column that the job names, if the file has
 it.
 
-Writes CSV: id (or row, counted from 1), score, prediction and, for the logistic
-loss, the probability of the positive label."""
+Writes CSV: the id under its own name (or row, counted from 1), score,
+prediction and, for the logistic loss, the probability of the positive label."""
 EPILOG = """\
 examples:
   tacit predict runs/credit bank.csv shop.csv

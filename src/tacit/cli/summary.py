@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tacit.cli.bar import progress_bar
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.errors import InputError
-from tacit.run.progress import progress
+from tacit.run.progress import progress, progress_bar
 from tacit.text import command, duration, listing, plural, size, tell, traffic, within
 from tacit.training import JobObserver, Trained
 

@@ -113,6 +113,8 @@ class PredictionData:
         The parties' files as read.
     rows : sequence of array
         Which row of its table each row of a shard is.
+    id_column : str or None
+        How the first party that has one names its id column; None where rows have no ids.
     """
 
     shards: list[Shard]
@@ -121,6 +123,7 @@ class PredictionData:
     said: tuple[str, ...] = ()
     tables: Sequence[Table] = ()
     rows: Sequence[Rows] = ()
+    id_column: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -354,8 +357,11 @@ def load_prediction_data(
     names = [spec.features or () for spec in party_specs]
     remarks: list[str] = []
     shards = _shards(tables, names, alignment, encoders=encoders, remarks=remarks)
-    ids = _ids_of_rows(tables[0], row_ids) if alignment.ids is None else alignment.ids
-    return PredictionData(shards, ids, alignment.counts, tuple(remarks), tables, alignment.rows)
+    named = next((name for name in row_ids if name in tables[0].columns), None)
+    ids, id_column = _ids_of_rows(tables[0], named), named
+    if alignment.ids is not None:
+        ids, id_column = alignment.ids, next(spec.id for spec in party_specs if spec.id is not None)
+    return PredictionData(shards, ids, alignment.counts, tuple(remarks), tables, alignment.rows, id_column)
 
 
 def _read_new(source: Source, spec: PartySpec, text_columns: tuple[str, ...]) -> Table:
@@ -365,9 +371,8 @@ def _read_new(source: Source, spec: PartySpec, text_columns: tuple[str, ...]) ->
     return frame_table(source, spec.name)
 
 
-def _ids_of_rows(table: Table, names: Sequence[str]) -> npt.NDArray[Any] | None:
-    """The ids of one file of whole rows, in its order; None where it has none of these columns."""
-    name = next((name for name in names if name in table.columns), None)
+def _ids_of_rows(table: Table, name: str | None) -> npt.NDArray[Any] | None:
+    """The ids of one file of whole rows, in its order; None where it has no such column."""
     if name is None:
         return None
     values = table.column(name).tolist()

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 
 from tacit.columns.table import MOST_COLUMNS, ArrowTable, SparseTable, Table
 from tacit.errors import InputError
+from tacit.files import quote_path
 from tacit.text import listing, one_line, show
 
 # --- A CSV file by Arrow, which infers the type of each column; what it would pass over in silence is refused
@@ -184,7 +185,7 @@ def read_table(
     except InputError:
         raise
     except DAMAGED as error:
-        raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
+        raise InputError(f"party {show(party)}: cannot read {quote_path(path)} ({one_line(error)}): {hint}") from error
 
 
 _Reader = Callable[[Path, str, tuple[str, ...]], Table]
@@ -193,7 +194,7 @@ _Reader = Callable[[Path, str, tuple[str, ...]], Table]
 def reader_of(path: Path, party: str) -> tuple[_Reader, str]:
     """Choose the reader by the end of the name, and what to advise when it fails."""
     if os.path.isdir(path):  # never raises, whatever the path is
-        raise InputError(f"party {show(party)}: {show(str(path))} is a folder: give the file in it")
+        raise InputError(f"party {show(party)}: {quote_path(path)} is a folder: give the file in it")
     name = path.name.lower().removesuffix(".gz")
     zipped = name != path.name.lower()
     if name.endswith(".csv"):
@@ -203,7 +204,7 @@ def reader_of(path: Path, party: str) -> tuple[_Reader, str]:
     if name.endswith(".parquet") and not zipped:
         return _read_parquet, "write the Parquet file again"
     raise InputError(
-        f"party {show(party)}: the kind of {show(str(path))} is not known: "
+        f"party {show(party)}: the kind of {quote_path(path)} is not known: "
         "use a name that ends in .csv, .csv.gz, .parquet, .svm, .svm.gz or .libsvm"
     )
 
@@ -213,11 +214,11 @@ def check_file(path: Path, party: str) -> None:
     try:
         found, empty = path.is_file(), path.is_file() and path.stat().st_size == 0
     except (OSError, ValueError) as error:
-        raise InputError(f"party {show(party)}: cannot open {show(str(path))}: {one_line(error)}") from error
+        raise InputError(f"party {show(party)}: cannot open {quote_path(path)}: {one_line(error)}") from error
     if not found:
-        raise InputError(f"party {show(party)}: there is no file {show(str(path))}: check the path of data")
+        raise InputError(f"party {show(party)}: there is no file {quote_path(path)}: check the path of data")
     if empty:
-        raise InputError(f"party {show(party)}: {show(str(path))} is empty: it needs rows")
+        raise InputError(f"party {show(party)}: {quote_path(path)} is empty: it needs rows")
 
 
 def unzipped(path: Path) -> bytes:
@@ -261,8 +262,10 @@ def header_table(path: Path, party: str) -> ArrowTable:
     _, hint = reader_of(path, party)
     check_file(path, party)
     if is_libsvm(path, party):
-        raise InputError(f"party {show(party)}: {show(str(path))} is LIBSVM text, which has no names of columns: write "
-                         "its party into a job by hand")  # fmt: skip
+        raise InputError(
+            f"party {show(party)}: {quote_path(path)} is LIBSVM text, which has no names of columns: write its party "
+            "into a job by hand"
+        )
     try:
         if path.name.lower().endswith(".parquet"):
             with pyarrow.parquet.ParquetFile(path) as file:
@@ -274,7 +277,7 @@ def header_table(path: Path, party: str) -> ArrowTable:
     except InputError:
         raise
     except (csv.Error, *DAMAGED) as error:
-        raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
+        raise InputError(f"party {show(party)}: cannot read {quote_path(path)} ({one_line(error)}): {hint}") from error
     return arrow_table(schema.empty_table(), path, party, rows=1)
 
 
@@ -282,7 +285,9 @@ def check_separator(names: list[str], path: Path, party: str) -> None:
     """Refuse a header that became one column because another separator is used."""
     for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(names) == 1 and separator in names[0]:
-            raise InputError(f"party {show(party)}: {show(str(path))} looks separated by {word}: separate it by commas")
+            raise InputError(
+                f"party {show(party)}: {quote_path(path)} looks separated by {word}: separate it by commas"
+            )
 
 
 def _read_parquet(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
@@ -334,12 +339,12 @@ def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> A
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise InputError(
-            f"party {show(party)}: {show(str(path))} has more than one column {listing(repeated)}: "
+            f"party {show(party)}: {quote_path(path)} has more than one column {listing(repeated)}: "
             "give each column its own name"
         )
     if "" in names:
         raise InputError(
-            f"party {show(party)}: column {names.index('') + 1} of {show(str(path))} has no name: "
+            f"party {show(party)}: column {names.index('') + 1} of {quote_path(path)} has no name: "
             "name it in the header, or remove it (a data frame writes its row index so)"
         )
     count = data.num_rows if rows is None else rows
@@ -375,7 +380,7 @@ def libsvm_names(path: Path, party: str, rows: int, width: int) -> tuple[str, ..
         raise _no_rows(path, party)
     if width > MOST_COLUMNS:
         raise InputError(
-            f"party {show(party)}: {show(str(path))} uses column number {width}, "
+            f"party {show(party)}: {quote_path(path)} uses column number {width}, "
             f"above the largest allowed ({MOST_COLUMNS}): number its columns from 1 without gaps"
         )
     return (*(str(number) for number in range(1, width + 1)), "label")
@@ -392,4 +397,4 @@ def refuse_underscores(content: bytes, before: int = 0) -> None:
 
 def _no_rows(path: Path, party: str) -> InputError:
     """Build the refusal of a file without data."""
-    return InputError(f"party {show(party)}: {show(str(path))} has no rows: add rows below its header")
+    return InputError(f"party {show(party)}: {quote_path(path)} has no rows: add rows below its header")

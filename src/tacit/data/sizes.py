@@ -27,6 +27,7 @@ from tacit.data.load import (
 from tacit.data.nodes import known_columns, known_epsilons, node_columns, node_encoding, read_nodes
 from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
 from tacit.errors import InputError
+from tacit.files import quote_path
 from tacit.text import one_line, show
 from tacit.types import Vector
 
@@ -190,7 +191,7 @@ def _header(path: Path, spec: PartySpec, *, protected: bool) -> Table:
         raise
     except DAMAGED as error:
         raise InputError(
-            f"party {show(spec.name)}: cannot read {show(str(path))} ({one_line(error)}): {hint}"
+            f"party {show(spec.name)}: cannot read {quote_path(path)} ({one_line(error)}): {hint}"
         ) from error
 
 

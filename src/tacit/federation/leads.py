@@ -476,7 +476,7 @@ class ScoreLead:
         if len(answered) > 1 and self.request.masked:
             raise RunError("some parties have sent their scores and others lost their masks: start a new prediction")
         total = model.constant + handler.common_scores() + self._others(rows.pop(), answered == {True})
-        predictions = predictions_of(model, np.array(handler.common_ids(), dtype=object), total)
+        predictions = predictions_of(model, np.array(handler.common_ids(), dtype=object), total, model.ids[0])
         write_csv(handler.folder / PREDICTIONS, predictions, secret=True)
         site.close()
         return 1

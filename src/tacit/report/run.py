@@ -9,21 +9,22 @@ from jinja2 import TemplateError
 
 from tacit.errors import InputError
 from tacit.files import damaged, show_path, write_text
+from tacit.privacy.certificate import blocks
 from tacit.report import pictures, run_pictures, tree_words
 from tacit.report import run_words as words
-from tacit.report.curve_words import curve_section, run_curves
+from tacit.report.curves import curve_section, run_curves
 from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.measures import BETTER, TITLES
 from tacit.report.pictures import Figure, figure, fill
 from tacit.report.verdict import WORSE, still_true
 from tacit.run.curves import Curve, model_curves, of_party
 from tacit.run.folder import EVALUATION, REPORT
-from tacit.run.saved import SavedRun, load
+from tacit.run.saved import SavedRun, read_run
 from tacit.text import one_line
 from tacit.version import __version__
 
 
-def write_report(run: str | Path, out: Path | None = None, party: str | None = None) -> Path:
+def write_report(run: str | Path, out: Path | None = None, party: str | None = None, *, saved: bool = True) -> Path:
     """Write the page of a finished run: one file that needs no other, no network and no script.
 
     Parameters
@@ -34,6 +35,8 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
         The file; report.html in the directory of the run by default.
     party : str, optional
         Draw the curves of this party's columns alone.
+    saved : bool
+        Whether the run stays there, so that the page may say how to verify it.
 
     Returns
     -------
@@ -46,13 +49,13 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
         Where there is no finished run, a file is damaged, matplotlib is missing, or the page cannot be written.
     """
     pictures.check_matplotlib()
-    known = load(run)
+    known = read_run(run)
     path = known.path / REPORT if out is None else out
     if path.is_dir() or not path.parent.is_dir():
         raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
     curves = None if party is None else of_party(model_curves(known.model), party)
     try:
-        page = report_page(known, curves)
+        page = report_page(known, curves, saved=saved)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, TemplateError) as error:
         raise damaged(
             known.path / EVALUATION, f"it does not fit the run ({type(error).__name__}: {one_line(error)})"
@@ -61,7 +64,7 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
     return path
 
 
-def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = None) -> str:
+def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = None, *, saved: bool = True) -> str:
     """The page as text; with the curves that are given, else with those of a run whose numbers are curves."""
     evaluation = run.evaluation or {}
     return fill(
@@ -92,11 +95,11 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         way=_way(run),
         traffic=words.traffic_rows(run),
         outlook=still_true(evaluation, run.result.get("outlook", [])),
-        certificate=words.certificate_blocks(run),
+        certificate=blocks(run.certificate),
         private=run.certificate.private,
         versions=run.versions,
         version=__version__,
-        path=show_path(run.path),
+        path=show_path(run.path) if saved else "",
     )
 
 

@@ -283,19 +283,3 @@ def traffic_rows(run: SavedRun) -> list[tuple[str, str]]:
         ("time of training", duration(seconds)),
         ("time of a round", duration(seconds / rounds)),
     ]
-
-
-def certificate_blocks(run: SavedRun) -> list[dict[str, Any]]:
-    """The certificate's own words, as headings with sentences or lists; the software is named elsewhere."""
-    blocks: list[dict[str, Any]] = []
-    for line in str(run.certificate).splitlines()[1:]:
-        if line.startswith("  - "):
-            blocks[-1]["items"].append(line.removeprefix("  - "))
-        elif line.endswith(":"):
-            blocks.append({"title": line.removesuffix(":"), "words": "", "items": []})
-        elif line and not line.startswith("Software: "):
-            title, colon, words = line.partition(": ")
-            plain = not blocks  # the headline, which has a colon of its own
-            blocks.append({"title": "" if plain or not colon else title, "words": line if plain else words or line})
-            blocks[-1]["items"] = []
-    return blocks

@@ -111,7 +111,7 @@ class SavedRun:
         InputError
             For files or columns that cannot be used; the message names the party.
         """
-        data = load_rows(self.model, _in_order(rows, [party.name for party in self.model.parties]))
+        data = load_rows(self.model, in_order(rows, [party.name for party in self.model.parties]))
         for remark in prediction_remarks(self.model, data):
             warnings.warn(remark, stacklevel=2)
         return predict(self.model, data)
@@ -162,7 +162,7 @@ class SavedRun:
         return found
 
 
-def load(path: str | Path) -> SavedRun:
+def read_run(path: str | Path) -> SavedRun:
     """Read a finished run from its folder.
 
     Parameters
@@ -226,7 +226,7 @@ def prediction_remarks(model: SavedModel, data: PredictionData) -> list[str]:
     return [*remarks, *(f"the certificate does not cover {line}" for line in model.not_covered)]
 
 
-def _in_order(rows: Mapping[str, Source] | Sequence[Source] | Source, names: Sequence[str]) -> list[Source]:
+def in_order(rows: Mapping[str, Source] | Sequence[Source] | Source, names: Sequence[str]) -> list[Source]:
     """The parties' files or frames in the order of the model."""
     if not isinstance(rows, Mapping):
         return list(rows) if isinstance(rows, list | tuple) else [rows]
