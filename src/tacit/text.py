@@ -23,6 +23,7 @@ from typing import Any, TextIO, cast
 
 _LONGEST = 60
 _LISTED = 12
+_MOST_NEAR = 20_000  # names that one is compared with
 # Marks, embeddings, overrides and isolates of the direction of writing.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -75,8 +76,11 @@ def plural(count: int, noun: str) -> str:
 
 def nearest(name: str, allowed: Sequence[str]) -> str:
     """Return ' (did you mean "rounds"?)' for the allowed name closest to `name`, or nothing."""
-    # A very long name is no typing slip, and matching it would take quadratic time.
-    close = difflib.get_close_matches(name, allowed, n=1) if len(name) <= _LONGEST else []
+    # A very long name is no typing slip, and matching it would take quadratic time; so would very many.
+    if len(name) > _LONGEST or len(allowed) > _MOST_NEAR:
+        return ""
+    same = [other for other in allowed if other.casefold() == name.casefold()]
+    close = same or difflib.get_close_matches(name, allowed, n=1)
     return f" (did you mean {show(close[0])}?)" if close else ""
 
 

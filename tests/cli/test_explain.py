@@ -132,7 +132,7 @@ def test_text(files: Any, tacit: Any) -> None:
     answer = tacit("explain", *trained(files, tacit), "--id", "c0007")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
-    assert lines[0] == "id c0007"
+    assert lines[0] == "customer c0007"
     assert [line.split()[0] for line in lines[2:5]] == ["constant", "bank", "shop"]
     assert sum(float(line.split()[1]) for line in lines[2:5]) == pytest.approx(
         float(lines[6].split()[1][:-1]), abs=2e-3

@@ -150,7 +150,7 @@ def test_the_summary_says_what_is_protected_and_whether_it_was_worth_it(files: A
     assert answer.err == ""
     assert "epsilon = 3 at delta = 1e-05 for each record, and 2 for each label." in answer.out
     assert "protects   each record of shop, epsilon 3; each label of bank, epsilon 2\n" in answer.out
-    assert "mechanism  private sharing in Gram space" in answer.out
+    assert "mechanism  each protected party fits once" in answer.out
     assert "worth it?  estimated from noisy sums, log loss on new rows with randomized labels: bank alone" in answer.out
     assert "rounds     2 rounds, " in answer.out
     for absent in ("nan", "infinity", "NOT", "objective", "optimum"):

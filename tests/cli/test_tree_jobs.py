@@ -246,7 +246,7 @@ def test_predictions_from_files_and_frames_are_the_same_and_follow_the_model(tra
     rows = list(csv.DictReader(io.StringIO(tacit("predict", trained / "run", *files).out)))
     saved = package.load(trained / "run")
     again = saved.predict(files)
-    assert [row["id"] for row in rows] == list(again.ids)
+    assert [row[again.id_column] for row in rows] == list(again.ids)
     np.testing.assert_array_equal([float(row["score"]) for row in rows], again.score)
     np.testing.assert_allclose([float(row["probability"]) for row in rows], 1 / (1 + np.exp(-again.score)))
     assert {row["prediction"] for row in rows} == {"yes", "no"}

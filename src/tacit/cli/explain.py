@@ -95,7 +95,7 @@ def _check_party(party: str | None, names: list[str], whole: bool) -> None:
 
 def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
     """The number of the asked row, from 0."""
-    from tacit.text import plural, show
+    from tacit.text import nearest, plural, show
 
     count = data.shards[0].features.shape[0]
     if id_ is not None:
@@ -104,7 +104,8 @@ def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
         found = [number for number, own in enumerate(data.ids.tolist()) if str(own) == id_.strip()]
         if not found:
             where = " at every party" if len(data.shards) > 1 else ""
-            raise InputError(f"no row has the id {show(id_)}{where}: there are {plural(count, 'row')}")
+            near = nearest(id_.strip(), [str(own) for own in data.ids.tolist()])
+            raise InputError(f"no row has the id {show(id_)}{where}{near}: there are {plural(count, 'row')}")
         if len(found) > 1:
             rows = ", ".join(str(number + 1) for number in found[:3])
             raise InputError(f"{len(found)} rows have the id {show(id_)}: give --row, such as {rows}")

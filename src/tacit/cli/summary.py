@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.errors import InputError
-from tacit.run.progress import progress, progress_bar
+from tacit.run.progress import progress, progress_bar, working
 from tacit.text import command, duration, listing, plural, size, tell, traffic, within
 from tacit.training import JobObserver, Trained
 
@@ -66,6 +66,10 @@ class Terminal(JobObserver):
             return memory
         tls = () if options.dask_tls is None else ("--dask-tls", options.dask_tls)
         return (*memory, "--dask", options.dask, *tls, *(("--dask-insecure",) if options.dask_insecure else ()))
+
+    def working(self, what: str) -> AbstractContextManager[None]:
+        """A line with the time that passed."""
+        return working(what, visible=self.visible)
 
     def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
         """A bar of rounds."""
@@ -182,6 +186,7 @@ def evaluated_on(record: Mapping[str, Any]) -> str:
 
 
 WIDTH = 88  # of a long text
+ALONE = " (one party: nothing was trained jointly)"
 CAUTION = "CAUTION: "  # how a line of a certificate begins that warns
 _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
@@ -198,7 +203,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
     rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
         *_wrapped("verdict", verdict(trained.evaluation).sentence),
-        ("job", prepared.job.name),
+        ("job", prepared.job.name + (ALONE if len(prepared.job.parties) == 1 else "")),
         ("rows", words.rows(prepared)),
         *_held_out(prepared),
         *_titled("columns", [*raw_lines(prepared.raw), *words.columns(prepared.encodings)]),

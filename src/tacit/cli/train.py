@@ -19,7 +19,8 @@ the privacy certificate into a directory. Rows are matched by id where the
 parties hold different columns (split = "features"); they are not where the
 parties hold different rows (split = "samples").
 
-A run that is stopped or killed goes on with --resume, to the same result."""
+A run that was stopped or killed continues with --resume, to the same result;
+--overwrite replaces a run."""
 EPILOG = """\
 a job file:
   [job]
@@ -66,7 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where it runs: in-process, or flare between organisations (default: what the job says)",
     )
     parser.add_argument("--kit", metavar="KIT", help="kit of the federation's server, for engine flare")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the directory")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--resume", action="store_true", help="continue the run in the directory")
+    existing.add_argument("--overwrite", action="store_true", help="replace the run in the directory")
     parser.add_argument(
         "--memory",
         metavar="SIZE",
@@ -102,12 +105,30 @@ def run(options: argparse.Namespace) -> int:
     check_engine(options.engine or job.engine)
     job = with_memory(replace(job, engine=options.engine or job.engine), options.memory, "--memory")
     check_trees(job)
+    _refuse_idle(job, options)
     with cluster_for(job, _address(options), "--dask") as cluster:
         if job.engine == "flare":
             from tacit.cli.together import train_together
 
             return train_together(job, options)
         return _train_here(job, options, cluster)
+
+
+def _refuse_idle(job: Job, options: argparse.Namespace) -> None:
+    """Refuse options that would do nothing."""
+    if job.engine != "flare":
+        if options.kit is not None:
+            raise InputError("--kit is for training between organisations: add --engine flare, or leave --kit out")
+        return
+    idle = {
+        "--out": options.out is not None,
+        "--overwrite": options.overwrite,
+        "--report": options.report,
+        "--checkpoint-every": options.checkpoint_every is not None,
+    }
+    for name, given in idle.items():
+        if given:
+            raise InputError(f"{name} does nothing between organisations, where each has its own part: leave it out")
 
 
 def _address(options: argparse.Namespace) -> ClusterAddress | None:
@@ -134,6 +155,7 @@ def _train_here(job: Job, options: argparse.Namespace, cluster: Cluster | None) 
         folder,
         summary.Terminal(options),
         resume=options.resume,
+        overwrite=options.overwrite,
         cluster=cluster,
         checkpoint_every=options.checkpoint_every,
     )

@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from tacit.columns.table import MOST_COLUMNS, ArrowTable, SparseTable, Table
 from tacit.errors import InputError
 from tacit.files import quote_path
-from tacit.text import listing, one_line, show
+from tacit.text import listing, nearest, one_line, show
 
 # --- A CSV file by Arrow, which infers the type of each column; what it would pass over in silence is refused
 
@@ -216,7 +216,8 @@ def check_file(path: Path, party: str) -> None:
     except (OSError, ValueError) as error:
         raise InputError(f"party {show(party)}: cannot open {quote_path(path)}: {one_line(error)}") from error
     if not found:
-        raise InputError(f"party {show(party)}: there is no file {quote_path(path)}: check the path of data")
+        near = nearest(path.name, sorted(os.listdir(path.parent)) if path.parent.is_dir() else [])
+        raise InputError(f"party {show(party)}: there is no file {quote_path(path)}{near}: check the path of data")
     if empty:
         raise InputError(f"party {show(party)}: {quote_path(path)} is empty: it needs rows")
 
