@@ -297,7 +297,7 @@ def test_which_label_is_positive(customers: Customers, tacit: Any, labels: str, 
 def test_a_positive_label_that_is_none(customers: Customers, refused: Any) -> None:
     customers.bank_keys += '\npositive = "maybe"'
     line = refused("train", customers.write(), "--out", customers.folder / "run")
-    assert 'party "bank": positive = "maybe" is none of the labels, "no", "yes": choose one of these' in line
+    assert 'party "bank": positive = "maybe" is none of the labels: choose one of "no", "yes"' in line
     customers.head = 'loss = "squared"'
     for row in customers.bank:
         row["default"] = 1.5
