@@ -62,7 +62,14 @@ def test_page_of_other_columns(files: Any, tacit: Any) -> None:
         "Not covered", "certified within", "predictions: each asked row discloses one score per party",
     ):  # fmt: skip
         assert words in page.text
-    assert "The joint model is better than bank alone on 30 held-out rows: log loss" in page.text
+    own = next(model["joint_against_it"] for model in record["models"] if model["party"] == "bank")
+    ends = [f"{own['difference'] + side * 1.959964 * own['error']:+.2g}".replace("-", "−") for side in (-1, 1)]
+    verdict = f"its log loss on 30 held-out rows is {own['joint']:.4f} against {own['other']:.4f}, a difference of"
+    assert f"The joint model is better than bank alone: {verdict}" in page.text
+    assert f"(95 % interval {ends[0]} to {ends[1]}). It is not private: nothing is protected" in page.text
+    assert page.text.index("95 % interval") < page.text.index("Who trained what")
+    assert re.search(r"yes is positive \(\d+\.\d% of the evaluated rows\)", page.text)
+    assert re.search(r"Trained on \d{4}-\d\d-\d\d with tacit \d", page.text)
     assert re.search(r"bank \(has the label\) 3 118 2 shop 4 118 0", page.text)
 
 

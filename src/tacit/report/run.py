@@ -73,7 +73,9 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         name=run.job.name,
         lead=words.lead(run),
         outcome=words.outcome(run),
-        worse=words.verdict_of(run)[1] if words.verdict_of(run)[0] == WORSE else "",
+        verdict=words.verdict_sentences(run),
+        worse=words.verdict_of(run)[0] == WORSE,
+        day=words.day(run),
         searched=bool(evaluation.get("searched")) and SAME_ALPHA not in evaluation.get("notes", []),
         warning=words.NOT_FOR_OTHERS if run.certificate.private and evaluation.get("models") else "",
         on_graph=run.on_graph,
@@ -122,7 +124,8 @@ def _quality(run: SavedRun) -> list[Figure]:
     curves = [(words.title_of(m), m["roc"], m["measures"]["auc"]) for m in models if m["roc"]]
     if curves:
         caption = "How many positive rows are found for how many false alarms; the dotted line is chance."
-        figures.append(figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption))
+        tall = run_pictures.SIZE[1] + 0.19 * len(curves[:6]) + 0.2
+        figures.append(figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption, (run_pictures.SIZE[0], tall)))
     groups = models[0]["calibration"]
     if groups:
         probability = bool(run.model.classes)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tacit.report.pictures import INK, LINE, PAPER, SERIES, SOFT
+from tacit.report.pictures import INK, LINE, SERIES, SOFT
 from tacit.topologies import Graph
 from tacit.types import Trace
 
@@ -42,16 +42,7 @@ def roc(curves: Sequence[tuple[str, Sequence[Sequence[float]], float]]) -> Draw:
             )
         axes.set_aspect("equal")
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="false positive rate", ylabel="true positive rate")
-        axes.legend(
-            loc="lower right",
-            handlelength=1.8,
-            borderaxespad=0.2,
-            title="area under the curve",
-            frameon=True,  # so that the line of chance does not run through it
-            facecolor=PAPER,
-            edgecolor="none",
-            framealpha=1.0,
-        )
+        figure.legend(loc="outside lower center", handlelength=1.8, title="area under the curve")  # off the lines
 
     return draw
 
