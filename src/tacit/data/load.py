@@ -20,7 +20,7 @@ from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
 from tacit.data.labels import file_labels, refuse_randomized
-from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
+from tacit.data.read import DAMAGED, FileStyle, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
 from tacit.types import Matrix, Shard
@@ -50,6 +50,10 @@ class PartySpec:
         What is known of its feature columns beforehand.
     width : int or None
         How many columns its LIBSVM file has. Where rows are protected it must be stated, as the rows would tell it.
+    delimiter : str
+        What separates the cells of its CSV file.
+    numbers : str
+        How its CSV file writes the number 1234.56, as in "1.234,56".
     """
 
     name: str
@@ -60,6 +64,13 @@ class PartySpec:
     positive: str | float | bool | None = None
     columns: tuple[ColumnSpec, ...] = ()
     width: int | None = None
+    delimiter: str = ","
+    numbers: str = "1234.56"
+
+    @property
+    def style(self) -> FileStyle:
+        """How its CSV file is written."""
+        return FileStyle(self.delimiter, self.numbers)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -258,7 +269,7 @@ def read_training_table(spec: PartySpec, folder: str | os.PathLike[str], *, prot
     path = Path(folder, spec.data)
     width = stated_width(spec, path, protected=protected)
     text = text_columns(spec, path)
-    return read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width)
+    return read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width, style=spec.style)
 
 
 def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
@@ -266,7 +277,7 @@ def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
     if not any(map(is_wildcard, spec.text_columns)):
         return spec.text_columns
     try:
-        names = csv_names(path)
+        names = csv_names(path, spec.style)
     except (csv.Error, *DAMAGED):  # what is wrong is said when its rows are read
         names = ()
     own = [name for name in names if name not in (spec.id, spec.label)]
@@ -367,7 +378,7 @@ def load_prediction_data(
 def _read_new(source: Source, spec: PartySpec, text_columns: tuple[str, ...]) -> Table:
     """New rows of one party, from a file or a data frame."""
     if isinstance(source, str | os.PathLike):
-        return read_table(source, party=spec.name, id_column=spec.id, text_columns=text_columns)
+        return read_table(source, party=spec.name, id_column=spec.id, text_columns=text_columns, style=spec.style)
     return frame_table(source, spec.name)
 
 

@@ -11,7 +11,7 @@
            and the certificate says so
 [privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
            randomized: numbers of the papers' methods of a sample split
-[[party]]  name, data, id, label, positive, features, columns, width
+[[party]]  name, data, id, label, positive, features, columns, width, delimiter, numbers
 """
 
 from __future__ import annotations
@@ -312,6 +312,9 @@ class Job:
         for party in self.parties:
             own = [spec for spec in party.columns if not spec.optional]
             values = {key: getattr(party, key) for key in SECTION_KEYS["party"]} | {"columns": columns_record(own)}
+            for key in ("delimiter", "numbers"):
+                if values[key] == getattr(PartySpec, key):
+                    del values[key]
             if not party.data:
                 del values["data"]
             elif folder is not None:

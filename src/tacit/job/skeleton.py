@@ -6,6 +6,7 @@ not: two files that differ in rows alone give the same job. So what its columns 
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import unicodedata
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 
 from tacit.columns.spec import CATEGORY, DATE, NUMBER, ColumnSpec, EncodeRules
 from tacit.columns.table import ArrowTable, kind_of_type, number_cells, refuse_guesses, text_cells
-from tacit.data.read import header_table, read_table
+from tacit.data.read import DAMAGED, DELIMITERS, PLAIN, FileStyle, csv_names, header_table, read_table
 from tacit.errors import InputError
 from tacit.files import assignment, literal
 from tacit.job.file import parse_job
@@ -77,12 +78,22 @@ class DataFile:
     @cached_property
     def header(self) -> ArrowTable:
         """Its columns, with the types that a Parquet file states."""
-        return header_table(self.path, self.party)
+        return header_table(self.path, self.party, self.style)
+
+    @cached_property
+    def style(self) -> FileStyle:
+        """How its cells are separated, by its header: where that is one cell with another delimiter in it."""
+        try:
+            names = csv_names(self.path)
+        except (csv.Error, *DAMAGED):  # what is wrong is said when it is read
+            return PLAIN
+        found = [mark for mark in DELIMITERS if len(names) == 1 and mark in names[0]]
+        return FileStyle(found[0]) if found else PLAIN
 
     @cached_property
     def rows(self) -> ArrowTable:
         """Its rows."""
-        table = read_table(self.path, party=self.party)
+        table = read_table(self.path, party=self.party, style=self.style)
         assert isinstance(table, ArrowTable)
         return table
 
@@ -355,6 +366,9 @@ class _Writer:
     def party_lines(self, file: DataFile) -> Iterator[str]:
         """One party."""
         yield from ("", "[[party]]", _set("name", file.party), _set("data", self._data(file)))
+        if file.style != PLAIN:
+            yield _set("delimiter", file.style.delimiter)
+            yield '# numbers = "1.234,56"      # if this is how the file writes 1234.56'
         if self.guess.id is not None:
             yield _set("id", self.guess.id)
         elif not self.options.by_rows and len(self.files) > 1:

@@ -17,12 +17,13 @@ from scipy.special import expit, softmax
 from tacit.blocks.dense import RowClip
 from tacit.columns.encoder import Encoder, from_record
 from tacit.data.load import PartySpec, PredictionData, Source, load_prediction_data
+from tacit.data.read import PLAIN, FileStyle
 from tacit.errors import InputError
 from tacit.files import damaged, read_json, show_path, write_atomically
 from tacit.job.trees import LINEAR_MODEL, TREE_LOSSES, TREES
 from tacit.plan.terms import named_loss
 from tacit.problem.registry import LOSSES
-from tacit.run.folder import CERTIFICATE, FORMAT, MODEL, PLAN, RESULT, SAMPLES, RunFolder
+from tacit.run.folder import CERTIFICATE, FORMAT, JOB, MODEL, PLAN, RESULT, SAMPLES, RunFolder
 from tacit.run.result import PartyModel, TreePart, joint_scores
 from tacit.run.tree_parts import read_trees
 from tacit.text import show
@@ -94,6 +95,8 @@ class SavedModel:
         "linear" or "trees".
     tree_parties : tuple of str
         Of a linear model: who has trees beside the others' linear parts.
+    styles : tuple of FileStyle
+        How the parties' CSV files were written in training, by the run's job; empty where there is no job.
     """
 
     loss: str
@@ -109,6 +112,7 @@ class SavedModel:
     row_ids: tuple[str, ...] = ()
     kind: str = LINEAR_MODEL
     tree_parties: tuple[str, ...] = ()
+    styles: tuple[FileStyle, ...] = ()
 
     @property
     def is_trees(self) -> bool:
@@ -130,9 +134,16 @@ class SavedModel:
     def specs(self) -> tuple[PartySpec, ...]:
         """What each party's file of new rows must hold."""
         encoders = self.encoders or (None,) * len(self.parties)
+        styles = self.styles or (PLAIN,) * len(self.parties)
         return tuple(
-            PartySpec(party.name, id=id_, features=party.columns if encoder is None else encoder.sources)
-            for party, id_, encoder in zip(self.parties, self.ids, encoders, strict=True)
+            PartySpec(
+                party.name,
+                id=id_,
+                features=party.columns if encoder is None else encoder.sources,
+                delimiter=style.delimiter,
+                numbers=style.numbers,
+            )
+            for party, id_, encoder, style in zip(self.parties, self.ids, encoders, styles, strict=True)
         )
 
     def score(self, shards: Sequence[Shard]) -> Vector:
@@ -289,7 +300,17 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         row_ids=_texts(file, record, "ids") if whole and record.get("ids") else (),
         kind=TREES if trees else LINEAR_MODEL,
         tree_parties=_texts(file, record, TREES) if record.get(TREES) else (),
+        styles=_styles(run, [part.name for part, _, _ in pairs]),
     )
+
+
+def _styles(run: Path, names: Sequence[str]) -> tuple[FileStyle, ...]:
+    """How the files of these parties were written, by the job; of whole rows as the first party's."""
+    if not (run / JOB).exists():  # one may hand on a model alone
+        return ()
+    job = RunFolder(run).read_job()
+    known = {spec.name: spec.style for spec in job.parties}
+    return tuple(known.get(name, job.parties[0].style) for name in names)
 
 
 def _is_trees(file: Path, record: dict[str, Any]) -> bool:
