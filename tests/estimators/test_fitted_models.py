@@ -96,6 +96,7 @@ def test_a_saved_model_is_the_model(name: str, fitted: Any, tmp_path: Path) -> N
         np.testing.assert_allclose(np.asarray(predicted), model.predict(rows), rtol=1e-9)
         assert not hasattr(loaded, "predict_proba")
     assert loaded.certificate_ == model.certificate_
+    assert len(repr(loaded)) < 300
     assert len(loaded.trace_) == loaded.n_rounds_ == len(model.trace_)
     assert loaded.converged_ == model.converged_
     if name != "trees":

@@ -61,25 +61,26 @@ class FileStyle:
 
     def with_numbers(self, data: Any, as_text: tuple[str, ...]) -> Any:
         """A table as Arrow read it, in which columns of text that are numbers with thousands became numbers."""
-        thousands = NUMBERS[self.numbers][1]
-        if not thousands:
+        if not NUMBERS[self.numbers][1]:
             return data
         for place, name in enumerate(data.column_names):
             if name not in as_text and pa.types.is_string(data.column(place).type):
-                found = self._parsed(data.column(place), thousands)
+                found = parse_numbers(data.column(place), self.numbers)
                 data = data if found is None else data.set_column(place, name, found)
         return data
 
-    def _parsed(self, column: Any, thousands: str) -> Any:
-        """The numbers of a column of text; None where a cell is none."""
-        text = pc.utf8_trim_whitespace(column)
-        text = pc.if_else(pc.is_in(text, pa.array([*_NOTHING, ""])), pa.scalar(None, pa.string()), text)
-        mark, point = re.escape(thousands), re.escape(self.decimal)
-        pattern = rf"^[+-]?(\d{{1,3}}({mark}\d{{3}})+|\d+)({point}\d*)?$"
-        if text.null_count == len(text) or not pc.all(pc.match_substring_regex(text, pattern)).as_py():
-            return None
-        plain = pc.replace_substring(pc.replace_substring(text, thousands, ""), self.decimal, ".")
-        return pc.cast(plain, pa.float64())
+
+def parse_numbers(column: Any, numbers: str) -> Any:
+    """The numbers of a column of text in a style; None where a cell that is not blank is none."""
+    decimal, thousands = NUMBERS[numbers]
+    text = pc.utf8_trim_whitespace(column)
+    text = pc.if_else(pc.is_in(text, pa.array([*_NOTHING, ""])), pa.scalar(None, pa.string()), text)
+    grouped = rf"\d{{1,3}}({re.escape(thousands)}\d{{3}})+|" if thousands else ""
+    pattern = rf"^[+-]?({grouped}\d+)({re.escape(decimal)}\d*)?$"
+    if text.null_count == len(text) or not pc.all(pc.match_substring_regex(text, pattern)).as_py():
+        return None
+    plain = pc.replace_substring(text, thousands, "") if thousands else text
+    return pc.cast(pc.replace_substring(plain, decimal, "."), pa.float64())
 
 
 PLAIN = FileStyle()

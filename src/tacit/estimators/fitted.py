@@ -341,6 +341,9 @@ class LoadedModel(SavedRun):
         """Write the page of the run, as `tacit report` does; by default into its folder."""
         return write_report(self.path, None if path is None else Path(path))
 
+    def __repr__(self) -> str:
+        return f"LoadedModel({show_path(self.path)!r}: {self.job.name}, parties {', '.join(self.job.names)})"
+
     def _repr_html_(self) -> str:
         label = next((spec.label for spec in self.job.parties if spec.label is not None), "")
         facts: list[tuple[str, str | Sequence[str]]] = [
