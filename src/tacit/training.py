@@ -376,5 +376,5 @@ def _why_not(result: Result) -> str:
         )
     return (
         f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
-        "the model is usable but not optimal: raise rounds or tol, or scale the columns to similar size"
+        "the model is usable but not optimal: raise rounds or tol, or scale the columns to a similar size"
     )

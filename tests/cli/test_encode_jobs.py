@@ -230,7 +230,7 @@ def test_new_rows_with_other_columns_blanks_and_categories(customers: Customers,
         'tacit: bank: column "extra" not used by the model, so not looked at',
         f'tacit: bank: column "city": {unknown}',
         f'tacit: bank: column "vip" has 1 blank, for which the model has no column: filled with {share:.6g}',
-        "tacit: left out for lack of a match at another party: phone 156 rows",
+        "tacit: rows without a match at another party were left out: phone 156 rows",
     ]
     write_csv(customers.files[0], [{**row, "age": "old"} for row in new])
     assert 'column "age" holds "old" in row 1, but the model was trained on numbers' in refused(
@@ -342,7 +342,7 @@ def test_a_stopped_run_goes_on_to_the_same_model(
     assert 'the data of party "phone" are not those it began with' in line
     customers.phone[3]["calls"] = before
     answer = tacit("train", customers.write(random.Random(2)), "--out", run, "--resume")
-    assert (answer.code, "going on after round 2" in answer.out) == (0, True)
+    assert (answer.code, "continuing after round 2" in answer.out) == (0, True)
     assert_close(model(whole, "bank", "phone"), model(run, "bank", "phone"), atol=1e-12)
 
 

@@ -123,7 +123,7 @@ def test_words_say_the_same_as_print_in_python(files: Any, tacit: Any) -> None:
     for words in (
         "bank 3 columns and the labels, shop 4 columns",
         "at most 120 rows",
-        "the number of rows and the column names count as public",
+        "row counts and column names are treated as public",
         "each protected party fits once",
         "it fits with noise, and sends one randomized symbol",
         "rounds      1, fixed beforehand",

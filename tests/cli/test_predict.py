@@ -65,7 +65,7 @@ def test_rows_that_one_party_lacks_are_left_out_and_said(files: Any, tacit: Any,
     files.write()
     answer = tacit("predict", trained, *paths(files))
     assert len(read(answer.out)) == files.rows - 3
-    assert answer.err == "tacit: left out for lack of a match at another party: bank 3 rows\n"
+    assert answer.err == "tacit: rows without a match at another party were left out: bank 3 rows\n"
 
 
 def test_labels_are_not_needed(files: Any, tacit: Any, trained: Path) -> None:

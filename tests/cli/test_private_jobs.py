@@ -268,7 +268,7 @@ def test_a_run_that_goes_on_repeats_its_noise_and_draws_no_new(files: Any, tacit
     for out in (run, files.folder / "again"):
         answer = tacit("train", job, "--out", out, "--resume")
         assert answer.code == 0
-        assert "going on after round 1" in answer.out
+        assert "continuing after round 1" in answer.out
         models.append([(out / "model" / f"{name}.json").read_text() for name in ("bank", "shop", "joint")])
     assert models[0] == models[1]
     np.testing.assert_allclose(json.loads(models[0][1])["coef"], fitted, rtol=1e-12)  # damping of one party is 1

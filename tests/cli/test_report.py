@@ -56,7 +56,7 @@ def test_page_of_other_columns(files: Any, tacit: Any) -> None:
     for model in record["models"]:
         assert f"{model['measures']['log_loss']:.4f}" in page.text
     for words in (
-        "bank and shop trained one model together", "Evaluated on 30 rows that were held out", "bank alone",
+        "bank and shop trained one model together", "Evaluated on 30 held-out rows", "bank alone",
         "shop alone, given the label",
         "all data in one place", "yes is positive", "Rows were matched by id", "NOT differentially private",
         "Not covered", "certified within", "predictions: each asked row discloses one score per party",
@@ -96,7 +96,7 @@ def test_page_of_a_private_run_is_not_for_others(files: Any, tacit: Any) -> None
     assert "Not for publication." in page.text
     assert "every other party gives away one exact score of each of them" in page.text
     assert "This run is differentially private: epsilon = 3" in page.text
-    assert "after the number of rounds that was planned" in page.text
+    assert "after the planned number of rounds" in page.text
     assert "shop alone" not in page.text
     assert "Objective" not in page.pictures
     assert stat.S_IMODE((files.folder / "run" / "report.html").stat().st_mode) == 0o600

@@ -356,7 +356,7 @@ def test_killed_run_goes_on_to_the_same_result(files: Any, tacit: Any, method: s
     assert killed >= 1
     answer = tacit("train", job, "--out", broken, "--resume")
     assert answer.code == 0
-    assert "going on after round" in answer.out
+    assert "continuing after round" in answer.out
     assert_same_model(whole, broken)
     rounds = [len((run / "trace.jsonl").read_text().splitlines()) for run in (whole, broken)]
     assert rounds[0] == rounds[1]
@@ -379,7 +379,7 @@ def test_interrupt_says_how_to_go_on(files: Any, tacit: Any) -> None:
             os.kill(process.pid, signal.SIGKILL)
             process.communicate(timeout=120)
     assert process.returncode == 130
-    assert err == f"tacit: stopped; go on with: tacit train {job} --out {run} --resume\n"
+    assert err == f"tacit: stopped; continue with: tacit train {job} --out {run} --resume\n"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

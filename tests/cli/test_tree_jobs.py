@@ -508,7 +508,7 @@ def test_a_killed_run_goes_on_to_the_same_trees(tmp_path: Path, tacit: Any) -> N
     assert (tmp_path / "killed" / "checkpoint.npz").exists()
     answer = tacit("train", path, "--out", tmp_path / "killed", "--resume")
     assert answer.code == 0, answer.err
-    assert "going on after round" in answer.out
+    assert "continuing after round" in answer.out
     assert tacit("train", path, "--out", tmp_path / "whole", "--quiet").code == 0
     assert texts(tmp_path / "killed") == texts(tmp_path / "whole")
     results = [json.loads((tmp_path / name / "result.json").read_text())["boosting"] for name in ("killed", "whole")]

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tacit.run.predict import Predictions, SavedModel
 
 DESCRIPTION = """\
-Explain the prediction of one row: the constant, what each party adds to the
-score or takes off it, and what comes out.
+Explain the prediction of one row: the constant, what each party adds to or
+subtracts from the score, and the prediction.
 
-Columns are shown of one party alone, and only to whoever asks for that party's
-own view with --party: each with what stands in the file, and the sum of what
-its encoded parts add (--json has these, too). With a constant of the party's
-own they sum to its part. Where the parties hold different rows
-(split = "samples"), the model is common to all, and its columns are shown."""
+Columns are shown for one party only, with --party: each with its value in the
+file and what it adds to the score (--json also has the encoded parts). Together
+with the party's own constant they sum to its part. Where the parties hold
+different rows (split = "samples"), the model is common to all, and its columns
+are shown."""
 EPILOG = """\
 examples:
   tacit explain runs/credit bank.csv shop.csv --id c0042
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", nargs="+", help="files of rows, as for tacit predict")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--id", metavar="ID", help="the row with this id")
-    which.add_argument("--row", metavar="N", type=int, help="the row that tacit predict writes as its Nth (default: 1)")
-    parser.add_argument("--party", metavar="NAME", help="the view of this party: its columns, and nobody else's")
+    which.add_argument("--row", metavar="N", type=int, help="the Nth row that tacit predict writes (default: 1)")
+    parser.add_argument("--party", metavar="NAME", help="show the columns of this party")
     parser.add_argument("--top", metavar="N", type=int, default=10, help="number of columns to show (default: 10)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

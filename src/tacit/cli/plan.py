@@ -185,18 +185,18 @@ class PartySizes:
         )
         lines = [f"{'sizes':<11} {most}{plural(self.rows, 'row')}; {', '.join(parts)}"]
         if self.at_most:
-            lines.append(f"{'':<11} those of the smallest file: training leaves out what another party lacks")
+            lines.append(f"{'':<11} the rows of the smallest file; training leaves out rows without a match")
         if job.holdout:
             held = self.rows - self.trained
             lines.append(f"{'':<11} {plural(held, 'row')} of them held out (holdout = {job.holdout:g}): not trained on")
-        return [*lines, f"{'':<11} the number of rows and the column names count as public: {self._read()}"]
+        return [*lines, f"{'':<11} row counts and column names are treated as public: {self._read()}"]
 
     def _read(self) -> str:
         """What was read of the files."""
         whole = [name for name, encoding in self.encodings.items() if not encoding.protected]
         header = [name for name in self.opened if name not in whole]
         read = [f"nothing else was used of {', '.join(header)}"] if header else []
-        read += [f"{', '.join(whole)}: read, as nobody protects these rows"] if whole else []
+        read += [f"read in full, as the rows are not protected: {', '.join(whole)}"] if whole else []
         return "; ".join(read) or "nothing was read"
 
     def encoding_lines(self) -> list[str]:
@@ -545,7 +545,7 @@ def _search_lines(job: Job, rows: int) -> list[str]:
     both, last = (" for lines and for curves", "with curves ") if job.chooses_terms else ("", "")
     lines = [f"{alphas} on {spec.folds_of(rows)} folds{both} before the last fit, which {last}is what follows here;"]
     if job.chooses_terms:
-        lines.append("curves are taken where their loss on rows left out is lower by over one standard error;")
+        lines.append("curves are taken where their loss on left-out folds is lower by over one standard error;")
     lines.append("each further alpha takes a few rounds, and the folds' messages travel together")
     return [f"{'' if number else 'search':<11} {line}" for number, line in enumerate(lines)]
 

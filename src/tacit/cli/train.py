@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Train a job: read the parties' files, train, and write the model, the trace and
-the privacy certificate into a directory. Rows are matched by id where the
-parties hold different columns (split = "features"); they are not where the
-parties hold different rows (split = "samples").
+the privacy certificate into a directory. Rows are matched by id where parties
+hold different columns (split = "features").
 
 A run that was stopped or killed continues with --resume, to the same result;
 --overwrite replaces a run."""
@@ -64,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         metavar="ENGINE",
-        help="where it runs: in-process, or flare between organisations (default: what the job says)",
+        help="in-process, or flare between organisations (default: the job's)",
     )
     parser.add_argument("--kit", metavar="KIT", help="kit of the federation's server, for engine flare")
     existing = parser.add_mutually_exclusive_group()
@@ -73,12 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="limit the memory of the process, such as 2GB: rows of Parquet and LIBSVM files are then left on disk",
+        help="limit memory, such as 2GB: rows of Parquet and LIBSVM files stay on disk",
     )
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="have the rows of Parquet files read, kept and multiplied by a Dask cluster, such as tls://HOST:8786",
+        help="keep the rows of Parquet files on a Dask cluster, such as tls://HOST:8786",
     )
     parser.add_argument("--dask-tls", metavar="FOLDER", help="ca.pem, cert.pem and key.pem, for tls://")
     parser.add_argument("--dask-insecure", action="store_true", help="allow tcp:// to another machine")
@@ -89,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=float,
         default=None,
-        help="seconds between saves of the state, at least (default: 2); 0 saves after every round",
+        help="least seconds between checkpoints (default: 2); 0 saves after every round",
     )
 
 

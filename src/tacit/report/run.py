@@ -123,7 +123,7 @@ def _quality(run: SavedRun) -> list[Figure]:
     dots = [(words.title_of(model), model["measures"][key]) for model in models if key in model["measures"]]
     curves = [(words.title_of(m), m["roc"], m["measures"]["auc"]) for m in models if m["roc"]]
     if curves:
-        caption = "How many positive rows are found for how many false alarms; the dotted line is chance."
+        caption = "True positive rate against false positive rate; the dotted line is chance."
         tall = run_pictures.SIZE[1] + 0.19 * len(curves[:6]) + 0.2
         figures.append(figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption, (run_pictures.SIZE[0], tall)))
     groups = models[0]["calibration"]
@@ -144,7 +144,7 @@ def _shares(run: SavedRun) -> list[Figure]:
     known = (run.evaluation or {}).get("shares")
     if not known:
         return []
-    caption = "Thin: 90 % of rows. Thick: half of them. Mark: the median. A party that adds nothing stays at 0."
+    caption = "Thin line: 90 % of the rows. Thick line: half of them. Mark: the median. 0: the party adds nothing."
     tall = 1.1 + 0.45 * len(known)
     draw = run_pictures.shares(known)
     return [figure(draw, "shares", "What each party adds to a score", caption, (run_pictures.SIZE[0], tall))]
@@ -154,7 +154,7 @@ def _graph(run: SavedRun) -> list[Figure]:
     if not run.on_graph:
         return []
     graph = run.job.make_graph()
-    caption = f"{graph.nodes} nodes, {len(graph.edges)} edges. A node is the larger, the more rows it has."
+    caption = f"{graph.nodes} nodes, {len(graph.edges)} edges. Larger nodes have more rows."
     figures = [figure(run_pictures.graph(graph, run.plan["rows"]), "graph", "Who talks to whom", caption)]
     draw = run_pictures.disagreement(run.trace)
     if draw is not None:

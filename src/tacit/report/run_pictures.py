@@ -59,8 +59,8 @@ def calibration(groups: Sequence[Mapping[str, Any]], probability: bool) -> Draw:
             low, high = 0.0, 1.0
         axes.plot([low, high], [low, high], color=SOFT, linestyle=":", linewidth=1)
         axes.plot(predicted, observed, color=SERIES[0], marker="o", markersize=5, linewidth=1.3)
-        what = ("predicted probability", "share that is positive") if probability else ("predicted", "observed")
-        axes.set(xlabel=f"{what[0]}, mean of a group", ylabel=what[1])
+        what = ("predicted probability", "observed frequency") if probability else ("prediction", "mean observed")
+        axes.set(xlabel=f"mean {what[0]}", ylabel=what[1])
         if probability:
             axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
             axes.set_aspect("equal")

@@ -206,7 +206,7 @@ def _base_rate(run: SavedRun) -> str:
 
 def held_rows(run: SavedRun) -> list[tuple[str, str]]:
     """Which rows were held out; nothing where none were."""
-    text = f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
+    text = f"{run.job.holdout:.0%} of the rows, chosen independently of their values, were not used for training"
     return [("held out", text)] if run.job.holdout else []
 
 
@@ -238,7 +238,7 @@ def _fixed_rounds(run: SavedRun) -> bool:
 
 def _stopped(run: SavedRun) -> str:
     if _fixed_rounds(run):
-        return "after the number of rounds that was planned"
+        return "after the planned number of rounds"
     if run.result["converged"]:
         gap = run.result["gap"]
         sure = f", certified within {gap:.1e} of the optimum" if isinstance(gap, float) else ""
@@ -344,10 +344,10 @@ def traffic_rows(run: SavedRun) -> list[tuple[str, str]]:
             ("over the busiest edge", size(sent["bytes_busiest_edge"])),
         ]
     else:
-        rows = [("to the parties", size(sent["bytes_down"])), ("back from them", size(sent["bytes_up"]))]
+        rows = [("sent to the parties", size(sent["bytes_down"])), ("sent back", size(sent["bytes_up"]))]
     return [
         *rows,
-        ("in each round", size(total_bytes(run) / rounds)),
-        ("time of training", duration(seconds)),
-        ("time of a round", duration(seconds / rounds)),
+        ("per round", size(total_bytes(run) / rounds)),
+        ("training time", duration(seconds)),
+        ("time per round", duration(seconds / rounds)),
     ]

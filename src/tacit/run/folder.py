@@ -451,7 +451,7 @@ class RunFolder:
     def _refuse(self, difference: str) -> None:
         if difference:
             raise InputError(
-                f"cannot go on with the run in {show_path(self.path)}: {difference}; undo that, or choose another --out"
+                f"cannot continue the run in {show_path(self.path)}: {difference}; undo that, or choose another --out"
             )
 
     def write_search(self, record: dict[str, Any]) -> None:

@@ -217,7 +217,7 @@ def prediction_remarks(model: SavedModel, data: PredictionData) -> list[str]:
     dropped = {name: count for name, count in data.counts.dropped.items() if count}
     if dropped:
         listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())
-        remarks.append(f"left out for lack of a match at another party: {listed}")
+        remarks.append(f"rows without a match at another party were left out: {listed}")
     if model.predictions_for is not None:
         remarks.append(
             f"these predictions must stay with {model.predictions_for}: they use its exact fit, which the certificate "
