@@ -1,4 +1,4 @@
-"""Draw what privacy costs, from the table in docs/explanation/benchmarks.md: `python docs/images/draw.py` writes privacy.svg."""
+"""Draw what privacy costs, from the table of the page of benchmarks: `python docs/images/draw.py` writes privacy.svg."""
 
 from __future__ import annotations
 

@@ -22,10 +22,14 @@ PARTS = ("HELP", "DESCRIPTION", "EPILOG", "add_arguments", "run")
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of this project: its line of help, and what to install for it where another distribution brings it."""
+    """A verb of this project: its line of help, and what to install for it where another distribution brings it.
+
+    Its module has its name where `module` says nothing else.
+    """
 
     HELP: str
     distribution: str = ""
+    module: str = ""
 
 
 VERBS = {
@@ -35,11 +39,16 @@ VERBS = {
     "train": Verb("train what a job file describes"),
     "report": Verb("write a page about a finished run"),
     "predict": Verb("predict new rows with a trained model"),
+    "evaluate": Verb("measure a trained model on new rows with labels"),
+    "summary": Verb("see standard errors, p-values and tests by party", module="standard_errors"),
     "explain": Verb("take a prediction apart, party by party"),
     "curves": Verb("draw what each column adds to the score"),
+    "scorecard": Verb("write a classifier as points that are added up"),
+    "describe": Verb("look at the columns of a job before training"),
     "compare": Verb("see whether lines, curves or trees are worth it"),
     "watch": Verb("watch a run in progress"),
     "verify": Verb("recompute a privacy certificate"),
+    "sign": Verb("sign a privacy certificate with your own key"),
     "audit": Verb("try to break the privacy of a job"),
     "randomize": Verb("randomize labels before handing data over"),
     "align": Verb("match rows by id without showing ids"),
