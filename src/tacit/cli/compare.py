@@ -13,7 +13,7 @@ Train lines, curves and boosted trees on the same rows, evaluate each on the
 held-out rows, and say which to choose: the simplest one that no other beats by
 more than two standard errors.
 
-Nothing is written. Training is without noise, so a job with [privacy] is refused.
+Nothing is written. It trains without noise: a job with [privacy] is refused.
 The alpha of lines and curves is chosen by cross-validation, as [search] says."""
 EPILOG = """\
 examples:
