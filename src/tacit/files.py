@@ -111,6 +111,11 @@ def show_path(path: str | os.PathLike[str]) -> str:
     return "".join(c if c.isprintable() else "?" for c in os.fspath(path))
 
 
+def quote_path(path: str | os.PathLike[str]) -> str:
+    """A path for a message, in quotes."""
+    return f'"{show_path(path)}"'
+
+
 def writable(path: str, option: str) -> Path:
     """The path of a file to write, which `option` named.
 

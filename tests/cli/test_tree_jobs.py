@@ -255,7 +255,7 @@ def test_predictions_from_files_and_frames_are_the_same_and_follow_the_model(tra
     rows = list(csv.DictReader(io.StringIO(tacit("predict", trained / "run", *files).out)))
     saved = package.load(trained / "run")
     again = saved.predict(files)
-    assert [row["id"] for row in rows] == list(again.ids)
+    assert [row[again.id_column] for row in rows] == list(again.ids)
     np.testing.assert_array_equal([float(row["score"]) for row in rows], again.score)
     np.testing.assert_allclose([float(row["probability"]) for row in rows], 1 / (1 + np.exp(-again.score)))
     assert {row["prediction"] for row in rows} == {"yes", "no"}
@@ -541,7 +541,7 @@ def test_a_killed_run_goes_on_to_the_same_trees(tmp_path: Path, tacit: Any) -> N
     assert (tmp_path / "killed" / "checkpoint.npz").exists()
     answer = tacit("train", path, "--out", tmp_path / "killed", "--resume")
     assert answer.code == 0, answer.err
-    assert "going on after round" in answer.out
+    assert "continuing after round" in answer.out
     assert tacit("train", path, "--out", tmp_path / "whole", "--quiet").code == 0
     assert texts(tmp_path / "killed") == texts(tmp_path / "whole")
     results = [json.loads((tmp_path / name / "result.json").read_text())["boosting"] for name in ("killed", "whole")]

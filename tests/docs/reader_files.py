@@ -81,6 +81,7 @@ def company(folder: Path) -> None:
 
 
 FILES: dict[str, Callable[[Path], None]] = {
+    "README.md": lambda folder: credit(folder, "calls", "plan"),
     "docs/how-to/align-ids.md": some_common,
     "docs/how-to/curves.md": lambda folder: credit(folder, "calls", "plan", "since"),
     "docs/how-to/dask.md": large,

@@ -57,7 +57,7 @@ def test_the_demo_follows_the_page_word_by_word(tmp_path: Path, monkeypatch: pyt
     predictions = pd.read_csv(next(bank.jobs.glob("predict-*/predictions.csv")))
     truth = pd.read_csv(folder / "bank-new-truth.csv").set_index("customer")["default"]
     assert len(predictions) > 200
-    assert (predictions["prediction"].to_numpy() == truth[predictions["id"]].to_numpy()).mean() > 0.7
+    assert (predictions["prediction"].to_numpy() == truth[predictions["customer"]].to_numpy()).mean() > 0.7
     assert not list(shop.jobs.glob("*/predictions.csv"))
     for name in PARTIES:
         page = (folder / f"report-{name}.html").read_text()

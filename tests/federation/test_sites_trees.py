@@ -439,7 +439,7 @@ def opening(folder: Path) -> Any:
 def predicted(text: str) -> dict[str, list[float]]:
     """The scores of each id: one number, or one for each class."""
     rows = csv.DictReader(text.splitlines())
-    return {row["id"]: [float(row[name]) for name in row if name.startswith("score")] for row in rows}
+    return {row["customer"]: [float(row[name]) for name in row if name.startswith("score")] for row in rows}
 
 
 def test_the_lead_gets_the_predictions_of_one_process(

@@ -74,7 +74,9 @@ def run(options: argparse.Namespace) -> int:
         print(f"tacit: away, so counted as average in every row: {listing(reply.replaced)}", file=sys.stderr)
     for line in model.not_covered:
         print(f"tacit: the certificate does not cover {line}", file=sys.stderr)
-    write_predictions(options.out, predictions_of(model, data.ids, model.score(data.shards) + reply.total))
+    write_predictions(
+        options.out, predictions_of(model, data.ids, model.score(data.shards) + reply.total, data.id_column)
+    )
     return 0
 
 

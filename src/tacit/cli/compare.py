@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tacit.report.compare import ModelComparison, Spending, Train
 
 DESCRIPTION = """\
-Train lines, curves and boosted trees of one job on the same rows, measure each
-on the rows that the job holds out, and say which is worth it: the simplest one
-that no other beats by more than two standard errors.
+Train lines, curves and boosted trees on the same rows, evaluate each on the
+held-out rows, and say which to choose: the simplest one that no other beats by
+more than two standard errors.
 
 A job without [privacy]: nothing is written, and nothing is private. The alpha
 of lines and curves is chosen by cross-validation, as [search] says. --epsilon
@@ -68,8 +68,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _plain(job: Job, options: argparse.Namespace) -> int:
     """Compare without privacy, and where asked with noise that is simulated."""
-    from tacit.cli.bar import progress_bar
     from tacit.report.compare import ASK_EPSILON, MIXED, NOT_PRIVATE, SIMULATED, compare_job, table
+    from tacit.run.progress import progress_bar
 
     for given, flag in ((options.spend, "--spend"), (options.out is not None, "--out")):
         if given:
@@ -82,8 +82,8 @@ def _plain(job: Job, options: argparse.Namespace) -> int:
 
 def _private(job: Job, options: argparse.Namespace) -> int:
     """Show what the comparison spends; with --spend make it."""
-    from tacit.cli.bar import progress_bar
     from tacit.report.compare import compare_private, plan_spending, spending_lines
+    from tacit.run.progress import progress_bar
     from tacit.training import default_folder
 
     jobs, spending = plan_spending(job, _note)

@@ -40,14 +40,14 @@ def run(options: argparse.Namespace) -> int:
     from tacit.cli.predict import match_paths
     from tacit.files import writable, write_json
     from tacit.run.folder import RunFolder
-    from tacit.run.saved import load
+    from tacit.run.saved import read_run
 
     if RunFolder(options.directory).is_part:
         raise InputError(
             "this is one organisation's part of a joint run, and evaluating needs rows of all parties: predict with "
             "tacit predict RUN --kit KIT, and compare with the labels"
         )
-    known = load(options.directory)
+    known = read_run(options.directory)
     paths = match_paths(options.data, [party.name for party in known.model.parties])
     found = known.evaluated(paths)
     for remark in found.remarks:

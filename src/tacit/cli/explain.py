@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tacit.run.predict import Predictions, SavedModel
 
 DESCRIPTION = """\
-Explain the prediction of one row: the constant, what each party adds to the
-score or takes off it, and what comes out.
+Explain the prediction of one row: the constant, what each party adds to or
+subtracts from the score, and the prediction.
 
-Columns are shown of one party alone, and only to whoever asks for that party's
-own view with --party: each with what stands in the file, and the sum of what
-its encoded parts add (--json has these, too). With a constant of the party's
-own they sum to its part. Where the parties hold different rows
-(split = "samples"), the model is common to all, and its columns are shown.
+Columns are shown for one party only, with --party: each with its value in the
+file and what it adds to the score (--json also has the encoded parts). Together
+with the party's own constant they sum to its part. Where the parties hold
+different rows (split = "samples"), the model is common to all, and its columns
+are shown.
 
 With more than two classes each has a score of its own: that of the predicted
 class is taken apart, or that of --class."""
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", nargs="+", help="files of rows, as for tacit predict")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--id", metavar="ID", help="the row with this id")
-    which.add_argument("--row", metavar="N", type=int, help="the row that tacit predict writes as its Nth (default: 1)")
-    parser.add_argument("--party", metavar="NAME", help="the view of this party: its columns, and nobody else's")
+    which.add_argument("--row", metavar="N", type=int, help="the Nth row that tacit predict writes (default: 1)")
+    parser.add_argument("--party", metavar="NAME", help="show the columns of this party")
     parser.add_argument("--class", dest="label", metavar="NAME", help="of several the class (default: the predicted)")
     parser.add_argument("--top", metavar="N", type=int, default=10, help="number of columns to show (default: 10)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -100,7 +100,7 @@ def _check_party(party: str | None, names: list[str], whole: bool) -> None:
 
 def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
     """The number of the asked row, from 0."""
-    from tacit.text import plural, show
+    from tacit.text import nearest, plural, show
 
     count = data.shards[0].features.shape[0]
     if id_ is not None:
@@ -109,7 +109,8 @@ def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
         found = [number for number, own in enumerate(data.ids.tolist()) if str(own) == id_.strip()]
         if not found:
             where = " at every party" if len(data.shards) > 1 else ""
-            raise InputError(f"no row has the id {show(id_)}{where}: there are {plural(count, 'row')}")
+            near = nearest(id_.strip(), [str(own) for own in data.ids.tolist()])
+            raise InputError(f"no row has the id {show(id_)}{where}{near}: there are {plural(count, 'row')}")
         if len(found) > 1:
             rows = ", ".join(str(number + 1) for number in found[:3])
             raise InputError(f"{len(found)} rows have the id {show(id_)}: give --row, such as {rows}")
@@ -177,6 +178,7 @@ def make_record(
     record: dict[str, Any] = {
         "row": row + 1,
         "id": None if predictions.ids is None else predictions.ids.tolist()[row],
+        "id_column": None if predictions.ids is None else predictions.id_column,
         "constant": _number(model.constant, output),
         "parties": [{"party": share.party, "adds": share.score} for share in shares],
         "score": _number(predictions.score[row], output),
@@ -210,7 +212,7 @@ def _number(values: Any, output: int) -> float:
 
 def text(record: dict[str, Any], whole: bool) -> list[str]:
     """The explanation for people."""
-    who = f"row {record['row']}" if record["id"] is None else f"id {record['id']}"
+    who = f"row {record['row']}" if record["id"] is None else f"{record['id_column']} {record['id']}"
     lines = [who, ""]
     if not whole:
         lines += _bars([("constant", record["constant"]), *((one["party"], one["adds"]) for one in record["parties"])])

@@ -34,11 +34,11 @@ def run(options: argparse.Namespace) -> int:
     """Compute and print them."""
     from tacit.files import writable, write_json
     from tacit.run.folder import RunFolder
-    from tacit.run.saved import APART, load
+    from tacit.run.saved import APART, read_run
 
     if RunFolder(options.directory).is_part:
         raise InputError(APART)
-    found = load(options.directory).summary()
+    found = read_run(options.directory).summary()
     found = found if options.party is None else found.of(options.party)
     print(found)
     if options.json is not None:

@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tacit.cli.bar import progress_bar
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.errors import InputError
-from tacit.run.progress import progress
+from tacit.run.progress import progress, progress_bar, working
 from tacit.text import command, duration, listing, plural, size, tell, traffic, within
 from tacit.training import JobObserver, Trained
 
@@ -48,7 +47,7 @@ class Terminal(JobObserver):
     def going_on(self, rounds: int) -> None:
         """Print after which round."""
         if self.visible:
-            print(f"going on after round {rounds}")
+            print(f"continuing after round {rounds}")
 
     @contextmanager
     def resumable(self, folder: Path) -> Iterator[None]:
@@ -57,7 +56,7 @@ class Terminal(JobObserver):
             yield
         except KeyboardInterrupt:
             again = command("tacit", "train", self.options.job, "--out", folder, *self._same(), "--resume")
-            raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
+            raise KeyboardInterrupt(f"stopped; continue with: {again}") from None
 
     def _same(self) -> tuple[str, ...]:
         """Where the rows are kept, for the command that goes on."""
@@ -67,6 +66,10 @@ class Terminal(JobObserver):
             return memory
         tls = () if options.dask_tls is None else ("--dask-tls", options.dask_tls)
         return (*memory, "--dask", options.dask, *tls, *(("--dask-insecure",) if options.dask_insecure else ()))
+
+    def working(self, what: str) -> AbstractContextManager[None]:
+        """A line with the time that passed."""
+        return working(what, visible=self.visible)
 
     def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
         """A bar of rounds."""
@@ -82,7 +85,7 @@ class Terminal(JobObserver):
 
 def table(record: dict[str, Any]) -> list[str]:
     """Every alpha with its loss and its rounds, the one taken marked; of lines and of curves where both were tried."""
-    lines = [f"{'alpha':>12}  {'loss of rows left out':>21}  {'rounds, by fold'}"]
+    lines = [f"{'alpha':>12}  {'loss on left-out folds':>21}  {'rounds, by fold'}"]
     if "terms" not in record:
         return [*lines, *_tried(record, taken=True), ""]
     for key, terms, title in (("linear", LINEAR, "lines"), ("curve", SPLINE, "curves")):
@@ -104,7 +107,7 @@ def _tried(record: dict[str, Any], *, taken: bool) -> list[str]:
 def search_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     """The search in the summary: the terms and the alpha that it took, and what it cost."""
     cost = f"{record['traffic']['rounds']} rounds, {duration(record['seconds'])}, {traffic(record['traffic'])}"
-    tried = f"{record['alpha']:.4g}, of {len(record['alphas'])} tried on {record['folds']} folds ({record['rule']})"
+    tried = f"{record['alpha']:.4g}, of {len(record['alphas'])} compared on {record['folds']} folds ({record['rule']})"
     if "terms" not in record:
         return [("alpha", f"{tried}: {cost}")]
     rows = [("terms", f"{_chosen(record)} ({record['folds']} folds)")]
@@ -119,8 +122,8 @@ def _chosen(record: dict[str, Any]) -> str:
         return "lines: no column has a curve"
     taken, other = ("curves", "lines") if record["terms"] == SPLINE else ("lines", "curves")
     if gain is None or error is None:
-        return f"{taken}: the loss of {other} on rows left out is not finite"
-    text = f"loss on rows left out {'lower' if gain > 0 else 'higher'} by {abs(gain):.2g}, standard error {error:.2g}"
+        return f"{taken}: the loss of {other} on left-out folds is not finite"
+    text = f"loss on left-out folds {'lower' if gain > 0 else 'higher'} by {abs(gain):.2g}, standard error {error:.2g}"
     return f"curves: {text}" if taken == "curves" else f"lines: with curves {text}"
 
 
@@ -184,6 +187,7 @@ def _between(pair: Sequence[float] | None) -> str:
 
 
 WIDTH = 88  # of a long text
+ALONE = " (one party: nothing was trained jointly)"
 CAUTION = "CAUTION: "  # how a line of a certificate begins that warns
 _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
@@ -200,7 +204,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
     rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
         *_wrapped("verdict", verdict(trained.evaluation).sentence),
-        ("job", prepared.job.name),
+        ("job", prepared.job.name + (ALONE if len(prepared.job.parties) == 1 else "")),
         ("rows", words.rows(prepared)),
         *_held_out(prepared),
         *_titled("columns", [*raw_lines(prepared.raw), *words.columns(prepared.encodings)]),

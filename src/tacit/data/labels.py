@@ -147,7 +147,8 @@ def encode_binary(
     matches = [_is_class(value, positive) for value in classes.tolist()]
     if not any(matches):
         raise InputError(
-            f"{_prefix(party)}positive = {show(positive)} is none of the labels, {listing(classes.tolist())}: fix it"
+            f"{_prefix(party)}positive = {show(positive)} is none of the labels: "
+            f"choose one of {listing(classes.tolist())}"
         )
     return (signs, classes) if matches[1] else (-signs, classes[::-1])
 

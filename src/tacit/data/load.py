@@ -20,7 +20,7 @@ from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout, Mask
 from tacit.data.labels import encode_known, file_labels, refuse_randomized
-from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
+from tacit.data.read import DAMAGED, FileStyle, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.problem.losses import Loss
 from tacit.text import listing, plural, show
@@ -51,6 +51,10 @@ class PartySpec:
         What is known of its feature columns beforehand.
     width : int or None
         How many columns its LIBSVM file has. Where rows are protected it must be stated, as the rows would tell it.
+    delimiter : str
+        What separates the cells of its CSV file.
+    numbers : str
+        How its CSV file writes the number 1234.56, as in "1.234,56".
     holdout_column : str or None
         Its column of dates or numbers, by which rows are held out; no feature unless `features` lists it.
     holdout_data : str or None
@@ -65,8 +69,15 @@ class PartySpec:
     positive: str | float | bool | None = None
     columns: tuple[ColumnSpec, ...] = ()
     width: int | None = None
+    delimiter: str = ","
+    numbers: str = "1234.56"
     holdout_column: str | None = None
     holdout_data: str | None = None
+
+    @property
+    def style(self) -> FileStyle:
+        """How its CSV file is written."""
+        return FileStyle(self.delimiter, self.numbers)
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -125,6 +136,8 @@ class PredictionData:
         The parties' files as read.
     rows : sequence of array
         Which row of its table each row of a shard is.
+    id_column : str or None
+        How the first party that has one names its id column; None where rows have no ids.
     """
 
     shards: list[Shard]
@@ -133,6 +146,7 @@ class PredictionData:
     said: tuple[str, ...] = ()
     tables: Sequence[Table] = ()
     rows: Sequence[Rows] = ()
+    id_column: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +287,7 @@ def read_training_table(spec: PartySpec, folder: str | os.PathLike[str], *, prot
     path = Path(folder, spec.data)
     width = stated_width(spec, path, protected=protected)
     text = text_columns(spec, path)
-    return read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width)
+    return read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width, style=spec.style)
 
 
 def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
@@ -281,7 +295,7 @@ def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
     if not any(map(is_wildcard, spec.text_columns)):
         return spec.text_columns
     try:
-        names = csv_names(path)
+        names = csv_names(path, spec.style)
     except (csv.Error, *DAMAGED):  # what is wrong is said when its rows are read
         names = ()
     own = [name for name in names if name not in spec.apart]
@@ -372,8 +386,11 @@ def load_prediction_data(
     names = [spec.features or () for spec in party_specs]
     remarks: list[str] = []
     shards = _shards(tables, names, alignment, encoders=encoders, remarks=remarks)
-    ids = _ids_of_rows(tables[0], row_ids) if alignment.ids is None else alignment.ids
-    return PredictionData(shards, ids, alignment.counts, tuple(remarks), tables, alignment.rows)
+    named = next((name for name in row_ids if name in tables[0].columns), None)
+    ids, id_column = _ids_of_rows(tables[0], named), named
+    if alignment.ids is not None:
+        ids, id_column = alignment.ids, next(spec.id for spec in party_specs if spec.id is not None)
+    return PredictionData(shards, ids, alignment.counts, tuple(remarks), tables, alignment.rows, id_column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,13 +439,12 @@ def load_labelled(
 def _read_new(source: Source, spec: PartySpec, text_columns: tuple[str, ...]) -> Table:
     """New rows of one party, from a file or a data frame."""
     if isinstance(source, str | os.PathLike):
-        return read_table(source, party=spec.name, id_column=spec.id, text_columns=text_columns)
+        return read_table(source, party=spec.name, id_column=spec.id, text_columns=text_columns, style=spec.style)
     return frame_table(source, spec.name)
 
 
-def _ids_of_rows(table: Table, names: Sequence[str]) -> npt.NDArray[Any] | None:
-    """The ids of one file of whole rows, in its order; None where it has none of these columns."""
-    name = next((name for name in names if name in table.columns), None)
+def _ids_of_rows(table: Table, name: str | None) -> npt.NDArray[Any] | None:
+    """The ids of one file of whole rows, in its order; None where it has no such column."""
     if name is None:
         return None
     values = table.column(name).tolist()

@@ -108,7 +108,9 @@ def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str], *, pr
     tables = []
     for spec, path in zip(specs, paths, strict=True):
         width = stated_width(spec, path, protected=protected)
-        tables.append(read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width))
+        tables.append(
+            read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width, style=spec.style)
+        )
     return tables
 
 

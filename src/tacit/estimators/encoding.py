@@ -35,7 +35,7 @@ from tacit.plan.terms import curve_columns, curve_noise, with_row_norms
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.run.inference import Summary, TrainedOn, summarize
-from tacit.text import listing, nearest, show
+from tacit.text import html_card, listing, nearest, show
 from tacit.topologies import FeatureSplit, SampleSplit
 from tacit.types import Matrix, Shard, Vector
 
@@ -520,6 +520,16 @@ class PartyCoefficients(list[Vector]):
     def items(self) -> list[tuple[str, Vector]]:
         """Each party with its coefficients."""
         return list(zip(self.names, self, strict=True))
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """By party and column, as plain numbers."""
+        parts = zip(self.names, self.columns, self, strict=True)
+        return {name: dict(zip(columns, coef.tolist(), strict=True)) for name, columns, coef in parts}
+
+    def _repr_html_(self) -> str:
+        parts = self.to_dict().items()
+        lines = [(name, [f"{column}: {value:.6g}" for column, value in own.items()]) for name, own in parts]
+        return html_card("Coefficients by party", lines)
 
     def to_frame(self) -> Any:
         """One row per coefficient, with its party and column, as a pandas DataFrame (pandas must be installed)."""

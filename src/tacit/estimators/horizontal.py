@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -52,6 +51,7 @@ from tacit.estimators.encoding import (
     encode_rows,
     row_norms,
 )
+from tacit.estimators.fitted import FittedModel, fitted_run
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS
@@ -69,7 +69,7 @@ from tacit.types import Shard, Vector
 ENGINES = ("in-process",)
 
 
-class _Horizontal(EncodedTables, BaseEstimator):
+class _Horizontal(EncodedTables, FittedModel):
     """What the classifier and the regressor share."""
 
     _tasks: tuple[str, ...] = ()
@@ -138,6 +138,7 @@ class _Horizontal(EncodedTables, BaseEstimator):
         before = dict(self.__dict__)
         try:
             result = self._fit(X, y, sample_weight)
+            self._run = fitted_run(result, _first(y))
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
         except BaseException:
@@ -302,15 +303,19 @@ class _Horizontal(EncodedTables, BaseEstimator):
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self, "coef_by_party_")
+        return self._model.scores(self._new_shards(X))
+
+    def _new_shards(self, X: Any) -> list[Shard]:
+        """New rows, encoded as those of the fit."""
         if is_block_list(X) or names_of(X):
             raise InputError("X holds several tables: predict for one table at a time, every party has the same model")
         names = different_names(X)
         X = checked_table(self, X, as_it_is=bool(self.encoders_) and names is not None)
         if not self.encoders_:
-            return self._model.scores([Shard("", check_matrix(X, "X", names))])
+            return [Shard("", check_matrix(X, "X", names))]
         encoder = next(iter(self.encoders_.values()))
         table = as_table(dense(X, "X", encoder.sources), encoder.sources, "X")
-        return self._model.scores([Shard("", encoder.predicting(table)[0])])
+        return [Shard("", encoder.predicting(table)[0])]
 
     def curves(self) -> dict[str, tuple[Any, Vector]]:
         """By column what a cell adds to the score of the consensus model: (cells, values), against the average row.
@@ -477,6 +482,13 @@ random_state, verbose, secure_aggregation, options, terms, ranges, categories
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         return real_labels(labels, "HorizontalClassifier")
+
+
+def _first(labels: Any) -> Any:
+    """The labels of the first party, where each has its own."""
+    if isinstance(labels, Mapping) and not hasattr(labels, "shape"):
+        labels = list(labels.values())
+    return labels[0] if isinstance(labels, list | tuple) and labels else labels
 
 
 def _weighted(groups: Groups, sample_weight: Any) -> Groups:

@@ -11,11 +11,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from tacit.columns.raw import RawEncoder
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import encode_binary
 from tacit.errors import InputError
@@ -54,6 +54,7 @@ from tacit.estimators.encoding import (
     encoded_again,
     row_norms,
 )
+from tacit.estimators.fitted import FittedModel, fitted_run
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
@@ -91,7 +92,7 @@ def _rows(table: ArrowTable | Shard) -> int:
     return table.n_rows if isinstance(table, ArrowTable) else int(table.features.shape[0])
 
 
-class _Vertical(EncodedTables, BaseEstimator):
+class _Vertical(EncodedTables, FittedModel):
     """What the classifier and the regressor share."""
 
     _tasks: tuple[str, ...] = ()
@@ -159,6 +160,7 @@ class _Vertical(EncodedTables, BaseEstimator):
         before = dict(self.__dict__)
         try:
             result = self._fit(X, y, sample_weight)
+            self._run = fitted_run(result, y)
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
         except BaseException:
@@ -341,7 +343,7 @@ class _Vertical(EncodedTables, BaseEstimator):
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self, "coef_by_party_")
-        shards = self._new_shards(own_tables(X))
+        shards = self._new_shards(X)
         if self._parts is not None:
             return joint_scores(self._parts, self._constant, shards)
         scores = np.full(shards[0].features.shape[0], float(np.ravel(self.intercept_)[0]))
@@ -351,6 +353,7 @@ class _Vertical(EncodedTables, BaseEstimator):
 
     def _new_shards(self, X: Any) -> list[Shard]:
         """New rows, encoded as those of the fit."""
+        X = own_tables(X)
         X = in_order(X, self._layout.party_names) if names_of(X) else X
         blocks = is_block_list(X)
         if not blocks:
@@ -362,6 +365,10 @@ class _Vertical(EncodedTables, BaseEstimator):
         if self._own_trees is not None:
             shards[0] = self._own_trees.shard(cast("ArrowTable", tables[0]))
         return shards
+
+    def _tree_encoder(self, party: str) -> RawEncoder:
+        assert self._own_trees is not None
+        return self._own_trees.encoder
 
     def curves(self) -> dict[str, dict[str, tuple[Any, Vector]]]:
         """By party and column what a cell adds to the score: (cells, values), against the average row.

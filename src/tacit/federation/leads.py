@@ -479,7 +479,7 @@ class ScoreLead:
             raise RunError("some parties have sent their scores and others lost their masks: start a new prediction")
         others = self._others((rows.pop(), *np.shape(model.constant)), answered == {True})
         total = model.constant + handler.common_scores() + others
-        predictions = predictions_of(model, np.array(handler.common_ids(), dtype=object), total)
+        predictions = predictions_of(model, np.array(handler.common_ids(), dtype=object), total, model.ids[0])
         write_csv(handler.folder / PREDICTIONS, predictions, secret=True)
         site.close()
         return 1

@@ -40,7 +40,7 @@ from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import Plan
 from tacit.plan.terms import with_terms
-from tacit.run.folder import RunFolder
+from tacit.run.folder import RunFolder, plan_record
 from tacit.run.masking import KeySigner
 from tacit.text import one_line
 from tacit.types import Message
@@ -190,7 +190,7 @@ class Task:
         """Keep the job and the plan, which are public among the parties, for whoever looks at the run here."""
         folder = RunFolder(self.folder)
         folder.write_job(self.text)
-        folder.write_plan(plan)
+        folder.write_plan(plan_record(plan))
 
     def check_lead(self, caller: str) -> None:
         """Refuse whoever does not lead."""

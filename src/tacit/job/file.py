@@ -11,7 +11,8 @@
            and the certificate says so
 [privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
            randomized: numbers of the papers' methods of a sample split
-[[party]]  name, data, id, label, positive, features, columns, width, holdout_column, holdout_data
+[[party]]  name, data, id, label, positive, features, columns, width, delimiter, numbers,
+           holdout_column, holdout_data
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tacit.data.holdout import Holdout, Moment
 from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.errors import InputError
-from tacit.files import MOST_BYTES, assignment, read_toml
+from tacit.files import MOST_BYTES, assignment, quote_path, read_toml
 from tacit.job.codebook import read_codebook, stated_codebook, with_codebook
 from tacit.job.sections import (
     ENCODE_KEYS,
@@ -335,6 +336,9 @@ class Job:
         for party in self.parties:
             own = [spec for spec in party.columns if not spec.optional]
             values = {key: getattr(party, key) for key in SECTION_KEYS["party"]} | {"columns": columns_record(own)}
+            for key in ("delimiter", "numbers"):
+                if values[key] == getattr(PartySpec, key):
+                    del values[key]
             if not party.data:
                 del values["data"]
             elif folder is not None:
@@ -360,13 +364,15 @@ class Job:
         return Path(os.path.relpath(self.folder / data, folder)).as_posix()
 
 
-def read_job(path: str | os.PathLike[str]) -> Job:
+def read_job(path: str | os.PathLike[str], *, apart: bool = False) -> Job:
     """Read a job file; the data files are not opened.
 
     Parameters
     ----------
     path : path
         A TOML file.
+    apart : bool
+        Whether parties may be without `data`, as in the job of a model that was fitted in Python.
 
     Returns
     -------
@@ -380,7 +386,7 @@ def read_job(path: str | os.PathLike[str]) -> Job:
     """
     path = Path(path)
     try:
-        return _job(_document(path), path)
+        return _job(_document(path), path, apart=apart)
     except InputError as error:
         raise InputError(f"{path.name}: {error}") from error
 
@@ -449,18 +455,18 @@ def _document(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(MOST_BYTES + 4).decode("utf-8-sig")  # 4: one byte too many, after a mark of 3
     except FileNotFoundError as error:
-        raise InputError(f"there is no job file {show(str(path))}: check the path") from error
+        raise InputError(f"there is no job file {quote_path(path)}: check the path") from error
     except IsADirectoryError as error:
         raise InputError("cannot open the job file: it is a folder, give the .toml file in it") from error
     except OSError as error:
-        raise InputError(f"cannot open the job file {show(str(path))}: {error.strerror or one_line(error)}") from error
+        raise InputError(f"cannot open the job file {quote_path(path)}: {error.strerror or one_line(error)}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"the file is not UTF-8 text ({one_line(error)}): save it as UTF-8") from error
     return read_toml(text, "the file")
 
 
-def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job:
-    """Build the job from the parsed file; `alone` where it must not name another one."""
+def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False, apart: bool = False) -> Job:
+    """Build the job from the parsed file; `alone` where it must not name another one, `apart` as in `read_job`."""
     for name in document:
         if name not in SECTIONS:
             allowed = listing(SECTIONS)
@@ -481,7 +487,7 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
     search_section = _section(document["search"], "search") if "search" in document else None
     search = read_search(search_section, given, private=private)
     check_engine(top.get("engine", ENGINES[0]))
-    apart = top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
+    apart = apart or top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
     parties = _parties(document.get("party", []), rules.check_parties, apart)
     rules.refuse_missing(document, split)
     privacy, options = _privacy(document, [party.name for party in parties])

@@ -14,6 +14,7 @@ from tacit.columns.encoder import MOST_BUCKETS
 from tacit.columns.spec import AUTO, DATE, KINDS, LINEAR, SCALES, TERMS, ColumnSpec
 from tacit.columns.table import MOST_COLUMNS
 from tacit.data.load import PartySpec
+from tacit.data.read import DELIMITERS, NUMBERS
 from tacit.errors import InputError
 from tacit.job.trees import CLASSES, LINEAR_MODEL, MODEL_KINDS, QUANTILE, TREES_KEYS
 from tacit.job.values import (
@@ -599,6 +600,8 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "features": NAMES,
         "columns": COLUMNS,
         "width": whole_number(1, MOST_COLUMNS),
+        "delimiter": one_of(tuple(DELIMITERS)),
+        "numbers": one_of(tuple(NUMBERS)),
         "holdout_column": TEXT,
         "holdout_data": TEXT,
     },

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError
 from tacit.privacy import accountant
@@ -37,6 +37,7 @@ from tacit.records import (
     text_map,
     texts,
 )
+from tacit.text import html_card
 
 if TYPE_CHECKING:
     from tacit.privacy.claim import Claim
@@ -138,6 +139,22 @@ def not_private_lines(certificate: Certificate) -> list[str]:
     lines += _listed("Not covered", certificate.does_not_cover)
     lines += _listed("Assumed", certificate.assumptions) if certificate.assumptions else []
     return lines + _rest(certificate)
+
+
+def blocks(certificate: Certificate) -> list[dict[str, Any]]:
+    """The certificate's own words as headings with a sentence or a list; the headline first, without the software."""
+    found: list[dict[str, Any]] = []
+    for line in str(certificate).splitlines()[1:]:
+        if line.startswith("  - "):
+            found[-1]["items"].append(line.removeprefix("  - "))
+        elif line.endswith(":"):
+            found.append({"title": line.removesuffix(":"), "words": "", "items": []})
+        elif line and not line.startswith("Software: "):
+            title, colon, words = line.partition(": ")
+            plain_text = not found  # the headline, which has a colon of its own
+            words = line if plain_text else words or line
+            found.append({"title": "" if plain_text or not colon else title, "words": words, "items": []})
+    return found
 
 
 def up(value: float, digits: int = 4) -> str:
@@ -347,6 +364,11 @@ class Certificate:
 
     def __str__(self) -> str:
         return "\n".join(private_lines(self) if self.private else not_private_lines(self))
+
+    def _repr_html_(self) -> str:
+        first, *rest = blocks(self)
+        rows = [(block["title"], block["items"] or block["words"]) for block in rest]
+        return html_card(TITLE, rows, head=str(first["words"]))
 
 
 def from_record(record: Record) -> Certificate:

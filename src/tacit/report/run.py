@@ -9,21 +9,22 @@ from jinja2 import TemplateError
 
 from tacit.errors import InputError
 from tacit.files import damaged, show_path, write_text
+from tacit.privacy.certificate import blocks
 from tacit.report import pictures, run_pictures, tree_words
 from tacit.report import run_words as words
-from tacit.report.curve_words import curve_section, run_curves
+from tacit.report.curves import curve_section, run_curves
 from tacit.report.evaluation import SAME_ALPHA
 from tacit.report.pictures import Figure, figure, fill
 from tacit.report.verdict import WORSE, still_true
 from tacit.run.curves import Curve, model_curves, of_party
 from tacit.run.folder import EVALUATION, REPORT
 from tacit.run.measures import BETTER, METHOD, TITLES, headline
-from tacit.run.saved import SavedRun, load
+from tacit.run.saved import SavedRun, read_run
 from tacit.text import one_line
 from tacit.version import __version__
 
 
-def write_report(run: str | Path, out: Path | None = None, party: str | None = None) -> Path:
+def write_report(run: str | Path, out: Path | None = None, party: str | None = None, *, saved: bool = True) -> Path:
     """Write the page of a finished run: one file that needs no other, no network and no script.
 
     Parameters
@@ -34,6 +35,8 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
         The file; report.html in the directory of the run by default.
     party : str, optional
         Draw the curves of this party's columns alone.
+    saved : bool
+        Whether the run stays there, so that the page may say how to verify it.
 
     Returns
     -------
@@ -46,12 +49,12 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
         Where there is no finished run, a file is damaged, matplotlib is missing, or the page cannot be written.
     """
     pictures.check_matplotlib()
-    known = load(run)
+    known = read_run(run)
     path = known.path / REPORT if out is None else out
     check_page(path)
     curves = None if party is None else of_party(model_curves(known.model), party)
     try:
-        page = report_page(known, curves)
+        page = report_page(known, curves, saved=saved)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, TemplateError) as error:
         raise damaged(
             known.path / EVALUATION, f"it does not fit the run ({type(error).__name__}: {one_line(error)})"
@@ -66,7 +69,7 @@ def check_page(path: Path) -> None:
         raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
 
 
-def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = None) -> str:
+def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = None, *, saved: bool = True) -> str:
     """The page as text; with the curves that are given, else with those of a run whose numbers are curves."""
     evaluation = run.evaluation or {}
     return fill(
@@ -75,7 +78,9 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         name=run.job.name,
         lead=words.lead(run),
         outcome=words.outcome(run),
-        worse=words.verdict_of(run)[1] if words.verdict_of(run)[0] == WORSE else "",
+        verdict=words.verdict_sentences(run),
+        worse=words.verdict_of(run)[0] == WORSE,
+        day=words.day(run),
         searched=bool(evaluation.get("searched")) and SAME_ALPHA not in evaluation.get("notes", []),
         warning=words.NOT_FOR_OTHERS if run.certificate.private and evaluation.get("models") else "",
         on_graph=run.on_graph,
@@ -101,11 +106,11 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         way=way(run),
         traffic=words.traffic_rows(run),
         outlook=still_true(evaluation, run.result.get("outlook", [])),
-        certificate=words.certificate_blocks(run),
+        certificate=blocks(run.certificate),
         private=run.certificate.private,
         versions=run.versions,
         version=__version__,
-        path=show_path(run.path),
+        path=show_path(run.path) if saved else "",
     )
 
 
@@ -137,8 +142,9 @@ def _quality(run: SavedRun) -> list[Figure]:
     dots = [(words.title_of(model), model["measures"][key]) for model in models if key in model["measures"]]
     curves = [(words.title_of(m), m["roc"], m["measures"]["auc"]) for m in models if m["roc"]]
     if curves:
-        caption = "How many positive rows are found for how many false alarms; the dotted line is chance."
-        figures.append(figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption))
+        caption = "True positive rate against false positive rate; the dotted line is chance."
+        tall = run_pictures.SIZE[1] + 0.19 * len(curves[:6]) + 0.2
+        figures.append(figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption, (run_pictures.SIZE[0], tall)))
     groups = models[0]["calibration"]
     if groups:
         probability = bool(run.model.classes)
@@ -157,7 +163,7 @@ def _shares(run: SavedRun) -> list[Figure]:
     known = (run.evaluation or {}).get("shares")
     if not known:
         return []
-    caption = "Thin: 90 % of rows. Thick: half of them. Mark: the median. A party that adds nothing stays at 0."
+    caption = "Thin line: 90 % of the rows. Thick line: half of them. Mark: the median. 0: the party adds nothing."
     tall = 1.1 + 0.45 * len(known)
     draw = run_pictures.shares(known)
     return [figure(draw, "shares", "What each party adds to a score", caption, (run_pictures.SIZE[0], tall))]
@@ -167,7 +173,7 @@ def _graph(run: SavedRun) -> list[Figure]:
     if not run.on_graph:
         return []
     graph = run.job.make_graph()
-    caption = f"{graph.nodes} nodes, {len(graph.edges)} edges. A node is the larger, the more rows it has."
+    caption = f"{graph.nodes} nodes, {len(graph.edges)} edges. Larger nodes have more rows."
     figures = [figure(run_pictures.graph(graph, run.plan["rows"]), "graph", "Who talks to whom", caption)]
     draw = run_pictures.disagreement(run.trace)
     if draw is not None:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from tacit.columns.spec import AUTO
+from tacit.plan.describe import strengths
 from tacit.report.evaluation import ALONE, JOINT
 from tacit.report.run_pictures import SAME, TOGETHER
-from tacit.report.verdict import WORSE, verdict
-from tacit.run.measures import BETTER, COMPARED, ORDER, TITLES, headline
+from tacit.report.verdict import BETTER as BETTER_THAN
+from tacit.report.verdict import SAME as SAME_AS
+from tacit.report.verdict import verdict
+from tacit.run.curves import WIDE
+from tacit.run.folder import RESULT
+from tacit.run.measures import BETTER, COMPARED, ORDER, TITLES, headline, loss_title
 from tacit.run.result import TreePart
 from tacit.run.saved import SavedRun
 from tacit.text import duration, listing, plural, size
@@ -34,6 +41,13 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:.{digits}g}" if abs(value) >= 1 else f"{value:.{digits}f}"
 
 
+def day(run: SavedRun) -> str:
+    """The day on which the run ended, by the date of its last file; SOURCE_DATE_EPOCH overrides it, as elsewhere."""
+    stated = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = int(stated) if stated.isdecimal() else (run.path / RESULT).stat().st_mtime
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
 def listed(names: Sequence[str]) -> str:
     """'a', 'a and b', 'a, b and c'."""
     return ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
@@ -51,13 +65,48 @@ def lead(run: SavedRun) -> str:
     return f"{first} They hold {how}." if len(names) > 1 else first
 
 
-def outcome(run: SavedRun) -> str:
-    """How good the joint model is, and how it compares; empty where nothing was evaluated.
+def verdict_sentences(run: SavedRun) -> list[str]:
+    """Is the joint model better than what there is without the others, by how much? Is it private, at what price?"""
+    return [sentence for sentence in (_use(run), _privacy(run)) if sentence]
 
-    That it is worse is not said here: the page begins with it.
-    """
+
+def _use(run: SavedRun) -> str:
+    """How the joint model compares, with a 95 % interval of the difference where the label holder's model is known."""
     kind, sentence = verdict_of(run)
-    compared = "" if kind == WORSE else sentence
+    own = next((model for model in models_of(run) if model["kind"] == ALONE and model["party"] == run.job.holder), None)
+    against = (own or {}).get("joint_against_it", {})
+    if kind not in (BETTER_THAN, SAME_AS) or run.on_graph or not against:
+        return sentence
+    evaluation = run.evaluation or {}
+    low, high = (against["difference"] + side * WIDE * against["error"] for side in (-1, 1))
+    says = "is better than" if kind == BETTER_THAN else "is not measurably better than"
+    return (
+        f"The joint model {says} {run.job.holder} alone: its {loss_title(evaluation['loss'])} on "
+        f"{evaluation['rows']['evaluated']:,} held-out rows is {number(against['joint'])} against "
+        f"{number(against['other'])}, a difference of {_signed(against['difference'])} "
+        f"(95 % interval {_signed(low)} to {_signed(high)})."
+    )
+
+
+def _privacy(run: SavedRun) -> str:
+    """Whether anything is protected, at which epsilon, and what is known of its price."""
+    certificate = run.certificate
+    if not certificate.private or certificate.target is None:
+        return "It is not private: nothing is protected, and epsilon is infinite."
+    return (
+        f"It is differentially private over the whole run, at delta = {certificate.target.delta:g}: "
+        f"{strengths(certificate)}. "
+        "What the noise cost in accuracy is not known: nobody may train this model without it."
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2g}".replace("-", "−")
+
+
+def outcome(run: SavedRun) -> str:
+    """How good the joint model is; how it compares where nothing was evaluated. The verdict is said before."""
+    compared = ""
     models = models_of(run)
     if not models:
         return compared
@@ -141,7 +190,17 @@ def label_rows(run: SavedRun) -> list[tuple[str, str]]:
     if len(run.model.classes) > 2:
         return [("label", f"{len(run.model.classes)} classes: {listing(run.model.classes, 8)}")]
     negative, positive = run.model.classes
-    return [("label", f"{positive} is positive, {negative} is negative")]
+    return [("label", f"{positive} is positive{_base_rate(run)}, {negative} is negative")]
+
+
+def _base_rate(run: SavedRun) -> str:
+    """The part of the evaluated rows that is positive; nothing where that is not known."""
+    models = models_of(run)
+    groups = models[0]["calibration"] if models else []
+    if not groups:
+        return ""
+    rows = sum(group["rows"] for group in groups)
+    return f" ({sum(group['rows'] * group['observed'] for group in groups) / rows:.1%} of the evaluated rows)"
 
 
 def held_rows(run: SavedRun) -> list[tuple[str, str]]:
@@ -149,7 +208,7 @@ def held_rows(run: SavedRun) -> list[tuple[str, str]]:
     job = run.job
     if not job.holdout_words:
         return []
-    text = f"{job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
+    text = f"{job.holdout:.0%} of the rows, chosen independently of their values, were not used for training"
     if job.holdout_after is not None:
         text = f"the rows from {job.holdout_after} on were not trained on"
     return [("held out", text if not job.holds_out_files else "files of their own, which were not trained on")]
@@ -166,13 +225,13 @@ def _alpha(run: SavedRun) -> str:
 
 def method_of(run: SavedRun) -> str:
     """The method, and what adds noise."""
-    mechanism, method = run.mechanism, str(run.plan["method"])
-    if mechanism is None:
-        named = "consensus ADMM, without noise" if method == "none" else method
-    elif mechanism.has_own_solver:
-        named = f"{mechanism.name}, with noise"
+    mechanism, asked = run.mechanism, run.job.model.method
+    if mechanism is not None:
+        named = mechanism.describe()
+    elif run.on_graph:
+        named = "consensus ADMM, without noise"
     else:
-        named = f"{method}, on labels that were randomized once"
+        named = "sharing ADMM, without noise" if asked == "auto" else f"{asked}, without noise"
     masked = run.plan.get("secure_aggregation") or (run.plan.get("privacy") or {}).get("secure_aggregation")
     return f"{named}, numbers sent under masks" if masked else named
 
@@ -184,7 +243,7 @@ def fixed_rounds(run: SavedRun) -> bool:
 
 def _stopped(run: SavedRun) -> str:
     if fixed_rounds(run):
-        return "after the number of rounds that was planned"
+        return "after the planned number of rounds"
     if run.result["converged"]:
         gap = run.result["gap"]
         sure = f", certified within {gap:.1e} of the optimum" if isinstance(gap, float) else ""
@@ -200,11 +259,14 @@ def party_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     head = ["party", "columns", "rows matched", "rows dropped"]
     total = run.rows + _aside(run)
     rows = []
-    for spec, part in zip(run.job.parties, run.model.parties, strict=True):
+    encoders = run.model.encoders or (None,) * len(run.model.parties)
+    for spec, part, encoder in zip(run.job.parties, run.model.parties, encoders, strict=True):
         dropped = matching.get("dropped", {}).get(spec.name)
         name = f"{spec.name} (has the label)" if spec.label else spec.name
         count = DASH if dropped is None else f"{dropped:,}"
-        rows.append([name, f"{len(part.columns):,}", f"{total:,}", count])
+        columns = len(part.columns) if encoder is None else len(encoder.columns)
+        coded = f" ({len(part.columns):,} encoded)" if len(part.columns) != columns else ""
+        rows.append([name, f"{columns:,}{coded}", f"{total:,}", count])
     return head, rows
 
 
@@ -272,7 +334,13 @@ def decile_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
 def share_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     """What each party adds: counts and norms, and how far its part of the score spreads; never coefficients."""
     known = (run.evaluation or {}).get("shares", {})
-    head = ["party", "coefficients", "not zero", "norm of its coefficients", "spread of its part of the score"]
+    head = [
+        "party",
+        "coefficients",
+        "not zero",
+        "norm of its coefficients",
+        "standard deviation of its part of the score",
+    ]
     rows = []
     for part in run.model.parties:
         spread = number(known[part.name]["deviation"]) if part.name in known else DASH
@@ -318,26 +386,10 @@ def traffic_rows(run: SavedRun) -> list[tuple[str, str]]:
             ("over the busiest edge", size(sent["bytes_busiest_edge"])),
         ]
     else:
-        rows = [("to the parties", size(sent["bytes_down"])), ("back from them", size(sent["bytes_up"]))]
+        rows = [("sent to the parties", size(sent["bytes_down"])), ("sent back", size(sent["bytes_up"]))]
     return [
         *rows,
-        ("in each round", size(total_bytes(run) / rounds)),
-        ("time of training", duration(seconds)),
-        ("time of a round", duration(seconds / rounds)),
+        ("per round", size(total_bytes(run) / rounds)),
+        ("training time", duration(seconds)),
+        ("time per round", duration(seconds / rounds)),
     ]
-
-
-def certificate_blocks(run: SavedRun) -> list[dict[str, Any]]:
-    """The certificate's own words, as headings with sentences or lists; the software is named elsewhere."""
-    blocks: list[dict[str, Any]] = []
-    for line in str(run.certificate).splitlines()[1:]:
-        if line.startswith("  - "):
-            blocks[-1]["items"].append(line.removeprefix("  - "))
-        elif line.endswith(":"):
-            blocks.append({"title": line.removesuffix(":"), "words": "", "items": []})
-        elif line and not line.startswith("Software: "):
-            title, colon, words = line.partition(": ")
-            plain = not blocks  # the headline, which has a colon of its own
-            blocks.append({"title": "" if plain or not colon else title, "words": line if plain else words or line})
-            blocks[-1]["items"] = []
-    return blocks

@@ -25,11 +25,11 @@ from tacit.files import damaged, show_path, write_text
 from tacit.job import Job
 from tacit.job.trees import LINEAR_MODEL, TREES
 from tacit.plan.terms import named_loss
-from tacit.privacy.certificate import up
+from tacit.privacy.certificate import blocks, up
 from tacit.privacy.events import UNITS
 from tacit.report import pictures
 from tacit.report import run_words as words
-from tacit.report.curve_words import curve_section
+from tacit.report.curves import curve_section
 from tacit.report.pictures import Figure, fill
 from tacit.report.run import check_page, way
 from tacit.report.run_words import ARROWS, DASH, number
@@ -192,7 +192,7 @@ def site_page(own: SitePart) -> str:
         budget=_budget(own),
         way=_way(own),
         traffic=words.traffic_rows(run) if own.leads and "traffic" in run.result else [],
-        certificate=words.certificate_blocks(run),
+        certificate=blocks(run.certificate),
         private=run.certificate.private,
         versions=run.versions,
         version=__version__,

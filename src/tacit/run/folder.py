@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,7 @@ LOCK, PRINT, SEARCH, ABOUT = "run.lock", "data.json", "search.json", "about.json
 SEARCHED = {"alpha", "alphas", "folds", "rule", "seconds", "traffic"}  # what search.json holds at least
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 EVALUATION, REPORT = "evaluation.json", "report.html"
+OF_A_RUN = (RESULT, REPORT, EVALUATION, CERTIFICATE, CERTIFICATE_TEXT, TRACE, CHECKPOINT, PRINT, SEARCH, PLAN, JOB)
 WIDEST = 128  # encoded columns of a column up to which a part holds how its noise goes together
 TRIES = 5  # to take the lock: who watches a run may hold it for an instant
 
@@ -308,18 +309,31 @@ class RunFolder:
     # --- whether there is a run ------------------------------------------------------------------------
 
     @contextmanager
-    def locked(self, *, resume: bool) -> Iterator[None]:
+    def locked(self, *, resume: bool, overwrite: bool = False) -> Iterator[None]:
         """Hold the folder, which is made where needed, for one training process; nobody else may train into it.
+
+        With `overwrite` the files of a run that is there are deleted first, and nothing else.
 
         Raises
         ------
         InputError
             Where the folder does not fit `resume`, cannot be written, or another process trains into it.
         """
-        self._check_state(resume)
+        self._check_state(resume, overwrite)
         with self.held():
-            self._check_state(resume)
+            self._check_state(resume, overwrite)
+            if overwrite:
+                self._clear()
             yield
+
+    def _clear(self) -> None:
+        """Delete the files of a run."""
+        for file in (*(self.path / MODEL).glob("*.json"), *(self.path / MODEL).glob("*.txt")):
+            file.unlink()
+        with suppress(OSError):  # it is not there, or holds files of somebody else
+            (self.path / MODEL).rmdir()
+        for name in OF_A_RUN:
+            (self.path / name).unlink(missing_ok=True)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -382,14 +396,19 @@ class RunFolder:
         """The file of a party's part of the model."""
         return self.path / MODEL / f"{party}.json"
 
-    def _check_state(self, resume: bool) -> None:
+    def _check_state(self, resume: bool, overwrite: bool = False) -> None:
         where = show_path(self.path)
         names = self._names()
         begun = bool(names & {PLAN, RESULT, CHECKPOINT})
         if resume and not begun and LOCK not in names:
             raise InputError(f"there is no run in {where}: leave out --resume")
-        if not resume and begun:
-            raise InputError(f"{where} already holds a run: go on with --resume, choose another --out, or remove it")
+        if overwrite and self.is_part:
+            raise InputError(f"{where} is a part of a run between organisations, which cannot be overwritten")
+        if not resume and begun and not overwrite:
+            raise InputError(
+                f"{where} already holds a run: continue it with --resume, replace it with --overwrite, or choose "
+                "another --out"
+            )
         if not begun and names - ({LOCK, JOB} if LOCK in names else set()):
             raise InputError(f"{where} holds other files and no run: choose another --out")
 
@@ -437,7 +456,7 @@ class RunFolder:
     def _refuse(self, difference: str) -> None:
         if difference:
             raise InputError(
-                f"cannot go on with the run in {show_path(self.path)}: {difference}; undo that, or choose another --out"
+                f"cannot continue the run in {show_path(self.path)}: {difference}; undo that, or choose another --out"
             )
 
     def write_search(self, record: dict[str, Any]) -> None:
@@ -473,13 +492,9 @@ class RunFolder:
     def read_job(self) -> Job:
         """The job as run."""
         try:
-            return read_job(self.path / JOB)
+            return read_job(self.path / JOB, apart=True)
         except InputError as error:
             raise damaged(self.path / JOB, str(error)) from error
-
-    def write_plan(self, plan: Plan) -> None:
-        """Keep the plan, with the versions of the packages."""
-        write_json(self.path / PLAN, plan_record(plan))
 
     def read_plan(self) -> dict[str, Any]:
         """What plan.json holds: the plan, and the versions of the packages."""
@@ -518,6 +533,10 @@ class RunFolder:
     def read_trace(self) -> Trace:
         """The rounds that are there."""
         return read_trace(self.trace)
+
+    def write_plan(self, record: dict[str, Any]) -> None:
+        """Write the plan with the versions of the packages, as `PreparedRun.record` makes them."""
+        write_json(self.path / PLAN, record)
 
     def finish(self, result: Result, prepared: PreparedRun) -> None:
         """Write the model, the trace, the certificate and, last, the result."""

@@ -163,7 +163,7 @@ class SavedRun:
         InputError
             For files or columns that cannot be used; the message names the party.
         """
-        data = load_rows(self.model, _in_order(rows, [party.name for party in self.model.parties]))
+        data = load_rows(self.model, in_order(rows, [party.name for party in self.model.parties]))
         for remark in prediction_remarks(self.model, data):
             warnings.warn(remark, stacklevel=2)
         return predict(self.model, data)
@@ -199,7 +199,7 @@ class SavedRun:
         labels = {spec.name: spec.label for spec in self.job.parties}
         specs = [replace(spec, label=labels.get(spec.name)) for spec in model.specs]
         whole = tuple(dict.fromkeys(name for name in labels.values() if name)) if self.on_graph else ()
-        paths = _in_order(rows, [party.name for party in model.parties])
+        paths = in_order(rows, [party.name for party in model.parties])
         new = load_labelled(specs, paths, model.encoders, model.classes, loss, model.row_ids, whole)
         remarks = prediction_remarks(model, new.data)
         if self.certificate.private:
@@ -291,7 +291,7 @@ class SavedRun:
         return found
 
 
-def load(path: str | Path) -> SavedRun:
+def read_run(path: str | Path) -> SavedRun:
     """Read a finished run from its folder.
 
     Parameters
@@ -346,7 +346,7 @@ def prediction_remarks(model: SavedModel, data: PredictionData) -> list[str]:
     dropped = {name: count for name, count in data.counts.dropped.items() if count}
     if dropped:
         listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())
-        remarks.append(f"left out for lack of a match at another party: {listed}")
+        remarks.append(f"rows without a match at another party were left out: {listed}")
     if model.predictions_for is not None:
         remarks.append(
             f"these predictions must stay with {model.predictions_for}: they use its exact fit, which the certificate "
@@ -355,7 +355,7 @@ def prediction_remarks(model: SavedModel, data: PredictionData) -> list[str]:
     return [*remarks, *(f"the certificate does not cover {line}" for line in model.not_covered)]
 
 
-def _in_order(rows: Mapping[str, Source] | Sequence[Source] | Source, names: Sequence[str]) -> list[Source]:
+def in_order(rows: Mapping[str, Source] | Sequence[Source] | Source, names: Sequence[str]) -> list[Source]:
     """The parties' files or frames in the order of the model."""
     if not isinstance(rows, Mapping):
         return list(rows) if isinstance(rows, list | tuple) else [rows]
