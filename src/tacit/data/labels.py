@@ -73,6 +73,24 @@ def _encode_several(values: Any, count: int, party: str, positive: Any) -> Label
     return Labels(codes.astype(np.float64), tuple(plain))
 
 
+def encode_classes(y: npt.ArrayLike, *, party: str = "") -> tuple[Vector, npt.NDArray[Any]]:
+    """Encode labels of two classes or more: two as `encode_binary`, more as 0, 1, ... in sorted order.
+
+    Returns
+    -------
+    codes : float64 array
+    classes : array of the classes, sorted
+    """
+    values = check_labels(y, party=party)
+    try:
+        classes, codes = np.unique(values, return_inverse=True)
+    except TypeError:
+        classes = np.zeros(0)
+    if len(classes) <= 2 or _is_continuous(classes):
+        return encode_binary(values, party=party)  # which refuses what is neither
+    return codes.astype(np.float64), classes
+
+
 def encode_binary(
     y: npt.ArrayLike, *, party: str = "", positive: str | float | bool | None = None, dropped: int = 0
 ) -> tuple[Vector, npt.NDArray[Any]]:
@@ -224,8 +242,8 @@ def _check_two(classes: npt.NDArray[Any], prefix: str, matched: str) -> None:
     if classes.size > 2:
         kind = "Unknown label type: continuous. " if _is_continuous(classes) else ""
         raise InputError(
-            f"{prefix}{kind}Only binary classification is supported. The labels have {classes.size} classes, "
-            f"{listing(classes.tolist(), 3)}: keep two, or join them into two"
+            f"{prefix}{kind}Two classes are wanted. The labels have {classes.size} classes, "
+            f"{listing(classes.tolist(), 3)}: {'use a regressor, or ' if kind else ''}join them into two"
         )
 
 

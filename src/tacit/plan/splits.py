@@ -19,7 +19,7 @@ from tacit.errors import InputError
 from tacit.mechanisms import mechanism_of, names_for, those_that
 from tacit.mechanisms.base import COORDINATOR, LEAST_MASKED, Mechanism, MechanismRequest, PrivatePlan
 from tacit.mechanisms.given_labels import check_given, given_certificate, options_for_given
-from tacit.plan.memory import check_low_memory, fitting_window
+from tacit.plan.memory import check_low_memory, check_one_score, fitting_window
 from tacit.plan.request import AUTO, TrainingRequest, asked_trees, check_trees, loss_beside_trees
 from tacit.privacy.certificate import Certificate, in_scope, not_private, not_private_trees, secured, secured_trees
 from tacit.privacy.request import Privacy
@@ -274,6 +274,7 @@ class FeaturePlanner(SplitPlanner):
         )
         if request.memory is not None:
             check_low_memory(chosen, private=request.privacy is not None, secure=bool(request.secure_aggregation))
+            check_one_score(problem.loss, "memory")
         return chosen
 
     def mechanism(self, request: TrainingRequest, layout: FeatureSplit) -> Mechanism[Any]:
@@ -409,7 +410,7 @@ def _window(request: TrainingRequest, layout: FeatureSplit) -> int:
     if request.privacy is not None and widths:
         size = 8 * layout.rows * widths  # how many entries of a row are zero is data
     room = max(WINDOW_BYTES, WINDOW_SHARE * size)
-    return max(1, min(32, int(room // (16 * max(layout.rows, 1)))))
+    return max(1, min(32, int(room // (16 * max(layout.rows * request.plain_loss.outputs, 1)))))
 
 
 def _named_solver(request: TrainingRequest, problem: Problem) -> str:
@@ -417,6 +418,8 @@ def _named_solver(request: TrainingRequest, problem: Problem) -> str:
     if name not in METHODS:
         raise InputError(f"method={name!r} is unknown: choose one of auto, {', '.join(METHODS)}")
     reason = SOLVERS[name].refusal(problem.loss, problem.regularizer)
+    if problem.loss.outputs > 1 and not SOLVERS[name].several_scores:
+        reason = "it is for two classes"
     if reason:
         raise InputError(f'method={name!r} does not fit: {reason}; use method="auto"')
     return name
@@ -426,6 +429,11 @@ def _fastest_solver(problem: Problem, columns: tuple[int, ...]) -> str:
     """The solver that needs the fewest rounds, as measured, where its work per round is bearable."""
     if not SOLVERS["memory"].refusal(problem.loss, problem.regularizer):
         return "memory"
+    if problem.loss.outputs > 1:
+        raise InputError(
+            f'penalty={problem.regularizer.name!r} is for two classes and the labels have {problem.loss.outputs}: use "l2" '
+            'or "none", or join them into two'
+        )
     wide = max(columns or (0,)) > min(problem.rows, WIDE_BLOCK)
     if SOLVERS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:
         return "averaged"

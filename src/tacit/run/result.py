@@ -31,7 +31,8 @@ from tacit.version import __version__
 class PartyModel:
     """One party's part of the model.
 
-    Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Where `clip` is given,
+    Its score of a row is s = row . coef - offset, and then s + bend * (s clipped to -4 .. 4). Of more than two classes
+    `coef` has a row for each, and `offset` a number, as have the scores of a row. Where `clip` is given,
     the row is clipped first; `constant` is what is then left of the offset beside the centre of the clip. `noise` is
     about the covariance that the noise of a private run gave `coef`, where that is known; of a part that was read from
     a file, within the encoded columns of each column.
@@ -40,21 +41,21 @@ class PartyModel:
     name: str
     columns: tuple[str, ...]
     coef: Vector
-    offset: float
+    offset: Any
     clip: RowClip | None = None
     bend: float = 0.0
     noise: Vector | None = None
 
     def score(self, features: Matrix) -> Vector:
-        """One number for each row."""
+        """One number for each row, or one for each row and class."""
         if self.clip is None:
-            score = np.asarray(features @ self.coef, dtype=np.float64) - self.offset
+            score = np.asarray(features @ self.coef.T, dtype=np.float64) - self.offset
         else:
             score = self.clip.apply(make_block(features)).predict(self.coef) + self.constant
         return _bent(score, self.bend)
 
     @property
-    def constant(self) -> float:
+    def constant(self) -> Any:
         """What the party adds to the score of every row, whatever is in it."""
         centre = None if self.clip is None else self.clip.centre
         return (0.0 if centre is None else float(centre @ self.coef)) - self.offset
@@ -70,9 +71,14 @@ class PartyModel:
         return self.coef * (1.0 + self.bend)
 
     @property
-    def linear_offset(self) -> float:
+    def linear_offset(self) -> Any:
         """What is taken off such a row's score."""
         return self.offset * (1.0 + self.bend)
+
+
+def coef_of_classes(coef: Vector, outputs: int) -> Vector:
+    """Coefficients of a solver as a model has them: of several classes, which come column after column, a row each."""
+    return coef if outputs == 1 else np.ascontiguousarray(coef.reshape(-1, outputs).T)
 
 
 def _bent(score: Vector, bend: float) -> Vector:
@@ -169,7 +175,7 @@ class Model:
     parts : tuple of PartyModel, or of TreePart
         Each party's part, in the order of the plan. Where rows are split, a part is a node's model of whole rows.
     constant : float
-        What is added to the scores; of trees for several classes an array, one number for each.
+        What is added to the scores; of several classes an array, one number for each.
     mean : PartyModel or None
         Where rows are split: the mean of the nodes' models, with which rows are scored. None where columns are split:
         there the parts' scores are added up.
@@ -194,10 +200,10 @@ class Model:
     @property
     def coef(self) -> Vector:
         """Coefficients of the joint linear model, for rows that are not clipped."""
-        return np.concatenate([term.linear_coef for term in self.terms])
+        return np.concatenate([term.linear_coef for term in self.terms], axis=-1)
 
     @property
-    def intercept(self) -> float:
+    def intercept(self) -> Any:
         """Intercept of the joint linear model."""
         return self.constant - sum(term.linear_offset for term in self.terms)
 
