@@ -24,6 +24,8 @@ from tacit.types import Vector
 
 FLAT = 1e-12  # of the largest eigenvalue of the curvature in constants: below it nothing is known, as along (1, ... 1)
 
+NOTHING = 1e-300  # in place of the sum of a row that weighs nothing
+
 # --- One score or several for each row: what differs in the algebra of weights and constants
 
 
@@ -76,8 +78,13 @@ class SeveralScores(OneScore):
         rows = metric.size // self.outputs
         m = metric.reshape(rows, self.outputs, *(1,) * (columns.ndim - 1))
         v = columns.reshape(rows, self.outputs, *columns.shape[1:])
-        mean = (m * v).sum(axis=1, keepdims=True) / m.sum(axis=1, keepdims=True)
+        mean = (m * v).sum(axis=1, keepdims=True) / np.maximum(m.sum(axis=1, keepdims=True), NOTHING)
         return np.asarray((v - mean).reshape(columns.shape))
+
+    def shares(self, metric: Vector) -> tuple[Vector, Vector]:
+        """M and q as tables of n rows."""
+        m = metric.reshape(-1, self.outputs)
+        return m, m / np.maximum(m.sum(axis=1, keepdims=True), NOTHING)
 
     def sums(self, values: Vector) -> Vector:
         """Sum over the rows for each class, of a vector."""
@@ -90,8 +97,8 @@ class SeveralScores(OneScore):
 
     def total(self, metric: Vector) -> Vector:
         """(1 (x) I)' W (1 (x) I)."""
-        m = metric.reshape(-1, self.outputs)
-        return np.asarray(np.diag(m.sum(axis=0)) - m.T @ (m / m.sum(axis=1, keepdims=True)))
+        m, q = self.shares(metric)
+        return np.asarray(np.diag(m.sum(axis=0)) - m.T @ q)
 
     def solve(self, total: Vector, values: Vector, least: float = 0.0) -> Vector:
         """The shortest solution; values are those of C constants, or a table with C rows."""
@@ -111,6 +118,17 @@ class SeveralScores(OneScore):
     def zeros(self, count: int) -> Vector:
         """Constants of so many steps."""
         return np.zeros((count, self.outputs))
+
+
+def coef_of_classes(coef: Vector, outputs: int) -> Vector:
+    """Coefficients of a solver as a model has them: of several classes a row each, which sum to zero.
+
+    What is the same for every class changes no probability, and a penalty only adds up on it.
+    """
+    if outputs == 1:
+        return coef
+    rows = coef.reshape(-1, outputs).T
+    return np.asarray(rows - rows.mean(axis=0))
 
 
 def scores_of(outputs: int) -> OneScore:
@@ -151,7 +169,7 @@ class SeveralBlock:
 
     def pull(self, metric: Vector) -> Vector:
         """(D (x) I)' W (1 (x) I), d C x C."""
-        m, q = self._shares(metric)
+        m, q = self.scores.shares(metric)
         found = np.empty((self.block.d, self.outputs, self.outputs))
         for a in range(self.outputs):
             own = -m[:, a, None] * q
@@ -161,7 +179,7 @@ class SeveralBlock:
 
     def gram(self, metric: Vector, pull: Vector | None = None) -> Vector:
         """(D (x) I)' W (D (x) I), less what constants take from it where their `pull` is given."""
-        m, q = self._shares(metric)
+        m, q = self.scores.shares(metric)
         d, outputs = self.block.d, self.outputs
         whole = np.empty((d, outputs, d, outputs))
         for a in range(outputs):
@@ -170,11 +188,6 @@ class SeveralBlock:
                 whole[:, a, :, b] = whole[:, b, :, a] = -self.block.gram(m[:, a] * q[:, b])
         found = whole.reshape(self.d, self.d)
         return found if pull is None else found - self.scores.removed(self.scores.total(metric), pull)
-
-    def _shares(self, metric: Vector) -> tuple[Vector, Vector]:
-        """M and q as tables of n rows."""
-        m = metric.reshape(-1, self.outputs)
-        return m, m / m.sum(axis=1, keepdims=True)
 
 
 class SeveralCurvature(CurvatureSolver):

@@ -39,8 +39,8 @@ def encode_labels(
 
     `dropped` rows more are in the file and were not matched, which is said where one class alone is left.
     """
-    if getattr(loss, "outputs", 1) > 1:
-        return _encode_several(values, loss.outputs, party, positive)  # type: ignore[attr-defined]
+    if loss.outputs > 1:
+        return _encode_several(values, loss.outputs, party, positive)
     if loss.task == "classification":
         encoded, classes = encode_binary(values, party=party, positive=positive, dropped=dropped)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
@@ -69,6 +69,7 @@ def _encode_several(values: Any, count: int, party: str, positive: Any) -> Label
             f"{_prefix(party)}the labels have {len(classes)} classes, {listing(classes.tolist(), 5)}, and the job says "
             f"classes = {count}: fix one of them"
         )
+    check_repeated(classes, len(values), party)
     plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
     return Labels(codes.astype(np.float64), tuple(plain))
 
@@ -88,7 +89,17 @@ def encode_classes(y: npt.ArrayLike, *, party: str = "") -> tuple[Vector, npt.ND
         classes = np.zeros(0)
     if len(classes) <= 2 or _is_continuous(classes):
         return encode_binary(values, party=party)  # which refuses what is neither
+    check_repeated(classes, values.size, party)
     return codes.astype(np.float64), classes
+
+
+def check_repeated(classes: npt.NDArray[Any], rows: int, party: str = "") -> None:
+    """Refuse labels of which no two are the same: they are ids or measurements."""
+    if len(classes) == rows:
+        raise InputError(
+            f"{_prefix(party)}all {rows} labels are different, {listing(classes.tolist(), 3)}: give labels of few classes, "
+            "or use a regression where they are numbers"
+        )
 
 
 def encode_binary(
@@ -242,8 +253,8 @@ def _check_two(classes: npt.NDArray[Any], prefix: str, matched: str) -> None:
     if classes.size > 2:
         kind = "Unknown label type: continuous. " if _is_continuous(classes) else ""
         raise InputError(
-            f"{prefix}{kind}Two classes are wanted. The labels have {classes.size} classes, "
-            f"{listing(classes.tolist(), 3)}: {'use a regressor, or ' if kind else ''}join them into two"
+            f"{prefix}{kind}Only binary classification is supported. The labels have {classes.size} classes, "
+            f"{listing(classes.tolist(), 3)}: keep two, or join them into two"
         )
 
 

@@ -219,7 +219,7 @@ class _Vertical(EncodedTables, BaseEstimator):
         several = prepared.plan.problem.loss.outputs
         if np.size(self.intercept_) != several:
             raise InputError(
-                f"warm_start=True goes on with the classes of the last fit: y has {len(self.classes_)} now; "  # type: ignore[attr-defined]
+                f"warm_start=True goes on with the classes of the last fit: y has {len(self.classes_)} now; "
                 "set warm_start=False"
             )
         intercept = self.intercept_ if several > 1 else float(np.ravel(self.intercept_)[0])

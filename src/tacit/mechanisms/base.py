@@ -162,6 +162,8 @@ class Mechanism(ABC, Generic[AnyLayout]):
         Whether users may give its name; one without is what some request gets by itself.
     has_own_solver : bool
         Whether a solver of its own runs; an ordinary solver on randomized labels does otherwise.
+    takes_several_classes : bool
+        Whether its proof is for more than two classes too.
     allowed_solvers : tuple of str
         Names of solvers that users may give beside it, though it has a solver of its own.
     covers_model : bool
@@ -195,6 +197,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
     summary: ClassVar[str]
     can_be_named: ClassVar[bool] = True
     has_own_solver: ClassVar[bool] = True
+    takes_several_classes: ClassVar[bool] = False
     allowed_solvers: ClassVar[tuple[str, ...]] = ()
     covers_model: ClassVar[bool] = True
     model_stays_local: ClassVar[bool] = False

@@ -44,6 +44,8 @@ class Coordinator:
         """The labels as all later steps see them: randomized once where that was asked."""
         if self.plan.private is None or self.plan.private.privacy.label_epsilon is None or self.releaser is None:
             return labels
+        if self.plan.problem.loss.outputs > 1:
+            return self.releaser.respond(LABELS, labels.astype(np.int64)).astype(np.float64)
         said = self.releaser.respond(LABELS, (labels > 0).astype(np.int64))
         return np.where(said > 0, 1.0, -1.0)
 

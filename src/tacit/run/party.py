@@ -9,12 +9,13 @@ import numpy as np
 
 from tacit.blocks import block_of
 from tacit.blocks.dense import RowClip
+from tacit.blocks.several import coef_of_classes
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
 from tacit.run import door
 from tacit.run.masking import HEARD, MASKED_KINDS, RUN, KeySigner, Masks, heard
-from tacit.run.result import PartyModel, coef_of_classes, make_part
+from tacit.run.result import PartyModel, make_part
 from tacit.solvers.base import PartySide
 from tacit.types import Arrays, Message, Shard, Vector, Words
 
@@ -93,7 +94,9 @@ class Party:
     def _begin(self) -> Arrays:
         """What the coordinator needs to know of the first coefficients."""
         start = np.zeros(self.block.d * self._outputs) if self._start is None else self._start
-        centring = {} if self.block.centre is None else {"centring": np.atleast_1d(self._score_of_centre(start))}
+        centring = {} if self.block.centre is None else {
+            "centring": np.atleast_1d(self._score_of(self.block.centre, start))
+        }
         return {**self.side.start_at(start), **centring}
 
     def _exchange_keys(self, message: Message) -> dict[str, Words]:
@@ -185,8 +188,8 @@ class Party:
     def offset(self) -> Any:
         """What centring takes off every score of this party; where there are several classes, a number for each."""
         none = 0.0 if self._outputs == 1 else np.zeros(self._outputs)
-        return none if self.block.centre is None else self._score_of_centre(self.side.coef)
+        return none if self.block.centre is None else self._score_of(self.block.centre, self.side.coef)
 
-    def _score_of_centre(self, coef: Vector) -> Any:
-        coef = coef_of_classes(coef, self._outputs)
-        return float(self.block.centre @ coef) if coef.ndim == 1 else coef @ self.block.centre
+    def _score_of(self, row: Vector, coef: Vector) -> Any:
+        scores = coef_of_classes(coef, self._outputs) @ row
+        return scores if self._outputs > 1 else float(scores)

@@ -76,11 +76,6 @@ class PartyModel:
         return self.offset * (1.0 + self.bend)
 
 
-def coef_of_classes(coef: Vector, outputs: int) -> Vector:
-    """Coefficients of a solver as a model has them: of several classes, which come column after column, a row each."""
-    return coef if outputs == 1 else np.ascontiguousarray(coef.reshape(-1, outputs).T)
-
-
 def _bent(score: Vector, bend: float) -> Vector:
     return score + bend * np.clip(score, -SCORE_CLIP, SCORE_CLIP) if bend else score
 

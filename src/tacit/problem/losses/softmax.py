@@ -11,7 +11,7 @@ class changes neither, so that scores mean something up to a constant for each r
 
 Labels that went through randomized response over C classes are kept with probability k = e^eps / (e^eps + C - 1), and
 become each other class with b = 1 / (e^eps + C - 1). With t = (1[c = y'] - b) / (k - b) of the outcome y' the mean of the
-loss over the coins is that of the true label (docs/proofs/labels.md, theorem 5). It stays convex: t is in a linear term.
+loss over the coins is that of the true label (docs/proofs/labels.md, theorem 7). It stays convex: t is in a linear term.
 
 Scores of all rows come as one long vector, row after row, or as a table of C columns; derivatives have the same shape.
 """
@@ -19,15 +19,15 @@ Scores of all rows come as one long vector, row after row, or as a table of C co
 from __future__ import annotations
 
 import math
+import numbers
 from typing import NoReturn
 
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
 
 from tacit.errors import InputError
-from tacit.problem.losses.base import SLACK, Loss
+from tacit.problem.losses.base import LEAST_EPSILON, SLACK, Loss
 from tacit.problem.losses.logistic import Logistic
-from tacit.problem.losses.modified import LEAST_EPSILON
 from tacit.types import Vector
 
 LEAST_CHANCE = 1e-300  # a derivative that underflowed stands for every smaller probability,
@@ -178,10 +178,12 @@ def of_classes(loss: Loss, count: int) -> Loss:
     if isinstance(loss, Logistic):
         return Softmax(count)
     raise InputError(
-        f"loss={loss.name!r} is for two classes and the labels have {count}: use loss='logistic', or join them into two"
+        f"Only binary classification is supported with loss={loss.name!r}, and the labels have {count} classes: use "
+        "loss='logistic', or join them into two"
     )
 
 
-def _check_epsilon(epsilon: float) -> None:
-    if not LEAST_EPSILON <= float(epsilon) < math.inf:
+def _check_epsilon(epsilon: object) -> None:
+    is_number = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
+    if not is_number or not LEAST_EPSILON <= float(epsilon) < math.inf:  # type: ignore[arg-type]
         raise InputError(f"label epsilon={epsilon!r} is not allowed: it must be finite and at least {LEAST_EPSILON:g}")

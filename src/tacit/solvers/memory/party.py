@@ -255,7 +255,7 @@ def window_size(problem: Problem) -> int:
 def frozen_weights(loss: Loss, curvature: Vector) -> Vector:
     """The weights of the metric: the curvature, kept off zero where a loss has flat pieces."""
     top = float(curvature.max(initial=0.0))
-    floor = 1e-3 if loss.recover(np.zeros(loss.outputs)) is None else 1e-12
+    floor = 1e-3 if loss.outputs == 1 and loss.recover(np.zeros(1)) is None else 1e-12
     return np.maximum(curvature, floor * (top or 1.0))
 
 
@@ -434,7 +434,7 @@ class MemoryParty:
         self.cross[:, slot] = cross
         self.other[:, slot] = cross - self.solver.times(self.moves[:, slot])
         self.solved[:, slot] = self.solver.solve(self.other[:, slot])
-        return gradient
+        return np.asarray(gradient)
 
     def _coupling(self, gradient: Vector, inbox: Arrays, used: int) -> Vector:
         """How far the others' past moves are wanted again, given that this party moves too (a Schur complement)."""
