@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
     sources = _sources(options.sources)
     model = _own_model(options.directory, sources)
-    if model.kind == "trees" and len(model.classes) > 2:
+    if len(model.classes) > 2:
         raise InputError("services answer for two classes and for numbers: use tacit predict with the files of all")
     if options.degrade and model.has_trees_elsewhere:
         raise InputError("--degrade counts a party that is away as 0, and the average of trees is not: leave it out")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tacit.columns.table import Table
 from tacit.errors import InputError
-from tacit.problem.losses import Loss
+from tacit.problem.losses import Logistic, Loss
 from tacit.text import listing, plural, show
 from tacit.types import Vector
 
@@ -42,6 +42,7 @@ def encode_labels(
     if loss.outputs > 1:
         return _encode_several(values, loss.outputs, party, positive)
     if loss.task == "classification":
+        _check_said(values, loss, party)
         encoded, classes = encode_binary(values, party=party, positive=positive, dropped=dropped)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
         return Labels(encoded, tuple(plain))
@@ -54,6 +55,21 @@ def encode_labels(
             f"party {show(party)}: the labels are not numbers ({show(values[0])}, ...), which loss {show(loss.name)} "
             "needs: encode them, or choose a loss for two classes, such as logistic"
         ) from error
+
+
+def _check_said(values: Any, loss: Loss, party: str) -> None:
+    """Refuse more than two classes of a job that does not say how many, where its loss could take them."""
+    if not isinstance(loss, Logistic):
+        return
+    try:
+        classes = np.unique(check_labels(values, party=party))
+    except TypeError:
+        return  # which is refused with its reason later
+    if 2 < len(classes) < len(values) and not _is_continuous(classes):
+        raise InputError(
+            f"{_prefix(party)}the labels have {len(classes)} classes, {listing(classes.tolist(), 3)}: write classes = "
+            f"{len(classes)} under [model], or join them into two"
+        )
 
 
 def _encode_several(values: Any, count: int, party: str, positive: Any) -> Labels:

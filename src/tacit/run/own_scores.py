@@ -74,9 +74,9 @@ def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnS
     """
     part, id_, encoder = load_part(file)
     saved, absent = file.read_bytes(), ABSENT
-    if isinstance(part, TreePart) and part.model.outputs > 1:
+    if part.outputs > 1:
         raise InputError(
-            f"party {show(part.name)}: its trees are of more than two classes, and one number a row is answered: "
+            f"party {show(part.name)}: its model is of more than two classes, and one number a row is answered: "
             "predict with tacit predict, from the files of all parties"
         )
     if isinstance(part, TreePart):

@@ -61,6 +61,11 @@ class PartyModel:
         return (0.0 if centre is None else float(centre @ self.coef)) - self.offset
 
     @property
+    def outputs(self) -> int:
+        """Scores of a row."""
+        return 1 if self.coef.ndim == 1 else len(self.coef)
+
+    @property
     def is_linear(self) -> bool:
         """Whether a score is linear in the row, however long it is."""
         return self.clip is None and self.bend == 0.0
@@ -123,6 +128,11 @@ class TreePart:
         if not isinstance(features, RawTable) or features.d != self.model.features:
             raise InputError(f"party {self.name!r}: its trees need its {self.model.features} columns as they are")
         return features.values
+
+    @property
+    def outputs(self) -> int:
+        """Scores of a row."""
+        return self.model.outputs
 
     @property
     def is_linear(self) -> bool:
