@@ -1,8 +1,8 @@
 """Rows with several scores each, one for each class: a party's columns and the curvature of a row as linear maps.
 
-Scores of n rows and C classes are one long vector of n C numbers, row after row; so are their derivatives. Coefficients
-of d columns are d C numbers, column after column. A party's map is then D (x) I_C (`SeveralBlock`), and C constants, one
-for each class, are the map 1 (x) I_C.
+Scores of n rows and C classes are one long vector of n C numbers, row after row; so are their derivatives.
+Coefficients of d columns are d C numbers, column after column. A party's map is then D (x) I_C (`SeveralBlock`), and C
+constants, one for each class, are the map 1 (x) I_C.
 
 The curvature of a row is a matrix, not a number: with m >= 0, n C numbers, and q = m / (their sum in the row),
 
@@ -43,7 +43,7 @@ class OneScore:
         return float(values.sum())
 
     def columns_sums(self, metric: Vector, columns: Vector) -> Vector:
-        """columns' W 1."""
+        """Columns' W 1."""
         return np.asarray(columns.T @ metric)
 
     def total(self, metric: Vector) -> Any:
@@ -91,7 +91,7 @@ class SeveralScores(OneScore):
         return np.asarray(values.reshape(-1, self.outputs).sum(axis=0))
 
     def columns_sums(self, metric: Vector, columns: Vector) -> Vector:
-        """columns' W (1 (x) I)."""
+        """Columns' W (1 (x) I)."""
         weighted = metric[:, None] * self.away(metric, columns)
         return np.asarray(weighted.reshape(metric.size // self.outputs, self.outputs, columns.shape[1]).sum(axis=0).T)
 

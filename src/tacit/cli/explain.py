@@ -46,13 +46,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--row", metavar="N", type=int, help="the row that tacit predict writes as its Nth (default: 1)")
     parser.add_argument("--party", metavar="NAME", help="the view of this party: its columns, and nobody else's")
     parser.add_argument("--top", metavar="N", type=int, default=10, help="number of columns to show (default: 10)")
+    parser.add_argument(
+        "--class",
+        dest="of_class",
+        metavar="NAME",
+        help="of several classes: whose score (default: the predicted)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
     """Predict one row and take its score apart."""
     from tacit.cli.predict import match_paths
-    from tacit.run.explain import explain
+    from tacit.run.explain import class_number, explain
     from tacit.run.predict import load_model, load_rows, predict
 
     if options.top < 1:
@@ -64,12 +70,13 @@ def run(options: argparse.Namespace) -> int:
     data = load_rows(model, match_paths(options.data, names))
     row = find_row(data, options.id, options.row)
     predictions = predict(model, data)
-    shares = explain(model, data.shards, row)
+    of = class_number(model, options.of_class, predictions.prediction[row])
+    shares = explain(model, data.shards, row, of)
     for line in warnings(options.directory, model):
         tell(f"tacit: {line}")
     shown = names[0] if whole else options.party
     cells = None if shown is None else find_cells(model, data, names.index(shown), row)
-    record = make_record(model, predictions, row, shares, shown, options.top, cells)
+    record = make_record(model, predictions, row, shares, shown, options.top, cells, of)
     print(json.dumps(record, indent=2, ensure_ascii=False) if options.json else "\n".join(text(record, whole)))
     return 0
 
@@ -150,18 +157,22 @@ def make_record(
     party: str | None,
     top: int,
     cells: Sequence[Cell] | None,
+    of: int = 0,
 ) -> dict[str, Any]:
-    """The explanation as plain values; columns of `party` alone."""
-    probability = predictions.probability
+    """The explanation as plain values; columns of `party` alone; of several classes the score of number `of`."""
+    probability, score, constant, several = predictions.probability, predictions.score[row], model.constant, False
+    if len(model.classes) > 2:
+        several, score, constant = True, score[of], float(model.constant[of])
+    chance = None if probability is None else float(probability[row, of] if several else probability[row])
     record: dict[str, Any] = {
         "row": row + 1,
         "id": None if predictions.ids is None else predictions.ids.tolist()[row],
-        "constant": model.constant,
+        "constant": constant,
         "parties": [{"party": share.party, "adds": share.score} for share in shares],
-        "score": float(predictions.score[row]),
+        "score": float(score),
         "prediction": predictions.prediction[row],
-        "probability": None if probability is None else float(probability[row]),
-        "positive": model.classes[1] if model.classes else None,
+        "probability": chance,
+        "positive": model.classes[of if several else 1] if model.classes else None,
     }
     own = next((share for share in shares if share.party == party), None)
     if own is not None:

@@ -113,8 +113,8 @@ def check_repeated(classes: npt.NDArray[Any], rows: int, party: str = "") -> Non
     """Refuse labels of which no two are the same: they are ids or measurements."""
     if len(classes) == rows:
         raise InputError(
-            f"{_prefix(party)}all {rows} labels are different, {listing(classes.tolist(), 3)}: give labels of few classes, "
-            "or use a regression where they are numbers"
+            f"{_prefix(party)}all {rows} labels are different, {listing(classes.tolist(), 3)}: give labels of few "
+            "classes, or use a regression where they are numbers"
         )
 
 

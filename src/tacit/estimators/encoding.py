@@ -514,13 +514,15 @@ def column_curves(encoder: Encoder, coef: Vector, mean: Vector | None) -> dict[s
     ----------
     encoder : Encoder
     coef : array
-        The coefficients of `encoder.names`.
+        The coefficients of `encoder.names`; of several classes a row for each, and a curve is then a column for each.
     mean : array or None
         The mean encoded row: curves are against the average row. None, for protected rows, takes the mean of each curve
         over its grid instead.
     """
     found = {}
     for column, place in zip(encoder.columns, encoder.slices, strict=True):
-        cells, values = curve_values(column, coef[place], centre=None if mean is None else mean[place])
-        found[column.name] = (cells, values - values.mean() if mean is None else values)
+        centre = None if mean is None else mean[place]
+        drawn = [curve_values(column, own, centre=centre) for own in np.atleast_2d(coef)[:, place]]
+        curves = np.column_stack([values - values.mean() if mean is None else values for _, values in drawn])
+        found[column.name] = (drawn[0][0], curves if coef.ndim > 1 else curves[:, 0])
     return found

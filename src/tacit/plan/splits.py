@@ -433,8 +433,8 @@ def _fastest_solver(problem: Problem, columns: tuple[int, ...]) -> str:
         return "memory"
     if problem.loss.outputs > 1:
         raise InputError(
-            f'penalty={problem.regularizer.name!r} is for two classes and the labels have {problem.loss.outputs}: use "l2" '
-            'or "none", or join them into two'
+            f"penalty={problem.regularizer.name!r} is for two classes and the labels have {problem.loss.outputs}: "
+            'use "l2" or "none", or join them into two'
         )
     wide = max(columns or (0,)) > min(problem.rows, WIDE_BLOCK)
     if SOLVERS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:

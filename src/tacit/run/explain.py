@@ -16,6 +16,7 @@ from tacit.columns.words import Cell
 from tacit.errors import InputError
 from tacit.run.predict import SavedModel
 from tacit.run.result import PartyModel, TreePart
+from tacit.text import listing, nearest, show
 from tacit.types import SCORE_CLIP, Matrix, Shard, Vector
 
 
@@ -71,29 +72,41 @@ class Share:
         return sorted(found, key=lambda one: -abs(one["adds"]))
 
 
-def explain(model: SavedModel, shards: Sequence[Shard], row: int) -> list[Share]:
-    """What each party adds to the score of one row, which counts from 0.
-
-    Raises
-    ------
-    InputError
-        For a model of more than two classes.
-    """
-    if np.ndim(model.constant):
-        raise InputError("a score of more than two classes has a number for each: explanations are of one number alone")
+def explain(model: SavedModel, shards: Sequence[Shard], row: int, of: int = 0) -> list[Share]:
+    """What each party adds to the score of one row, which counts from 0; of several classes to that of number `of`."""
     return [
-        _tree_share(part, shard.features[[row]])
+        _tree_share(part, shard.features[[row]], of)
         if isinstance(part, TreePart)
-        else _share(part, shard.features[[row]], shard.columns)
+        else _share(part if part.outputs == 1 else part.of_class(of), shard.features[[row]], shard.columns)
         for part, shard in zip(model.parties, shards, strict=True)
     ]
 
 
-def _tree_share(part: TreePart, features: RawTable) -> Share:
+def class_number(model: SavedModel, name: str | None, predicted: Any) -> int:
+    """Which of several classes is meant: the one named, or the one that is predicted; 0 where there are two or none.
+
+    Raises
+    ------
+    InputError
+        Where a class is named that the model does not have.
+    """
+    if len(model.classes) <= 2:
+        if name is not None:
+            raise InputError("--class is for models of more than two classes: leave it out")
+        return 0
+    known = [str(one) for one in model.classes]
+    if name is not None and name not in known:
+        raise InputError(f"there is no class {show(name)}{nearest(name, known)}: the classes are {listing(known, 8)}")
+    return model.classes.index(predicted) if name is None else known.index(name)
+
+
+def _tree_share(part: TreePart, features: RawTable, of: int) -> Share:
     """What trees add, by column (TreeSHAP); what belongs to none is their mean over the rows they were grown on."""
-    shares = part.contributions(features)[0]
+    several = part.outputs > 1
+    shares, score = part.contributions(features)[0], part.score(features)[0]
+    shares, score = (shares[of], score[of]) if several else (shares, score)
     values = np.asarray(features.values[0], dtype=np.float64)
-    return Share(part.name, float(part.score(features)[0]), part.columns, values, shares[:-1], float(shares[-1]))
+    return Share(part.name, float(score), part.columns, values, shares[:-1], float(shares[-1]))
 
 
 def _share(part: PartyModel, features: Matrix, columns: tuple[str, ...]) -> Share:

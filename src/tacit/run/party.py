@@ -94,9 +94,9 @@ class Party:
     def _begin(self) -> Arrays:
         """What the coordinator needs to know of the first coefficients."""
         start = np.zeros(self.block.d * self._outputs) if self._start is None else self._start
-        centring = {} if self.block.centre is None else {
-            "centring": np.atleast_1d(self._score_of(self.block.centre, start))
-        }
+        centring = (
+            {} if self.block.centre is None else {"centring": np.atleast_1d(self._score_of(self.block.centre, start))}
+        )
         return {**self.side.start_at(start), **centring}
 
     def _exchange_keys(self, message: Message) -> dict[str, Words]:

@@ -65,6 +65,10 @@ class PartyModel:
         """Scores of a row."""
         return 1 if self.coef.ndim == 1 else len(self.coef)
 
+    def of_class(self, number: int) -> PartyModel:
+        """What it adds to the score of one of several classes."""
+        return replace(self, coef=self.coef[number], offset=float(self.offset[number]))
+
     @property
     def is_linear(self) -> bool:
         """Whether a score is linear in the row, however long it is."""

@@ -19,7 +19,7 @@ from tacit.types import Vector
 # --- What a loss must know about itself
 
 
-LEAST_EPSILON = 1e-3  # of randomized labels: below it they are coins, and their unbiased loss is above 1000 times as steep
+LEAST_EPSILON = 1e-3  # of randomized labels: below it they are coins, and their unbiased loss 1000 times as steep
 Task = Literal["classification", "regression", "counts"]
 
 

@@ -6,12 +6,13 @@
 | p | exp(z_c) / sum of these: the probability of each class |
 | t | the target: 1 for class y, 0 for the others; of randomized labels see below |
 
-grad = p - t, of norm sqrt 2 at most, and hess = diag(p) - p p', of norm 1/2 at most. A vector that is the same for every
-class changes neither, so that scores mean something up to a constant for each row; those of a fit sum to zero.
+grad = p - t, of norm sqrt 2 at most, and hess = diag(p) - p p', of norm 1/2 at most. A number added to all scores of a
+row changes neither, so that scores mean something up to a constant for each row; those of a fit sum to zero.
 
 Labels that went through randomized response over C classes are kept with probability k = e^eps / (e^eps + C - 1), and
-become each other class with b = 1 / (e^eps + C - 1). With t = (1[c = y'] - b) / (k - b) of the outcome y' the mean of the
-loss over the coins is that of the true label (docs/proofs/labels.md, theorem 7). It stays convex: t is in a linear term.
+become each other class with b = 1 / (e^eps + C - 1). With t = (1[c = y'] - b) / (k - b) of the outcome y' the mean of
+the loss over the coins is that of the true label (docs/proofs/labels.md, theorem 7). It stays convex: t is in a linear
+term.
 
 Scores of all rows come as one long vector, row after row, or as a table of C columns; derivatives have the same shape.
 """
@@ -23,7 +24,7 @@ import numbers
 from typing import NoReturn
 
 import numpy as np
-from scipy.special import logsumexp, softmax, xlogy
+from scipy.special import softmax, xlogy
 
 from tacit.errors import InputError
 from tacit.problem.losses.base import LEAST_EPSILON, SLACK, Loss
@@ -76,7 +77,7 @@ class Softmax(Loss):
         return np.reshape(z, (y.size, self.outputs))
 
     def value(self, z: Vector, y: Vector) -> Vector:
-        """log sum exp(z) - t . z of each row."""
+        """Log sum exp(z) - t . z of each row."""
         rows = self._rows(z, y)
         own = rows[np.arange(y.size), y.astype(np.intp)]
         top = rows.max(axis=1, keepdims=True)
@@ -148,8 +149,8 @@ class Softmax(Loss):
         if self.spread and share.min() <= 0:
             raise InputError(
                 f"the randomized labels leave class {int(share.argmin()) + 1} of {self.outputs} a share of "
-                f"{share.min():.3g}, not above 0, so that no intercept is best: use more rows or a larger label_epsilon "
-                "(randomizing again costs it again)"
+                f"{share.min():.3g}, not above 0, so that no intercept is best: use more rows or a larger "
+                "label_epsilon (randomizing again costs it again)"
             )
         z = np.log(np.maximum(share, math.exp(-widest)))
         return np.asarray(z - z.mean())
@@ -158,11 +159,6 @@ class Softmax(Loss):
         """Refuse what is no class."""
         if not np.all((y >= 0) & (y < self.outputs) & (y == np.floor(y))):
             raise InputError(f"loss='softmax' needs labels 0 to {self.outputs - 1}")
-
-
-def log_chances(scores: Vector) -> Vector:
-    """Logarithm of the probability of each class, from a table of scores."""
-    return np.asarray(scores - logsumexp(scores, axis=1, keepdims=True))
 
 
 def of_classes(loss: Loss, count: int) -> Loss:
