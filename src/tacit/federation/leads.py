@@ -475,13 +475,14 @@ class ScoreLead:
         answered = {begun[name].at > 0 for name in names[1:]}
         if len(answered) > 1 and self.request.masked:
             raise RunError("some parties have sent their scores and others lost their masks: start a new prediction")
-        total = model.constant + handler.common_scores() + self._others(rows.pop(), answered == {True})
+        shape = (rows.pop(), *np.shape(model.constant))  # of more than two classes a score for each
+        total = model.constant + handler.common_scores() + self._others(shape, answered == {True})
         predictions = predictions_of(model, np.array(handler.common_ids(), dtype=object), total)
         write_csv(handler.folder / PREDICTIONS, predictions, secret=True)
         site.close()
         return 1
 
-    def _others(self, rows: int, answered: bool) -> Vector:
+    def _others(self, shape: tuple[int, ...], answered: bool) -> Vector:
         """The sum of the other parties' scores; where all sent them before, the same bytes come again."""
         site, others, masked = self.site, self.request.parties[1:], self.request.masked
         if masked and not answered:
@@ -495,6 +496,6 @@ class ScoreLead:
             if set(answer.arrays) != kind or answer.arrays[SHARE].dtype != wanted:
                 raise RunError(f"party {answer.sender!r} sent something else than its scores")
         total = unmask(answers, masked)[SHARE] if masked else np.asarray(answers[0].arrays[SHARE], dtype=np.float64)
-        if total.shape != (rows,):
-            raise RunError(f"the parties {', '.join(others)} did not send one score for each of {rows} rows")
+        if total.shape != shape:
+            raise RunError(f"the parties {', '.join(others)} did not send one score for each of {shape[0]} rows")
         return total

@@ -203,7 +203,7 @@ class ScoreHandler:
         ]
         self.authorizer.allow_preparing(self.run, self.name, self.others, lines, self.request.to_toml())
         with private_errors():
-            self.own = read_own_scores(self.part, self.data, hold=True)
+            self.own = read_own_scores(self.part, self.data, hold=True, several=True)
             ids = list(self.own.places)
             self.matching = Matching(self.folder, self.name, self.request.parties, ids, "id", limits)
         return Prepared(matched=self.matching.run)
@@ -240,7 +240,8 @@ class ScoreHandler:
         request = self.request
         others = len(request.masked)
         how = f"under masks: {request.lead} reads the sum over {others} parties" if others else "as they are"
-        own = f"one score for each of {rows} rows, once, {how}"
+        classes = "" if self.own.scores.ndim == 1 else f" and each of {self.own.scores.shape[1]} classes"
+        own = f"one score for each of {rows} rows{classes}, once, {how}"
         if self.name == request.lead:
             own = "nothing: you get the predictions"
         lines = [

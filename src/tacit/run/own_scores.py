@@ -34,7 +34,7 @@ class OwnScores:
     ----------
     party : str
     scores : Vector
-        One for each row, and behind the last what an unknown id gets, by the same lookup: `ABSENT`, or the average of
+        One for each row (of more than two classes one for each of them, too), and behind the last what an unknown id gets, by the same lookup: `ABSENT`, or the average of
         the party's trees.
     places : mapping of str to int
         Where the score of an id stands.
@@ -67,14 +67,14 @@ def part_file(model: str, party: str | None) -> Path:
     return RunFolder(path).part(party)
 
 
-def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnScores:
-    """Score all rows of a party's file with its part of the model.
+def read_own_scores(file: Path, data: str | Path, *, hold: bool = False, several: bool = False) -> OwnScores:
+    """Score all rows of a party's file with its part of the model; with `several` also for more than two classes.
 
     Scores beyond what masks can carry are refused, or with `hold` held to it where a refusal would be seen by others.
     """
     part, id_, encoder = load_part(file)
-    saved, absent = file.read_bytes(), ABSENT
-    if part.outputs > 1:
+    saved, absent = file.read_bytes(), np.full(() if part.outputs == 1 else part.outputs, ABSENT)
+    if part.outputs > 1 and not several:
         raise InputError(
             f"party {show(part.name)}: its model is of more than two classes, and one number a row is answered: "
             "predict with tacit predict, from the files of all parties"
@@ -94,4 +94,4 @@ def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnS
     if not bool(np.all(np.abs(scores) <= SHARE.bound)):  # refused now, since a refusal later would tell about a row
         raise InputError(f"party {show(part.name)}: some scores are beyond {SHARE.bound:.3g}: fix its rows")
     places = {str(one): place for place, one in enumerate(rows.ids.tolist())}
-    return OwnScores(part.name, np.append(scores, absent), places, saved, rows.said)
+    return OwnScores(part.name, np.concatenate([scores, [absent]]), places, saved, rows.said)
