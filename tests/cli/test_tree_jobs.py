@@ -459,7 +459,16 @@ def test_more_than_two_classes_are_trained_predicted_and_shown(tmp_path: Path, t
     truth = [row["grade"] for row in csv.DictReader((tmp_path / "bank.csv").read_text().splitlines())]
     assert np.mean(np.array(truth) == np.array(found.prediction)) > 0.6
     assert "3 classes" in (run / "report.html").read_text()
-    answer = tacit("explain", run, *files, "--row", 1)
+    told = json.loads(tacit("explain", run, *files, "--row", 1, "--json", "--party", "bank").out)
+    number = found.classes.index(found.prediction[0])
+    assert told["positive"] == found.prediction[0]
+    assert told["score"] == pytest.approx(found.score[0, number])
+    assert told["constant"] + sum(one["adds"] for one in told["parties"]) == pytest.approx(told["score"])
+    view = told["view"]
+    parts = sum(one["adds"] for one in view["columns"]) + view["other_columns_add"] + view["own_constant"]
+    assert parts == pytest.approx(told["parties"][0]["adds"])
+    assert json.loads(tacit("explain", run, *files, "--json", "--class", "low").out)["positive"] == "low"
+    answer = tacit("explain", run, *files, "--class", "none")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     with pytest.raises(InputError, match="of more than two classes"):
         read_own_scores(run / "model" / "shop.json", tmp_path / "shop.csv")

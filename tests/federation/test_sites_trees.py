@@ -458,13 +458,22 @@ def test_the_lead_gets_the_predictions_of_one_process(
     assert {numbers.kind for numbers in sent} == {"u8"}  # under masks
 
 
-def test_scores_of_several_classes_are_not_added_up_between_sites(tmp_path: Path) -> None:
-    files = write_files(tmp_path)
+def test_scores_of_several_classes_are_added_up_between_sites(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, parts = write_files(tmp_path), CASES["three classes"] | {"top": "rounds = 1"}
     loop = Loopback(files, tmp_path / "sites")
-    loop.run(job_text(files, "flare", **(CASES["three classes"] | {"top": "rounds = 1"})))
-    with pytest.raises(RunError, match="it stopped; tacit status there says why"):
-        loop.run(PredictionRequest(RUN, NAMES).to_toml(), "predict-0001")
-    assert "of more than two classes" in (tmp_path / "sites/bank/predict-0001/problem.txt").read_text()
+    loop.run(job_text(files, "flare", **parts))
+    loop.run(PredictionRequest(RUN, NAMES).to_toml(), "predict-0001")
+    one = in_process(tmp_path, files, **parts)
+    capsys.readouterr()
+    assert main(["predict", str(one), *map(str, files.values())]) == 0
+    tables = [capsys.readouterr().out, (tmp_path / "sites/bank/predict-0001/predictions.csv").read_text()]
+    wanted, got = ({row["id"]: row for row in csv.DictReader(text.splitlines())} for text in tables)
+    assert got.keys() == wanted.keys()
+    for name in ("score large", "score middle", "score small"):
+        np.testing.assert_allclose([float(got[key][name]) for key in wanted],
+                                   [float(row[name]) for row in wanted.values()], rtol=0, atol=1e-6)  # fmt: skip
 
 
 @pytest.mark.parametrize("change", ["foreign", "damaged", "missing"])

@@ -14,7 +14,7 @@ times the weight of the row. Where a row has one score, W is diag(m) and nothing
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,14 @@ class SeveralScores(OneScore):
         return np.asarray(np.diag(m.sum(axis=0)) - m.T @ q)
 
     def solve(self, total: Vector, values: Vector, least: float = 0.0) -> Vector:
-        """The shortest solution; values are those of C constants, or a table with C rows."""
-        eigenvalues, vectors = np.linalg.eigh(total)
+        """The shortest solution; values are those of C constants, or a table with C rows.
+
+        It is found among constants that sum to zero, so that rounding along (1, ... 1) never grows.
+        """
+        basis = _balanced_basis(self.outputs)
+        eigenvalues, vectors = np.linalg.eigh(basis.T @ total @ basis)
         keep = eigenvalues > FLAT * eigenvalues[-1]
-        part = vectors[:, keep]
+        part = basis @ vectors[:, keep]
         return np.asarray((part / np.maximum(eigenvalues[keep], least)) @ (part.T @ values))
 
     def removed(self, total: Vector, sums: Vector) -> Vector:
@@ -118,6 +122,16 @@ class SeveralScores(OneScore):
     def zeros(self, count: int) -> Vector:
         """Constants of so many steps."""
         return np.zeros((count, self.outputs))
+
+
+@cache
+def _balanced_basis(outputs: int) -> Vector:
+    """An orthonormal basis of the vectors that sum to zero, as columns (Helmert's)."""
+    basis = np.zeros((outputs, outputs - 1))
+    for k in range(1, outputs):
+        basis[:k, k - 1], basis[k, k - 1] = 1.0, -k
+        basis[:, k - 1] /= np.sqrt(k * (k + 1))
+    return np.asarray(basis)
 
 
 def coef_of_classes(coef: Vector, outputs: int) -> Vector:
@@ -152,6 +166,11 @@ class SeveralBlock:
         if type(self.block) is Block:
             return self.block.predict(x).ravel()
         return np.column_stack([self.block.predict(np.ascontiguousarray(own)) for own in x.T]).ravel()
+
+    def balanced(self, x: Vector) -> Vector:
+        """Coefficients whose sum over the classes is zero: what is the same for all is rounding, which must not grow."""
+        rows = x.reshape(self.block.d, self.outputs)
+        return np.asarray(rows - rows.mean(axis=1, keepdims=True)).ravel()
 
     def correlate(self, r: Vector) -> Vector:
         """The transposed map of one long vector, or of the columns of a matrix."""

@@ -469,13 +469,19 @@ class PartyCoefficients(list[Vector]):
         The parties.
     columns : tuple of tuple of str
         For each party the columns that its coefficients belong to; encoded ones where columns were encoded.
+    classes : tuple
+        Where there are more than two: which row of the coefficients belongs to which class.
     """
 
     def __init__(
-        self, coefs: Iterable[Vector] = (), names: Sequence[str] = (), columns: Sequence[Sequence[str]] = ()
+        self,
+        coefs: Iterable[Vector] = (),
+        names: Sequence[str] = (),
+        columns: Sequence[Sequence[str]] = (),
+        classes: Sequence[Any] = (),
     ) -> None:
         super().__init__(coefs)
-        self.names, self.columns = tuple(names), tuple(tuple(own) for own in columns)
+        self.names, self.columns, self.classes = tuple(names), tuple(tuple(own) for own in columns), tuple(classes)
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
@@ -493,12 +499,20 @@ class PartyCoefficients(list[Vector]):
         return list(zip(self.names, self, strict=True))
 
     def to_frame(self) -> Any:
-        """One row per coefficient, with its party and column, as a pandas DataFrame (pandas must be installed)."""
+        """One row per coefficient, with its party and column, as a pandas DataFrame (pandas must be installed).
+
+        Of more than two classes there is one row for each class, too.
+        """
         import pandas as pd
 
-        parts = zip(self.names, self.columns, self, strict=True)
-        rows = [(name, column, value) for name, own, coef in parts for column, value in zip(own, coef, strict=True)]
-        return pd.DataFrame(rows, columns=["party", "column", "coef"])
+        several = len(self.classes) > 2
+        rows = [
+            (name, column, *((kind,) if several else ()), value)
+            for name, own, coef in zip(self.names, self.columns, self, strict=True)
+            for kind, line in zip(self.classes if several else ("",), np.atleast_2d(coef), strict=True)
+            for column, value in zip(own, line, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["party", "column", *(["class"] if several else []), "coef"])
 
 
 def check_has_curves(encoders: Mapping[str, Encoder]) -> None:

@@ -268,7 +268,7 @@ class _Horizontal(EncodedTables, BaseEstimator):
         self._model, names = result.model, self.graph_.names
         self._encodings = encodings
         coefs = [node.coef for node in result.model.parts]
-        self.coef_by_party_ = PartyCoefficients(coefs, names, [columns] * len(coefs))
+        self.coef_by_party_ = PartyCoefficients(coefs, names, [columns] * len(coefs), getattr(self, "classes_", ()))
         self.intercept_by_party_ = [-node.offset for node in result.model.parts]
         self.n_rounds_ = len(result.trace)
         self.n_iter_ = self.n_rounds_

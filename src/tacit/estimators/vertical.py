@@ -315,7 +315,8 @@ class _Vertical(EncodedTables, BaseEstimator):
         self._own_trees = None if self.own_trees_ is None else prepared.own_trees
         columns = [() if party is self.own_trees_ else party.columns for party in result.model.parts]
         coefs = [party.linear_coef for party in result.model.parts]
-        self.coef_by_party_ = PartyCoefficients(coefs, self._layout.party_names, columns)
+        classes = getattr(self, "classes_", ())
+        self.coef_by_party_ = PartyCoefficients(coefs, self._layout.party_names, columns, classes)
         self._joint = prepared.joint(coefs)
         self.n_rounds_ = len(result.trace)
         self.n_iter_ = self.n_rounds_

@@ -34,8 +34,8 @@ class OwnScores:
     ----------
     party : str
     scores : Vector
-        One for each row (of more than two classes one for each of them, too), and behind the last what an unknown id gets, by the same lookup: `ABSENT`, or the average of
-        the party's trees.
+        One for each row (of more than two classes one for each of them, too), and behind the last what an unknown id
+        gets, by the same lookup: `ABSENT`, or the average of the party's trees.
     places : mapping of str to int
         Where the score of an id stands.
     part : bytes

@@ -68,7 +68,7 @@ class JointPredictions:
 
     def moved_since(self, mark: Any, step: Combination) -> Vector | Combination:
         """How far z has moved; `step` says it up to rounding."""
-        return np.asarray(self.z - mark)
+        return np.asarray(self.z - mark) if self.scores.outputs == 1 else step
 
     def loss_at(self, z: Vector) -> float:
         """Mean loss of other predictions."""
@@ -210,6 +210,10 @@ class LowMemoryPredictions(JointPredictions):
 SUBSPACE_CUTOFF = 1e-12
 INNER_STEPS = 5  # with 2 the next round works on what this one could have done without a message
 NEEDLESS = 1e-12  # of z
+ROUNDED, ALLOWED = (
+    1e-15,
+    1e-10,
+)  # rounding of a new direction, and what a step may bring into z, relative to their norms
 SLOPE_LEFT = 1e-5  # the search ends when the slope has fallen to this part of the first
 
 
@@ -231,6 +235,7 @@ class StepSubspace:
         gram = bordered(window.curvature_gram, products, own)
         self.sums = np.concatenate([window.sums, [total_weighted]])
         self.model = window.projected(gram, self.sums) / predictions.total + alpha * self.penalty_gram
+        self.noise = np.append(window.noise[: window.used], ROUNDED * float(np.linalg.norm(self.share)))
         self.cf = np.zeros(window.used + 1)
         self.shift: Any = 0.0
 
@@ -269,14 +274,28 @@ class StepSubspace:
         slopes = np.append(self.window.columns.T @ residual, self.share @ residual) / total
         gradient = slopes + self.alpha * (self.linear + self.penalty_gram @ self.cf)
         if not self.window.project:
-            direction = -solve_scaled(self.model, gradient, np.diag(self.model), SUBSPACE_CUTOFF)
+            direction = self._solve(gradient)
             return direction, self.window.scores.zeros(1)[0], float(gradient @ direction)
         scores, metric_sum = self.window.scores, self.window.metric_sum
         pull = scores.sums(residual)  # the slope in b, times total
         reduced = gradient - np.dot(self.sums, scores.solve(metric_sum, pull)) / total
-        direction = -solve_scaled(self.model, reduced, np.diag(self.model), SUBSPACE_CUTOFF)
+        direction = self._solve(reduced)
         shift = -scores.solve(metric_sum, direction @ self.sums + pull)
         return direction, shift, float(gradient @ direction + np.dot(pull / total, shift))
+
+    def _solve(self, gradient: Vector) -> Vector:
+        """Newton's direction; of several scores without what would bring more rounding into z than it may.
+
+        There are more steps than dimensions sooner, and the last of them are nearly combinations of the others.
+        """
+        scale, cutoff = np.diag(self.model), SUBSPACE_CUTOFF
+        direction = -solve_scaled(self.model, gradient, scale, cutoff)
+        if self.window.scores.outputs > 1:
+            most = ALLOWED * (1.0 + float(np.linalg.norm(self.predictions.z)))
+            while np.abs(self.cf + direction) @ self.noise > most and cutoff < 1:
+                cutoff *= 10
+                direction = -solve_scaled(self.model, gradient, scale, cutoff)
+        return direction
 
     def _advance(self, direction: Vector, shift: Any, slope: float) -> bool:
         """Go along the direction as far as the true curvature says, less where that is too far."""
@@ -444,8 +463,9 @@ class MemoryCoordinator:
 
     @property
     def scores(self) -> Vector:
-        """Joint score of each row, those that weigh nothing included."""
-        return self.predictions.z
+        """Joint score of each row, those that weigh nothing included; of several classes a column for each."""
+        outputs = self.predictions.scores.outputs
+        return self.predictions.z if outputs == 1 else self.predictions.z.reshape(-1, outputs)
 
     def broadcast(self) -> Arrays:
         """The residual, the step just taken, and the small matrices of the window."""
@@ -531,7 +551,7 @@ class MemoryCoordinator:
         moved = self.predictions.intercept - intercept
         settled = moved - subspace.intercept_move()  # what b moved by itself, after the step
         step = self.predictions.moved_since(start, subspace.step(settled))
-        self.window.add(step, moved, row[:-1], float(subspace.cf @ row))
+        self.window.add(step, moved, row[:-1], float(subspace.cf @ row), float(np.abs(subspace.cf) @ subspace.noise))
 
     def _progress(self, objective: float, gap: float, gradient2: float, decrement: float) -> Progress:
         """The gap at the broadcast point bounds the gap now, as the objective fell; so does the best bound so far."""

@@ -35,6 +35,7 @@ class Window:
         self.project, self.scores = project, scores or OneScore()
         self.steps = np.zeros((rows * self.scores.outputs, slots), order="F")
         self.intercepts = self.scores.zeros(slots)
+        self.noise = np.zeros(slots)  # about the norm of the rounding of each step, of several scores
         self.gram, self.curvature_gram, self.cross_gram = (np.zeros((0, 0)) for _ in range(3))
         self.sums: Vector = self.scores.zeros(0)
         self.metric: Vector = np.zeros(0)
@@ -68,13 +69,15 @@ class Window:
             gram += part.T @ part
         return gram
 
-    def add(self, step: Vector | Combination, intercept: Any, gram_row: Vector, gram_own: float) -> None:
+    def add(
+        self, step: Vector | Combination, intercept: Any, gram_row: Vector, gram_own: float, noise: float = 0.0
+    ) -> None:
         """Keep a step, with its part that moved b and its products in the parties' coefficients."""
         self.slot = self.next_slot
         self.next_slot = (self.slot + 1) % len(self.intercepts)
         for rows in row_slices(len(self.steps)):
             self.steps[rows, self.slot] = step[rows]
-        self.intercepts[self.slot] = intercept
+        self.intercepts[self.slot], self.noise[self.slot] = intercept, noise
         self.gram = with_row(self.gram, gram_row, gram_own, self.slot)
         products, own, total = self.products(self.newest)
         self.curvature_gram = with_row(self.curvature_gram, products, own, self.slot)
@@ -101,6 +104,7 @@ class Window:
         kept = sorted(large[_independent(scaled)], key=lambda j: (j - self.next_slot) % slots)
         self.steps[:, : len(kept)] = self.columns[:, kept]
         self.intercepts[: len(kept)] = self.intercepts[kept]
+        self.noise[: len(kept)] = self.noise[kept]
         grams = (self.gram, self.curvature_gram, self.cross_gram)
         self.gram, self.curvature_gram, self.cross_gram = (a[np.ix_(kept, kept)] for a in grams)
         self.sums = self.sums[kept]
@@ -125,13 +129,14 @@ class Window:
 
     def state(self) -> Arrays:
         """Arrays from which `restore` goes on."""
-        return {name: getattr(self, name) for name in _ARRAYS} | {
+        names = _ARRAYS if self.scores.outputs == 1 else (*_ARRAYS, "noise")
+        return {name: getattr(self, name) for name in names} | {
             "slots": np.array([self.slot, self.next_slot], dtype=np.float64)
         }
 
     def restore(self, state: Arrays) -> None:
         """Go on from `state`."""
-        for name in _ARRAYS:
+        for name in _ARRAYS if self.scores.outputs == 1 else (*_ARRAYS, "noise"):
             setattr(self, name, state[name])
         self.steps = np.asfortranarray(self.steps)
         self.metric_sum = self.scores.total(self.metric) if self.metric.size else 0.0
@@ -379,6 +384,8 @@ class MemoryParty:
         used = int(inbox["gram"].shape[0])
         if used and not plain:
             self.direction -= self.solved[:, :used] @ self._coupling(gradient, inbox, used)
+        if self.outputs > 1:
+            self.direction = self.block.balanced(self.direction)
         return self._release(gradient, newton, used, slot) | self._cross_products(gradient, used, slot, refresh)
 
     def finish(self, inbox: Arrays) -> None:
