@@ -168,7 +168,7 @@ class SeveralBlock:
         return np.column_stack([self.block.predict(np.ascontiguousarray(own)) for own in x.T]).ravel()
 
     def balanced(self, x: Vector) -> Vector:
-        """Coefficients whose sum over the classes is zero: what is the same for all is rounding, which must not grow."""
+        """Coefficients that sum to zero over the classes: what is the same for all is rounding, which must not grow."""
         rows = x.reshape(self.block.d, self.outputs)
         return np.asarray(rows - rows.mean(axis=1, keepdims=True)).ravel()
 
