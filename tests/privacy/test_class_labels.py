@@ -80,7 +80,7 @@ def test_draws_of_classes_are_within_the_slack_of_the_proof() -> None:
 
 
 def epsilon_of(planned: AllowedResponse, rows: int = 40_000) -> float:
-    """A lower bound on epsilon, at error 1e-6, from how often a class comes out where it is true and where it is not."""
+    """A lower bound on epsilon, at error 1e-6: how often a class comes out where it is true, and where it is not."""
     same = int(np.sum(responses(planned, np.zeros(rows, dtype=np.int64), 3) == 0))
     other = int(np.sum(responses(planned, np.ones(rows, dtype=np.int64), 4) == 0))
     low = stats.binomtest(same, rows).proportion_ci(1 - 1e-6, "exact").low

@@ -96,7 +96,7 @@ def audit_any(plan: Plan, effort: Effort, observe: Observer | None = None) -> Au
 
     if plan.problem.loss.outputs > 1:
         raise InputError(
-            "tacit audit attacks models of two classes and of numbers: it has no attacks on more classes yet"
+            "tacit audit attacks models of two classes and of numbers: it has none for more classes"
         )
     audits = {FeatureSplit.split: audit, SampleSplit.split: audit_graph}
     return audits[plan.layout.split](plan, effort, observe)
