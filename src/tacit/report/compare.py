@@ -22,6 +22,7 @@ from tacit.problem.registry import get_regularizer
 from tacit.report.measures import TITLES, difference, loss_title, measure, row_losses
 from tacit.report.verdict import SURE
 from tacit.run.folder import PreparedRun
+from tacit.run.predict import SEVERAL
 from tacit.run.prepare import prepare_variants
 from tacit.run.result import Result
 from tacit.run.search import search_job
@@ -141,7 +142,7 @@ def check_comparable(job: Job) -> None:
         raise InputError("tacit compare trains in memory and without masks: remove memory and secure_aggregation")
     if not job.holdout:
         raise InputError("tacit compare needs rows that are not trained on: add holdout = 0.2 under [job]")
-    if job.model.loss not in LOSSES:
+    if job.model.loss not in (*LOSSES, SEVERAL):
         listed = ", ".join(f'"{name}"' for name in LOSSES)
         raise InputError(f"tacit compare needs a loss that lines and trees have, not {show(job.model.loss)}: {listed}")
 
@@ -149,7 +150,9 @@ def check_comparable(job: Job) -> None:
 def _linear(job: Job, terms: str) -> Job:
     """The job with lines or curves, whose alpha is searched."""
     usual: dict[str, Any] = {} if job.trees is None else {"rounds": Job.rounds, "tol": Job.tol}
-    model = replace(job.model if job.trees is None else ModelSection(loss=job.model.loss), terms=terms)
+    loss = "logistic" if job.model.loss == SEVERAL else job.model.loss  # trees call that of several classes so
+    usual_model = ModelSection(loss=loss, classes=job.model.classes)
+    model = replace(job.model if job.trees is None else usual_model, terms=terms)
     search = job.search or (SearchSpec(CURVE_ALPHAS, None) if has_alpha(get_regularizer(model.penalty)) else None)
     return replace(job, model=model, search=search, trees=None, **usual).with_terms(terms)
 
@@ -158,7 +161,8 @@ def _trees(job: Job) -> Job:
     """The job with trees."""
     if job.trees is not None:
         return job
-    model = ModelSection(kind=TREES, loss=job.model.loss)
+    loss = job.model.loss if job.model.classes is None else SEVERAL
+    model = ModelSection(kind=TREES, loss=loss, classes=job.model.classes)
     return replace(job, model=model, search=None, trees=TreesSection(), **TREE_DEFAULTS).with_terms(LINEAR)
 
 

@@ -37,7 +37,7 @@ from tacit.job.values import AMOUNT, bytes_of
 from tacit.mechanisms import mechanism_of, names_for
 from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan.make import Plan, make_plan
-from tacit.plan.memory import check_on_cluster, check_reading
+from tacit.plan.memory import check_on_cluster, check_one_score, check_reading
 from tacit.plan.request import CODED_ALPHA, TrainingRequest
 from tacit.plan.terms import auto_remarks, curve_columns, loss_of, tree_settings, with_row_norms, with_terms
 from tacit.privacy.certificate import Certificate
@@ -320,6 +320,7 @@ def _on_cluster(job: Job, loss: Loss, cluster: Cluster, note: Note) -> PreparedR
     labels = encode_labels(values, loss, holder.name, holder.positive)
     plan = plan_job(job, len(labels.values), tuple(len(file.features) for file in files), 0)
     check_on_cluster(plan.recorded_method, private=plan.private is not None)
+    check_one_score(plan.problem.loss, "--dask")
     plan.problem.loss.check_labels(labels.values)
     wanted = sum(file.rows * len(file.features) * file.dtype.itemsize for file in files)
     note(f"the workers at {cluster.address.scheduler} read up to {size(wanted)} of rows")
