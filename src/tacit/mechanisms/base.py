@@ -243,6 +243,19 @@ class Mechanism(ABC, Generic[AnyLayout]):
         """Whether secure_aggregation="auto" means masks: where sums over nodes are enough, and three share them."""
         return self.supports_masks and parties >= LEAST_MASKED and privacy.epsilon_by_party is None
 
+    def check_classes(self, loss: Loss) -> None:
+        """Refuse more than two classes where no proof covers them.
+
+        Raises
+        ------
+        InputError
+        """
+        if loss.outputs > 1 and not self.takes_several_classes:
+            raise InputError(
+                f"privacy of rows is for two classes, and the labels have {loss.outputs}: protect the labels alone "
+                "(epsilon=None with label_epsilon, where columns are split), leave privacy out, or join them into two"
+            )
+
     def describe(self, *, given_labels: bool = False) -> str:
         """What it does, in one line; also where labels came randomized."""
         return self.summary

@@ -65,11 +65,7 @@ def _plan_privacy(request: TrainingRequest, problem: Problem, layout: Layout) ->
         return None
     split = SPLITS[layout.split]
     mechanism = split.mechanism(request, layout)
-    if problem.loss.outputs > 1 and not mechanism.takes_several_classes:
-        raise InputError(
-            f"privacy of rows is for two classes, and the labels have {problem.loss.outputs}: protect the labels alone "
-            "(epsilon=None with label_epsilon, where columns are split), leave privacy out, or join them into two"
-        )
+    mechanism.check_classes(problem.loss)
     mechanism_request = split.mechanism_request(request, problem, layout)
     planned = mechanism.plan(mechanism_request, layout)
     remarks = split.remarks(request.privacy, layout)

@@ -35,6 +35,7 @@ def curve_noise(
     if privacy is None or privacy.epsilon is None:
         return None
     mechanism = mechanism_of(privacy, split)
+    mechanism.check_classes(loss)
     masked = mechanism.wants_masks(privacy, len(parties)) if secure == AUTO else bool(secure)
     return CurveNoise(mechanism.gradient_noise(privacy, loss, parties, secure=masked), mechanism.noise_at_nodes)
 

@@ -35,8 +35,8 @@ LINES, CURVES, BOOSTED = "lines", "curves", "trees"
 SHOWN = ("auc", "rmse", "deviance")  # the measure beside the loss
 CAN_BE_PRIVATE = {LINES: "with [privacy]", CURVES: "with [privacy]", BOOSTED: "not in jobs"}
 NOT_PRIVATE = (
-    "None of these runs is private: epsilon is infinite. Lines and curves can be trained with [privacy], which costs "
-    "some of their loss; a job of trees cannot."
+    "None of these runs is private: epsilon is infinite. Lines and curves can be trained with [privacy] (of more than "
+    "two classes the labels alone), which costs some of their loss; a job of trees cannot."
 )
 Watch = Callable[[str, float], None]
 
