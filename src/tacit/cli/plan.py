@@ -526,6 +526,8 @@ def label_lines(job: Job) -> list[str]:
     if loss_of(job).task != "classification":
         return []
     label = next(spec.label for spec in job.parties if spec.label is not None)
+    if job.model.classes is not None:
+        return [f"{'label':<11} {label}: {job.model.classes} classes, in sorted order"]
     positive = common_positive(job)
     if positive is None:
         return [
@@ -563,7 +565,12 @@ def penalty_remarks(job: Job, rows: int, columns: int) -> list[str]:
     and better in 45; with 20 rows or more for each column, whatever the alpha of at most 1e-4, worse in 6 of 84.
     The two limits were chosen after looking at these same runs, so on other data the rule may be right less often.
     """
-    known = job.model.loss == "logistic" and job.model.penalty in ("l2", "none") and job.privacy is None
+    known = (
+        job.model.loss == "logistic"
+        and job.model.classes is None
+        and job.model.penalty in ("l2", "none")
+        and job.privacy is None
+    )
     alpha = 0.0 if job.model.penalty == "none" else job.model.alpha
     if not known or job.trees is not None or job.searched is not None or len(job.parties) < 2:
         return []

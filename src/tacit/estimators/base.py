@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d, validate_data
@@ -19,10 +19,11 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from tacit.blocks import check_matrix
 from tacit.columns.raw import OwnColumns
 from tacit.columns.table import ArrowTable
+from tacit.data.labels import encode_classes
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
 from tacit.estimators.encoding import as_table, dense, refuse_twins
-from tacit.problem.losses import Loss
+from tacit.problem.losses import Logistic, Loss, of_classes
 from tacit.problem.registry import get_loss
 from tacit.text import show
 from tacit.types import Curves, Matrix, Shard, Vector
@@ -522,42 +523,65 @@ class _Scoring:
 
     loss: Any
     _scores: Any
+    _joint_coef: Any
 
 
-class BinaryClassifierMixin(ClassifierMixin, _Scoring):
-    """Predictions of a classifier with two classes."""
+class LinearClassifierMixin(ClassifierMixin, _Scoring):
+    """Predictions of a classifier with two classes, or with more where the loss is the logistic one."""
 
     classes_: npt.NDArray[Any]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = isinstance(get_loss(self.loss), Logistic)
         return tags
 
+    def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        encoded, self.classes_ = encode_classes(labels)
+        return encoded
+
+    def _loss_of(self, name: Any, tasks: tuple[str, ...]) -> Loss:
+        """The loss for as many classes as the labels have."""
+        return of_classes(checked_loss(name, tasks, type(self).__name__), len(self.classes_))
+
+    def _set_model(self, result: Any) -> None:
+        several = len(self.classes_) > 2
+        coef = self._joint_coef(result)
+        self.coef_ = coef if several else coef[None, :]
+        self.intercept_ = result.model.intercept if several else np.array([result.model.intercept])
+
     def decision_function(self, X: Any) -> Vector:
-        """Score of each row: positive means the second class."""
+        """Score of each row: positive means the second class. Of more than two classes, a column for each."""
         return np.asarray(self._scores(X))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Label of each row."""
-        scores = self._scores(X)
-        return np.asarray(self.classes_[(scores > 0).astype(int)])
+        scores = np.asarray(self._scores(X))
+        return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
 
     @available_if(lambda self: get_loss(self.loss).log_odds)
     def predict_proba(self, X: Any) -> Vector:
         """Probability of each class; for losses whose best score is the log odds."""
-        positive = expit(self._scores(X))
+        scores = np.asarray(self._scores(X))
+        if scores.ndim > 1:
+            return np.asarray(softmax(scores, axis=1))
+        positive = expit(scores)
         return np.column_stack([1 - positive, positive])
 
     @available_if(lambda self: get_loss(self.loss).log_odds)
     def predict_log_proba(self, X: Any) -> Vector:
         """Logarithm of the probability of each class; for losses whose best score is the log odds."""
-        scores = self._scores(X)
+        scores = np.asarray(self._scores(X))
+        if scores.ndim > 1:
+            return np.asarray(log_softmax(scores, axis=1))
         return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
 
 
 class LinearRegressorMixin(RegressorMixin, _Scoring):
     """Predictions of a regression."""
+
+    def _loss_of(self, name: Any, tasks: tuple[str, ...]) -> Loss:
+        return checked_loss(name, tasks, type(self).__name__)
 
     def predict(self, X: Any) -> Vector:
         """Prediction for each row."""

@@ -24,7 +24,6 @@ from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
 from tacit.plan.terms import curve_columns, loss_of
 from tacit.problem.losses import Loss
-from tacit.problem.registry import get_loss
 from tacit.run.checkpoint import fingerprint
 from tacit.text import show
 from tacit.types import Shard
@@ -173,12 +172,14 @@ def open_node(job: Job, name: str, data: Path) -> OwnRows:
 
 
 def _node_labels(job: Job, name: str, values: npt.NDArray[Any]) -> Labels:
-    """Labels of one node, which cannot know which classes others have: 0 and 1, -1 and 1, or numbers."""
-    loss = get_loss(job.model.loss)
+    """Labels of one node, which cannot know which classes others have: 0 and 1, -1 and 1, 0 to C - 1, or numbers."""
+    loss = cast("Loss", loss_of(job))
     if loss.task != "classification":
         labels = encode_labels(values, loss, name)
         loss.check_labels(labels.values)
         return labels
+    if loss.outputs > 1:
+        return _node_classes(loss.outputs, name, values)
     found = set(np.unique(values).tolist()) if values.dtype.kind in "biuf" else {None}
     if not any(found <= signs for signs in SIGNS):
         raise InputError(
@@ -187,6 +188,17 @@ def _node_labels(job: Job, name: str, values: npt.NDArray[Any]) -> Labels:
         )
     classes = (-1, 1) if -1.0 in found else (0, 1)
     return Labels(np.where(np.asarray(values, dtype=np.float64) > 0, 1.0, -1.0), classes)
+
+
+def _node_classes(count: int, name: str, values: npt.NDArray[Any]) -> Labels:
+    """Labels of one node, of more than two classes, of which it may lack some: 0, 1, ... are the agreed list."""
+    known = tuple(range(count))
+    if values.dtype.kind not in "iuf" or not np.isin(values, known).all():
+        raise InputError(
+            f"party {show(name)}: between organisations the labels of a sample split with classes = {count} are the "
+            f"numbers 0 to {count - 1}: write them so at every party"
+        )
+    return Labels(np.asarray(values, dtype=np.float64), known)
 
 
 class UnchangedData:

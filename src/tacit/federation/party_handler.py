@@ -37,7 +37,7 @@ from tacit.federation.site import Site, StepResult, Task, private_errors, receiv
 from tacit.files import read_json, write_json
 from tacit.job.file import check_as_they_are
 from tacit.plan import Plan
-from tacit.plan.memory import check_on_cluster
+from tacit.plan.memory import check_on_cluster, check_one_score
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.coordinator import NAME as COORDINATOR
 from tacit.run.drive import QUIET, fitting_threads
@@ -184,6 +184,7 @@ class PartyHandler:
             task.check_record(self.journal.at)
         if task.dask is not None:
             check_on_cluster(plan.recorded_method, private=plan.private is not None)
+            check_one_score(plan.problem.loss, "--dask")
         rows = "" if self.rows is None else arrays_digest({"rows": self.rows})
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None, rows=rows)
         bound = {"data": data.digest} | ({"rows": rows} if rows else {})

@@ -354,7 +354,7 @@ class Job:
         """The keys of [model] that say something in this job."""
         if self.trees is not None:
             return [key for key in SECTION_KEYS["model"] if key in MODEL_KEYS]
-        unsaid = {"kind", "quantile", "classes", *(() if self.search is None else ("alpha",))}
+        unsaid = {"kind", "quantile", *(() if self.search is None else ("alpha",))}
         return [key for key in SECTION_KEYS["model"] if key not in unsaid]
 
     def _moved(self, data: str, folder: Path) -> str:

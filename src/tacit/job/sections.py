@@ -539,7 +539,8 @@ class ModelSection:
     quantile : float or None
         With kind = "trees" and loss = "quantile": which quantile is predicted; None is the median.
     classes : int or None
-        With kind = "trees" and loss = "softmax": how many different labels there are, which all parties must know.
+        How many different labels there are, where these are more than two, which all parties must know: with loss =
+        "logistic", or with kind = "trees" and loss = "softmax".
     terms : {"linear", "spline", "auto"}
         What a number adds to the score: a line, or a smooth curve; "auto" takes curves where a search finds them
         better by more than chance, or, with privacy, where every protected number has a range. A column may say another

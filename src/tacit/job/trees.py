@@ -130,8 +130,8 @@ def refuse_trees_keys(document: Mapping[str, Any], model: Mapping[str, Any]) -> 
         raise InputError('[trees] is for kind = "trees": write that under [model], or remove [trees]')
     if "quantile" in model:
         raise InputError('model.quantile is for kind = "trees" with loss = "quantile": write both, or remove it')
-    if "classes" in model:
-        raise InputError('model.classes is for kind = "trees" with loss = "softmax": write both, or remove it')
+    if "classes" in model and model.get("loss", "logistic") != "logistic":
+        raise InputError('model.classes is for loss = "logistic", or for trees with "softmax": write one, or remove it')
 
 
 def check_tree_privacy(privacy: Privacy | None) -> None:

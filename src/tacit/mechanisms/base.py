@@ -162,6 +162,8 @@ class Mechanism(ABC, Generic[AnyLayout]):
         Whether users may give its name; one without is what some request gets by itself.
     has_own_solver : bool
         Whether a solver of its own runs; an ordinary solver on randomized labels does otherwise.
+    takes_several_classes : bool
+        Whether its proof is for more than two classes too.
     allowed_solvers : tuple of str
         Names of solvers that users may give beside it, though it has a solver of its own.
     covers_model : bool
@@ -195,6 +197,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
     summary: ClassVar[str]
     can_be_named: ClassVar[bool] = True
     has_own_solver: ClassVar[bool] = True
+    takes_several_classes: ClassVar[bool] = False
     allowed_solvers: ClassVar[tuple[str, ...]] = ()
     covers_model: ClassVar[bool] = True
     model_stays_local: ClassVar[bool] = False
@@ -239,6 +242,19 @@ class Mechanism(ABC, Generic[AnyLayout]):
     def wants_masks(self, privacy: Privacy, parties: int) -> bool:
         """Whether secure_aggregation="auto" means masks: where sums over nodes are enough, and three share them."""
         return self.supports_masks and parties >= LEAST_MASKED and privacy.epsilon_by_party is None
+
+    def check_classes(self, loss: Loss) -> None:
+        """Refuse more than two classes where no proof covers them.
+
+        Raises
+        ------
+        InputError
+        """
+        if loss.outputs > 1 and not self.takes_several_classes:
+            raise InputError(
+                f"privacy of rows is for two classes, and the labels have {loss.outputs}: protect the labels alone "
+                "(epsilon=None with label_epsilon, where columns are split), leave privacy out, or join them into two"
+            )
 
     def describe(self, *, given_labels: bool = False) -> str:
         """What it does, in one line; also where labels came randomized."""

@@ -372,6 +372,7 @@ def _vectors(plan: PlannedRun) -> tuple[float, float]:
         return SINGLE * outputs * (1.0 - plan.problem.trees.validation_fraction), back * outputs
     ordinary = private is None or private.solver is None
     down, back = SOLVERS[plan.recorded_method].vectors if ordinary or private is None else private.mechanism.vectors
+    down, back = down * plan.problem.loss.outputs, back * plan.problem.loss.outputs
     return down, MASKED * back if plan.secure else back
 
 

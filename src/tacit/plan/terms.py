@@ -21,7 +21,7 @@ from tacit.job import Job
 from tacit.mechanisms import mechanism_of
 from tacit.plan.request import loss_beside_trees
 from tacit.privacy.request import Privacy
-from tacit.problem.losses import Loss
+from tacit.problem.losses import Loss, of_classes
 from tacit.problem.registry import LOSSES, get_loss
 from tacit.solvers.boosting import TreeLoss, TreeSettings
 from tacit.solvers.boosting.losses import make_loss
@@ -35,6 +35,7 @@ def curve_noise(
     if privacy is None or privacy.epsilon is None:
         return None
     mechanism = mechanism_of(privacy, split)
+    mechanism.check_classes(loss)
     masked = mechanism.wants_masks(privacy, len(parties)) if secure == AUTO else bool(secure)
     return CurveNoise(mechanism.gradient_noise(privacy, loss, parties, secure=masked), mechanism.noise_at_nodes)
 
@@ -154,16 +155,16 @@ def with_row_norms(privacy: Privacy | None, names: Sequence[str], columns: Seque
 
 def loss_of(job: Job) -> Loss | TreeLoss:
     """The loss that a job names."""
-    if job.trees is None:
-        return get_loss(job.model.loss)
     model = job.model
+    if job.trees is None:
+        return of_classes(get_loss(model.loss), model.classes or 2)
     return make_loss(model.loss, model.classes or 2, 0.5 if model.quantile is None else model.quantile)
 
 
 def seen_loss(job: Job) -> Loss:
     """The loss that protected parties fit: that of lines beside trees, where the job has them."""
     if job.trees is None or job.privacy is None:
-        return get_loss(job.model.loss)
+        return get_loss(job.model.loss) if job.trees is not None else cast("Loss", loss_of(job))
     return loss_beside_trees(cast("TreeLoss", loss_of(job)), job.privacy)
 
 

@@ -404,16 +404,20 @@ def schema() -> str:
     return files("tacit.privacy").joinpath(SCHEMA).read_text(encoding="utf-8")
 
 
-def not_private(parties: tuple[str, ...], rows: int) -> Certificate:
-    """Certificate of a run without noise: raw data stay home, and nothing more is claimed."""
+def not_private(parties: tuple[str, ...], rows: int, classes: int = 1) -> Certificate:
+    """Certificate of a run without noise: raw data stay home, and nothing more is claimed.
+
+    `classes` are more than 1 where every row has a number for each of them.
+    """
+    each = "" if classes == 1 else f" and each of {classes} classes"
     return Certificate(
         covers=("feature values and coefficients are never sent as such (this is not a privacy guarantee)",),
         does_not_cover=(
             "the labels: the vector sent to every party in each round gives each label away by its sign",
-            "the rows of every party: one number per row leaves it in each round, without noise",
-            "predictions: each asked row discloses one score per party",
+            f"the rows of every party: one number per row{each} leaves it in each round, without noise",
+            f"predictions: each asked row discloses one score per party{each}",
         ),
-        per_party=dict.fromkeys(parties, f"in each round one number for each of {rows} rows, and a few sums"),
+        per_party=dict.fromkeys(parties, f"in each round one number for each of {rows} rows{each}, and a few sums"),
     )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -27,7 +27,7 @@ from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.plan.terms import tree_settings
+from tacit.plan.terms import loss_of, tree_settings
 from tacit.problem.losses import Loss
 from tacit.run.folder import PreparedRun, serving_loss
 from tacit.run.measures import AnyLoss, difference, figures, measure, row_losses, spread
@@ -82,7 +82,7 @@ def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) 
     model, shard, trees = prepared.job.model, join_columns(shards), tree_settings(prepared.job)
     plan = make_plan(
         TrainingRequest(
-            loss=model.loss,
+            loss=model.loss if trees is not None else cast("Loss", loss_of(prepared.job)),
             penalty=model.penalty if trees is None else "none",
             alpha=model.alpha if prepared.job.search is None else prepared.plan.problem.alpha,
             fit_intercept=model.fit_intercept and trees is None,
@@ -414,11 +414,16 @@ def _by_column(prepared: PreparedRun, parts: Mapping[str, tuple[PartyModel, Sequ
     for name, (part, shards) in parts.items():
         encoder = prepared.encodings[name if name in prepared.encodings else shards[0].name].encoder
         own = {
-            source: float(np.std(np.concatenate([shard.features[:, at] @ part.linear_coef[at] for shard in shards])))
+            source: float(np.std(np.concatenate([_added(shard, part, at) for shard in shards])))
             for source, at in zip(encoder.sources, encoder.slices, strict=True)
         }
         found[name] = own
     return {"columns": found}
+
+
+def _added(shard: Shard, part: PartyModel, at: slice) -> Vector:
+    """What a column adds to the score of each row; where there are several classes, to those of all of them."""
+    return np.asarray(shard.features[:, at] @ part.linear_coef[..., at].T)
 
 
 def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict[str, float]]:

@@ -44,6 +44,8 @@ class Coordinator:
         """The labels as all later steps see them: randomized once where that was asked."""
         if self.plan.private is None or self.plan.private.privacy.label_epsilon is None or self.releaser is None:
             return labels
+        if self.plan.problem.loss.outputs > 1:
+            return self.releaser.respond(LABELS, labels.astype(np.int64)).astype(np.float64)
         said = self.releaser.respond(LABELS, (labels > 0).astype(np.int64))
         return np.where(said > 0, 1.0, -1.0)
 
@@ -51,11 +53,12 @@ class Coordinator:
         """Ask every party for the share of the coefficients it starts from."""
         return door.leave(NAME, 0, {}, kind="start")
 
-    def take_start(self, answers: Sequence[Message], intercept: float) -> None:
+    def take_start(self, answers: Sequence[Message], intercept: Any) -> None:
         """Begin from what the parties answered; they centre their columns, which moves the intercept."""
         total = self._total(0, answers)
-        centring = float(total.pop("centring", np.zeros(1))[0])
-        self.side.start_at(total, intercept + centring if self.plan.problem.fit_intercept else 0.0)
+        centring: Any = total.pop("centring", np.zeros(1))
+        centring = centring if self.plan.problem.loss.outputs > 1 else float(centring[0])
+        self.side.start_at(total, intercept + centring if self.plan.problem.fit_intercept else 0.0 * intercept)
 
     def ask_keys(self, round_: int) -> Message:
         """Ask every party for its public key."""

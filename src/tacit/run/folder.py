@@ -55,7 +55,7 @@ from tacit.job import Job, read_job
 from tacit.job.trees import TREES
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
-from tacit.problem.losses import Loss, Modified
+from tacit.problem.losses import Loss, Modified, Softmax
 from tacit.run.checkpoint import (
     data_difference,
     fingerprint,
@@ -132,7 +132,7 @@ class SavedPart:
             "id": self.id,
             "columns": list(self.part.columns),
             "coef": self.part.coef.tolist(),
-            "offset": self.part.offset,
+            "offset": _plain(self.part.offset),
             "bend": self.part.bend,
             "clip": _clip_record(self.part.clip),
             "schema": None if self.encoder is None else to_record(self.encoder),
@@ -144,6 +144,8 @@ def serving_loss(loss: Any) -> Any:
     """The loss of true labels, which a model serves that was trained on randomized ones."""
     if isinstance(loss, RandomizedTrees):
         return LogisticTrees()
+    if isinstance(loss, Softmax):
+        return Softmax(loss.outputs)
     return loss.inner if isinstance(loss, Modified) else loss
 
 
@@ -155,7 +157,7 @@ class SavedJoint:
     ----------
     loss : Loss
     classes : sequence
-        The two labels, the positive one last; empty where the labels are numbers.
+        The two labels, the positive one last, or all of more than two; empty where the labels are numbers.
     parties : sequence of str
     model : Model
         Its constant, and who may see predictions; or the mean, where rows are split.
@@ -193,8 +195,7 @@ class SavedJoint:
 
     def _sum(self) -> dict[str, Any]:
         """What is added to the parties' scores, and who may see predictions."""
-        constant = np.asarray(self.model.constant, dtype=np.float64).tolist()  # of several classes one number for each
-        return {"constant": constant, "predictions_for": self.model.predictions_for}
+        return {"constant": _plain(self.model.constant), "predictions_for": self.model.predictions_for}
 
     def _whole(self, mean: PartyModel) -> dict[str, Any]:
         """The model that all nodes share."""
@@ -202,12 +203,17 @@ class SavedJoint:
             "split": SAMPLES,
             "columns": list(mean.columns),
             "coef": mean.coef.tolist(),
-            "constant": float(self.model.constant),
+            "constant": _plain(self.model.constant),
             "clip": _clip_record(mean.clip),
             "schema": None if self.encoder is None else to_record(self.encoder),
             **({} if self.ids is None else {"ids": list(self.ids)}),
             **_noise_record(mean.noise, self.encoder),
         }
+
+
+def _plain(constant: Any) -> Any:
+    """A number as it is written; of several classes one for each."""
+    return np.asarray(constant, dtype=np.float64).tolist()
 
 
 def _clip_record(clip: RowClip | None) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tacit.blocks import block_of
 from tacit.blocks.dense import RowClip
+from tacit.blocks.several import coef_of_classes
 from tacit.errors import RunError
 from tacit.plan import Plan
 from tacit.privacy.releases import Releaser
@@ -37,6 +38,7 @@ class Party:
         self.releaser: Releaser | None = None
         self.side = self._make_side(plan, shared)
         self._start: Vector | None = None
+        self._outputs = plan.problem.loss.outputs
         self._names = plan.asked_parties
         self._private, self._run, self._singles = plan.solver.noisy, run, plan.solver.singles
         self._signer, self._rows = signer, rows
@@ -57,8 +59,8 @@ class Party:
         )
 
     def start_from(self, coef: Vector) -> None:
-        """Begin the next run from these coefficients instead of zero."""
-        self._start = np.asarray(coef, dtype=np.float64)
+        """Begin the next run from these coefficients, as a model has them, instead of zero."""
+        self._start = np.asarray(coef, dtype=np.float64).T.ravel()
 
     def retune(self, plan: Plan) -> None:
         """Go on with the alpha of another plan, after the closing broadcast."""
@@ -91,8 +93,10 @@ class Party:
 
     def _begin(self) -> Arrays:
         """What the coordinator needs to know of the first coefficients."""
-        start = np.zeros(self.block.d) if self._start is None else self._start
-        centring = {} if self.block.centre is None else {"centring": np.array([self.block.centre @ start])}
+        start = np.zeros(self.block.d * self._outputs) if self._start is None else self._start
+        centring = (
+            {} if self.block.centre is None else {"centring": np.atleast_1d(self._score_of(self.block.centre, start))}
+        )
         return {**self.side.start_at(start), **centring}
 
     def _exchange_keys(self, message: Message) -> dict[str, Words]:
@@ -168,7 +172,7 @@ class Party:
             return cast("PartyModel", make_part(self.name, self.columns, part(scale)))
         if scale != 1.0:
             raise RunError(f"party {self.name!r}: this plan has no scale that the coordinator sets")
-        return PartyModel(self.name, self.columns, self.coef, self.offset, self.clip)
+        return PartyModel(self.name, self.columns, self.model_coef, self.offset, self.clip)
 
     @property
     def clip(self) -> RowClip | None:
@@ -176,6 +180,16 @@ class Party:
         return getattr(self.side, "clip", None)
 
     @property
-    def offset(self) -> float:
-        """What centring takes off every score of this party."""
-        return 0.0 if self.block.centre is None else float(self.block.centre @ self.side.coef)
+    def model_coef(self) -> Vector:
+        """The coefficients as a model has them: where there are several classes, a row for each."""
+        return coef_of_classes(self.coef, self._outputs)
+
+    @property
+    def offset(self) -> Any:
+        """What centring takes off every score of this party; where there are several classes, a number for each."""
+        none = 0.0 if self._outputs == 1 else np.zeros(self._outputs)
+        return none if self.block.centre is None else self._score_of(self.block.centre, self.side.coef)
+
+    def _score_of(self, row: Vector, coef: Vector) -> Any:
+        scores = coef_of_classes(coef, self._outputs) @ row
+        return scores if self._outputs > 1 else float(scores)

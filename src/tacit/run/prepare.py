@@ -37,12 +37,11 @@ from tacit.job.values import AMOUNT, bytes_of
 from tacit.mechanisms import mechanism_of, names_for
 from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan.make import Plan, make_plan
-from tacit.plan.memory import check_on_cluster, check_reading
+from tacit.plan.memory import check_on_cluster, check_one_score, check_reading
 from tacit.plan.request import CODED_ALPHA, TrainingRequest
 from tacit.plan.terms import auto_remarks, curve_columns, loss_of, tree_settings, with_row_norms, with_terms
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
-from tacit.problem.registry import get_loss
 from tacit.run.folder import PreparedRun
 from tacit.text import listing, nearest, plural, show, size
 from tacit.topologies import FeatureSplit, SampleSplit
@@ -103,7 +102,7 @@ def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingReq
     model, columns = job.model, curve_columns or [0] * len(job.parties)
     trees, coded = tree_settings(job), job.trees is not None and bool(job.protected)
     return TrainingRequest(
-        loss=model.loss,
+        loss=cast("Loss", loss_of(job)) if trees is None else model.loss,
         penalty=model.penalty if trees is None else "l2" if coded else "none",
         alpha=CODED_ALPHA if coded else model.alpha,
         fit_intercept=coded if trees is not None else model.fit_intercept,  # trees have a constant of their own
@@ -182,7 +181,7 @@ def prepare_codes(job: Job, *, cluster: Cluster | None = None, note: Note = no_n
     if not job.chooses_terms:
         return (prepare(job, cluster=cluster, note=note),)
     job = with_terms(job)
-    loss = get_loss(job.model.loss)
+    loss = cast("Loss", loss_of(job))
     files = match_job_files(job, lambda counts: _note_few(counts, note))
     lines, curves = [_encoded(job.with_terms(terms), loss, files) for terms in (LINEAR, SPLINE)]
     del files
@@ -346,6 +345,7 @@ def _on_cluster(job: Job, loss: Loss, cluster: Cluster, note: Note) -> PreparedR
     labels = encode_labels(values, loss, holder.name, holder.positive)
     plan = plan_job(job, len(labels.values), tuple(len(file.features) for file in files), 0)
     check_on_cluster(plan.recorded_method, private=plan.private is not None)
+    check_one_score(plan.problem.loss, "--dask")
     plan.problem.loss.check_labels(labels.values)
     wanted = sum(file.rows * len(file.features) * file.dtype.itemsize for file in files)
     note(f"the workers at {cluster.address.scheduler} read up to {size(wanted)} of rows")
@@ -383,7 +383,7 @@ def _nbytes(matrix: Any) -> int:
 def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun:
     """Prepare a job whose parties hold different rows; refusals name the job's file."""
     with job.named_refusals():
-        loss = get_loss(job.model.loss)  # before files that may be large are read
+        loss = cast("Loss", loss_of(job))  # before files that may be large are read
         data = load_job_nodes(job)
         labels = _labels_of_nodes(job, data, loss)
         shards: Sequence[Shard] = data.shards

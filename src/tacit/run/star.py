@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class Start:
     """Coefficients by party and the intercept of the joint model to start from."""
 
     coefs: Sequence[Vector]
-    intercept: float
+    intercept: Any
 
 
 class Run(Star):
@@ -198,7 +198,7 @@ class Run(Star):
         """Every party's part, in the order of the plan, and what is added to their scores."""
         side, private = self.coordinator.side, self.plan.private
         if self.holder is None:
-            parts = tuple(PartyModel(p.name, p.columns, p.coef, p.offset, p.clip) for p in self.parties)
+            parts = tuple(PartyModel(p.name, p.columns, p.model_coef, p.offset, p.clip) for p in self.parties)
         else:
             made, scale = side.parts(), float(getattr(side, "part_scale", 1.0))
             own = {p.name: p.model(scale) for p in self.parties if p.makes_part}

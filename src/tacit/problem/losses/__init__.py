@@ -7,6 +7,7 @@ from tacit.problem.losses.modified import Modified, modified
 from tacit.problem.losses.poisson import Poisson
 from tacit.problem.losses.residual import Absolute, Huber, Squared
 from tacit.problem.losses.sigmoid import Sigmoid
+from tacit.problem.losses.softmax import Softmax, of_classes
 
 __all__ = [
     "Absolute",
@@ -17,9 +18,11 @@ __all__ = [
     "Modified",
     "Poisson",
     "Sigmoid",
+    "Softmax",
     "Squared",
     "SquaredHinge",
     "Task",
     "modified",
+    "of_classes",
     "unbounded_reason",
 ]

@@ -19,6 +19,7 @@ from tacit.types import Vector
 # --- What a loss must know about itself
 
 
+LEAST_EPSILON = 1e-3  # of randomized labels: below it they are coins, and their unbiased loss 1000 times as steep
 Task = Literal["classification", "regression", "counts"]
 
 
@@ -26,7 +27,8 @@ class Loss(ABC):
     """A loss of one prediction against one label, applied elementwise.
 
     Labels `y` are -1 or +1 for classification, real for regression, non-negative for counts.
-    Every method is elementwise, never warns and never returns NaN for finite input.
+    Every method is elementwise, never warns and never returns NaN for finite input. Where `outputs` is more than 1, a
+    prediction has so many scores, and methods are applied row by row (`Softmax`).
 
     Attributes
     ----------
@@ -48,6 +50,8 @@ class Loss(ABC):
         lower bound: it falls for ever along a right answer, and only a regularizer gives the problem an optimum.
     log_odds : bool
         True where the best score is the logarithm of the odds of +1, so that its sigmoid is a probability.
+    outputs : int
+        Scores of a prediction: 1, or one for each of more than two classes.
     """
 
     name: str
@@ -59,6 +63,7 @@ class Loss(ABC):
     concavity: float = 0.0
     least_slope: float = 0.0
     log_odds: bool = False
+    outputs: int = 1
 
     @abstractmethod
     def value(self, z: Vector, y: Vector) -> Vector:
