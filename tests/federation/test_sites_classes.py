@@ -74,7 +74,7 @@ def part(folder: Path, name: str) -> np.ndarray:
 
 def read(text: str) -> dict[str, list[float]]:
     rows = list(csv.DictReader(text.splitlines()))
-    return {row["id"]: [float(row[f"score {name}"]) for name in ("large", "middle", "small")] for row in rows}
+    return {row["customer"]: [float(row[f"score {name}"]) for name in ("large", "middle", "small")] for row in rows}
 
 
 @pytest.mark.parametrize("top", ["", "secure_aggregation = true"], ids=["plain", "under masks"])

@@ -473,7 +473,7 @@ class EncodedTables:
         if trained is None:
             raise InputError("the rows of the fit are not kept in a file: fit again, and then ask for summary()")
         if np.size(getattr(self, "intercept_", 0.0)) > 1:
-            raise InputError("summary() is for two classes and for numbers: there is none yet for more than two classes")
+            raise InputError("summary() is for two classes and for numbers: more than two have none yet")
         return summarize(trained, *self._fitted())
 
     def _fitted(self) -> tuple[Sequence[Vector], float]:
