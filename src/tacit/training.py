@@ -19,7 +19,7 @@ from tacit.data.cluster import Cluster, ClusterAddress
 from tacit.errors import InputError, RunError
 from tacit.job import Job, read_job
 from tacit.plan import Plan
-from tacit.report import evaluation
+from tacit.run import evaluation
 from tacit.run.checkpoint import CHECKPOINT_SECONDS, LOW_MEMORY_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
 from tacit.run.drive import Observer
 from tacit.run.folder import PreparedRun, RunFolder

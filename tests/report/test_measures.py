@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from tacit.report.measures import GROUPS, MOST_POINTS, calibration, measure, roc, spread
+from tacit.run.measures import GROUPS, MOST_POINTS, calibration, measure, roc, spread
 
 
 @pytest.fixture

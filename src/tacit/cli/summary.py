@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tacit.columns.constants import Encoding
     from tacit.job import Job
     from tacit.plan import Plan
-    from tacit.report.evaluation import Watch
     from tacit.run.drive import Observer
+    from tacit.run.evaluation import Watch
     from tacit.run.folder import PreparedRun, RunFolder
     from tacit.run.result import Result
     from tacit.solvers.boosting.sides import BoostingHistory
@@ -159,7 +159,7 @@ def report_if_possible(run: Path) -> Path | None:
 
 def evaluated_on(record: Mapping[str, Any]) -> str:
     """How good the model is, against others, in one sentence."""
-    from tacit.report.measures import TITLES
+    from tacit.run.measures import TITLES
 
     models: Sequence[Mapping[str, Any]] = record["models"]
     if not models:

@@ -19,9 +19,9 @@ from tacit.job import Job, ModelSection, SearchSpec
 from tacit.job.trees import TREE_DEFAULTS, TREES, TreesSection
 from tacit.problem.alphas import CURVE_ALPHAS, has_alpha
 from tacit.problem.registry import get_regularizer
-from tacit.report.measures import TITLES, difference, loss_title, measure, row_losses
 from tacit.report.verdict import SURE
 from tacit.run.folder import PreparedRun
+from tacit.run.measures import TITLES, difference, loss_title, measure, row_losses
 from tacit.run.prepare import prepare_variants
 from tacit.run.result import Result
 from tacit.run.search import search_job

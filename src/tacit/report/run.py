@@ -12,12 +12,12 @@ from tacit.files import damaged, show_path, write_text
 from tacit.report import pictures, run_pictures, tree_words
 from tacit.report import run_words as words
 from tacit.report.curve_words import curve_section, run_curves
-from tacit.report.evaluation import SAME_ALPHA
-from tacit.report.measures import BETTER, TITLES
 from tacit.report.pictures import Figure, figure, fill
 from tacit.report.verdict import WORSE, still_true
 from tacit.run.curves import Curve, model_curves, of_party
+from tacit.run.evaluation import SAME_ALPHA
 from tacit.run.folder import EVALUATION, REPORT
+from tacit.run.measures import BETTER, TITLES
 from tacit.run.saved import SavedRun, load
 from tacit.text import one_line
 from tacit.version import __version__

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tacit.columns.spec import AUTO
-from tacit.report.evaluation import ALONE, JOINT
-from tacit.report.measures import BETTER, TITLES
 from tacit.report.run_pictures import SAME, TOGETHER
 from tacit.report.verdict import WORSE, verdict
+from tacit.run.evaluation import ALONE, JOINT
+from tacit.run.measures import BETTER, TITLES
 from tacit.run.result import TreePart
 from tacit.run.saved import SavedRun
 from tacit.text import duration, listing, plural, size

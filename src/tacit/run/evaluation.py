@@ -29,8 +29,8 @@ from tacit.errors import RunError, TacitError
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.plan.terms import named_loss, tree_settings
 from tacit.problem.losses import Loss
-from tacit.report.measures import AnyLoss, calibration, difference, measure, roc, row_losses, spread
 from tacit.run.folder import PreparedRun, serving_loss
+from tacit.run.measures import AnyLoss, calibration, difference, measure, roc, row_losses, spread
 from tacit.run.predict import ALL_PARTIES
 from tacit.run.result import Model, PartyModel, Result, TreePart
 from tacit.run.search import search_job
