@@ -1,15 +1,19 @@
 """Rows that are kept out of training, and folds: who is left out when.
 
 The model can be tried on rows it has not seen. How many is fixed by the number of rows. Which ones follows from ids (or
-positions) and the job's seed alone: never from features or labels, nor from the order of rows. Where one record is
-replaced by any other, the trained rows therefore differ in at most one record, and their number does not: what is
-proven for trained rows needs no other proof.
+positions) and a key alone: never from features or labels, nor from the order of rows. Where one record is replaced by
+any other, the trained rows therefore differ in at most one record, and their number does not: what is proven for
+trained rows needs no other proof.
+
+The key is the job's seed. Between organisations, where the job states no seed, it is made of fresh numbers of all of
+them, to which each is bound before ids are matched (`CommonKey`): nobody chooses which rows are held out.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +27,7 @@ from tacit.types import Shard, Vector
 
 
 Mask = npt.NDArray[np.bool_]
+Key = int | str  # the job's seed, or the hexadecimal digits of a key that organisations made together
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +48,10 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Holdout:
-    """Which part of the rows is held out, and by which seed."""
+    """Which part of the rows is held out, and by which key."""
 
     part: float = 0.0
-    seed: int = 0
+    seed: Key = 0
 
     def trained(self, rows: int, ids: npt.NDArray[Any] | None) -> Mask | None:
         """Which of so many rows are trained on; None for all of them."""
@@ -58,7 +63,7 @@ def held_count(rows: int, part: float) -> int:
     return min(max(1, round(part * rows)), rows - 1) if part > 0 else 0
 
 
-def held_rows(rows: int, part: float, seed: int, ids: npt.NDArray[Any] | None = None) -> Mask:
+def held_rows(rows: int, part: float, key: Key, ids: npt.NDArray[Any] | None = None) -> Mask:
     """Which rows are held out.
 
     Parameters
@@ -67,15 +72,15 @@ def held_rows(rows: int, part: float, seed: int, ids: npt.NDArray[Any] | None = 
         Number of rows.
     part : float
         Part of them to hold out.
-    seed : int
-        Of the job: another one holds out other rows.
+    key : int or str
+        The seed of the job, or a key that organisations made together: another one holds out other rows.
     ids : array or None
         One id for each row; without them a row is known by its position.
     """
     if ids is None:
-        rank = np.random.default_rng(seed).random(rows)
+        rank = np.random.default_rng(int(key, 16) if isinstance(key, str) else key).random(rows)
     else:
-        rank = np.array([_rank(f"{seed}/{id_}") for id_ in ids.tolist()], dtype=np.uint64)
+        rank = np.array([_rank(f"{key}/{id_}") for id_ in ids.tolist()], dtype=np.uint64)
     chosen = np.zeros(rows, dtype=np.bool_)
     chosen[np.argsort(rank, kind="stable")[: held_count(rows, part)]] = True
     return chosen
@@ -101,8 +106,8 @@ def set_aside(shards: Sequence[Shard], labels: Vector, held: Sequence[Mask]) -> 
     left = labels[~mask]
     if len(np.unique(labels)) == 2 and len(np.unique(left)) == 1:
         raise InputError("holdout leaves labels of one class only to train on: lower holdout, or change seed")
-    trained = [_rows(shard, ~own) for shard, own in zip(shards, held, strict=True)]
-    aside = tuple(_rows(shard, own) for shard, own in zip(shards, held, strict=True))
+    trained = [cut_rows(shard, ~own) for shard, own in zip(shards, held, strict=True)]
+    aside = tuple(cut_rows(shard, own) for shard, own in zip(shards, held, strict=True))
     return trained, left, HeldOut(aside, labels[mask])
 
 
@@ -111,7 +116,44 @@ def _rank(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
 
 
-def _rows(shard: Shard, mask: Mask) -> Shard:
+class CommonKey:
+    """A key that several organisations make together so that none of them chooses it.
+
+    Each draws a number and binds itself to it by a fingerprint, before ids are matched. Numbers are shown once all
+    fingerprints are known, and each must fit its own. The key is a fingerprint of all numbers: whoever shows its number
+    last cannot change it any more, and one honest organisation is enough for a key that nobody foresaw.
+    """
+
+    BYTES = 32
+
+    @classmethod
+    def draw(cls) -> str:
+        """A fresh number, as hexadecimal digits."""
+        return secrets.token_hex(cls.BYTES)
+
+    @staticmethod
+    def bind(number: str) -> str:
+        """The fingerprint that binds whoever drew a number to it."""
+        return hashlib.sha256(f"holdout {number}".encode()).hexdigest()
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, str], bound: Mapping[str, str]) -> str:
+        """The key of all numbers, by organisation.
+
+        Raises
+        ------
+        InputError
+            Where a number is missing, or is not the one that its owner was bound to.
+        """
+        for name, fingerprint in bound.items():
+            if cls.bind(numbers.get(name, "")) != fingerprint:
+                raise InputError(f"the number of {name!r} for the holdout is not the one it was bound to")
+        text = " ".join(f"{len(name)} {name} {numbers[name]}" for name in sorted(bound))
+        return hashlib.sha256(f"holdout key {text}".encode()).hexdigest()
+
+
+def cut_rows(shard: Shard, mask: Mask) -> Shard:
+    """The rows of a shard that a mask has."""
     return replace(shard, features=shard.features[np.flatnonzero(mask)])
 
 

@@ -29,6 +29,7 @@ from tacit.plan.describe import claim_words, headline, many, one
 from tacit.privacy.certificate import up
 from tacit.privacy.filters import PROMISE
 from tacit.records import as_choice, as_list, as_record, as_text, as_whole
+from tacit.run.evaluation import masked_scores, shows_scores
 from tacit.solvers.boosting.model import lightgbm_version
 from tacit.text import plural, size
 
@@ -66,6 +67,7 @@ def describe(job: Job, plan: Plan, party: str, book: BudgetBook, job_id: str | N
     lines += one("all know", sizes)
     lines += one("you send", certificate.per_party.get(party, "nothing"))
     lines += one("to", ", ".join(_receivers(job, plan, party)) or "nobody")
+    lines += many("evaluation", evaluation_sentences(job, plan, party))
     lines += one("size", _size_words(found["traffic"], party))
     rounds = found["rounds"]
     lines += one("rounds", f"{rounds['most']}, fixed beforehand" if rounds["fixed"] else f"at most {rounds['most']}")
@@ -92,6 +94,33 @@ def tree_sentences(job: Job, plan: Plan, party: str) -> list[str]:
         send = f"every other party gets {told}, which holds what your own trees add"
         return [rows, send, "you can reconstruct columns of the others from their answers", software]
     return [rows, f"{holder} can reconstruct columns of yours from what you send", f"you get {told}", software]
+
+
+def evaluation_sentences(job: Job, plan: Plan, party: str) -> list[str]:
+    """What leaves a party, and what it learns, when the model is tried on rows that were held out."""
+    if not job.holdout or job.rows_are_split:
+        return []
+    holder, held = job.holder, plan.layout.held  # type: ignore[attr-defined]
+    rows = f"{plural(held, 'row')}, chosen by {_key_words(job)}, held out: not trained on"
+    if not shows_scores(plan):
+        return [rows, "nothing is evaluated: the certificate covers what is sent, and not the model"]
+    masked = masked_scores(plan, holder)
+    how = f"under masks: {holder} reads the sum over {', '.join(masked)}" if masked else "without noise"
+    told = "the main figures of the joint model and of {whom} alone, which are exact functions of {whose} labels"
+    if not (job.share_evaluation and job.privacy is None):
+        told = ""
+    if party == holder:
+        others = told.format(whom="you", whose="your") or "nothing of how good the model is"
+        return [rows, f"the others send you their scores of these rows, {how}", f"you tell the others {others}"]
+    learnt = told.format(whom=holder, whose="its") or f"nothing of how good the model is: {holder} keeps that"
+    return [rows, f"your score of each of these rows goes to {holder}, {how}, once", f"you are told {learnt}"]
+
+
+def _key_words(job: Job) -> str:
+    """How it is decided which rows are held out."""
+    matched = "id" if any(party.id is not None for party in job.parties) else "position"
+    by = "numbers of all parties that nobody chose" if job.seed is None else f"the seed of the job ({job.seed})"
+    return f"{matched} and {by}"
 
 
 def budget_sentences(standings: Sequence[Standing], allow_not_private: bool = False) -> list[str]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from tacit.alignment import align
 from tacit.blocks import block_of
-from tacit.errors import RunError
+from tacit.errors import FaultError, RunError
 from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
 from tacit.federation.node_handler import NodeHandler, make_graph_plan
@@ -52,27 +52,39 @@ from tacit.federation.protocol import (
     Refused,
     Reply,
     Resend,
+    Reveal,
+    Revealed,
     Scores,
     Shape,
     Shaped,
     Step,
+    Tell,
     party_error,
 )
-from tacit.federation.score_handler import SHARE, ScoreHandler, read_request
+from tacit.federation.score_handler import ScoreHandler, add_up, read_request
 from tacit.federation.site import QUESTIONS, MakeHandler, Own, Site, plan_print, read_text
 from tacit.plan import Plan
 from tacit.privacy.releases import digest
 from tacit.run.checkpoint import checkpoint_arrays, from_arrays
 from tacit.run.coordinator import Coordinator
 from tacit.run.drive import QUIET, LoopState, Observer, drive, fitting_threads
-from tacit.run.folder import RunFolder, SavedJoint, SavedResult, history_record
-from tacit.run.masking import unmask
+from tacit.run.evaluation import (
+    NOT_SERVED,
+    Figures,
+    evaluate_sites,
+    headlines,
+    masked_scores,
+    not_evaluated,
+    shows_scores,
+)
+from tacit.run.folder import PreparedRun, RunFolder, SavedJoint, SavedResult, history_record
 from tacit.run.predict import load_model, predictions_of, write_csv
 from tacit.run.result import Model, PartyModel, make_part, traffic
 from tacit.run.star import Star
 from tacit.solvers.base import Progress
 from tacit.solvers.boosting.model import lightgbm_version
 from tacit.solvers.boosting.sides import BoostingHistory
+from tacit.text import one_line
 from tacit.types import Arrays, Message, Shard, TraceRow, Vector
 from tacit.version import __version__
 
@@ -144,6 +156,23 @@ def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepare
     align(names, ask, at_once=True)
 
 
+def agree_on_masks(site: Site, masked: Sequence[str]) -> None:
+    """Pass the keys of masks on between these sites; nothing where there are none.
+
+    Raises
+    ------
+    RunError
+        Where one of them sent no key.
+    """
+    if not masked:
+        return
+    keys = [reply.key for reply in ask_all(site, masked, Keys(), Key).values()]
+    held = [key.array() for key in keys if key is not None]
+    if len(held) < len(masked):
+        raise RunError("a party sent no key for its masks")
+    ask_all(site, masked, Agree(keys=Numbers.of(np.stack(held))))
+
+
 class Sites:
     """The engine between organisations: the lead's own party answers here, the others where they are."""
 
@@ -183,8 +212,9 @@ class StarLead:
             ask_all(site, names, Forget())
             return int(self.folder.read_result()["rounds"])
         self.handler, self.task = handler, handler.task
-        self._align(names, ask_all(site, names, Prepare(), Prepared))
-        plan = self._plan(names, ask_all(site, names, Shape(), Shaped))
+        prepared = ask_all(site, names, Prepare(), Prepared)
+        self._align(names, prepared)
+        plan = self._plan(names, ask_all(site, names, Shape(numbers=self._numbers(prepared)), Shaped))
         session = self._session(plan)
         self._end(session, self._train(session, observe), names)
         ask_all(site, names, Forget())
@@ -200,6 +230,14 @@ class StarLead:
             raise RunError(f"party {name!r} has no id column in the job, others have: give each one, or none")
         align_sites(self.site, names, prepared)
 
+    def _numbers(self, prepared: Mapping[str, Prepared]) -> dict[str, str]:
+        """Every party's number for the holdout, shown once all are bound to theirs; none where the job has a seed."""
+        bound = {name: reply.bound for name, reply in prepared.items() if reply.bound}
+        if not bound:
+            return {}
+        revealed = ask_all(self.site, list(prepared), Reveal(bound=bound), Revealed)
+        return {name: reply.number for name, reply in revealed.items()}
+
     def _plan(self, names: Sequence[str], shapes: Mapping[str, Shaped]) -> Plan:
         """The plan of the sizes that the parties told; every party makes it again for itself."""
         rows = {name: shapes[name].rows for name in names}
@@ -208,7 +246,7 @@ class StarLead:
             raise RunError(f"the parties have different numbers of rows ({held}): name an id column for each party")
         count, columns = rows[names[0]], tuple(shapes[name].columns for name in names)
         curves = [shapes[name].curve_columns for name in names]
-        plan = make_star_plan(self.task, count, columns, curves)
+        plan = make_star_plan(self.task, count, columns, curves, self.handler.own.held_count)
         sizes = Begin(rows=[count], columns=list(columns), curve_columns=curves, plan=plan_print(plan))
         replies = ask_all(self.site, names, sizes, Begun)
         self.standing = {name: replies[name].at for name in plan.asked_parties}
@@ -253,8 +291,57 @@ class StarLead:
             self.handler.keep_part(session.own_part())
         classes = self.handler.own.held_labels.classes
         self.folder.write_joint(SavedJoint(plan.problem.loss, classes, names, model))
+        if self.handler.own.held is not None:
+            self._evaluate(session, model)
         finish_lead(self.folder, session.state, session.history)
         self.versions.forget()
+
+    # --- evaluation ------------------------------------------------------------------------------------
+
+    def _evaluate(self, session: SitesStar, model: Model) -> None:
+        """Try the model on the rows held out, keep all figures here, and tell the others what the job says.
+
+        A party that refuses its scores, or sends what is none, costs the figures and not the model.
+        """
+        job, others = self.task.job, [name for name in self.task.job.names if name != self.task.name]
+        record = self.folder.read_evaluation()
+        if record is None:
+            record = self._evaluated(session, model)
+            self.folder.write_evaluation(record)
+        shared = job.share_evaluation and job.privacy is None  # else the figures are exact functions of hidden labels
+        told = headlines(record) if shared else Figures()
+        rows = self.handler.own.held_count
+        ask_all(self.site, others, Tell(rows=rows, joint=told.joint, alone=told.alone, against=told.against))
+
+    def _evaluated(self, session: SitesStar, model: Model) -> dict[str, Any]:
+        plan, handler = session.plan, self.handler
+        own = handler.own
+        prepared = PreparedRun(self.task.job, plan, [own.shard], own.held_labels, own.held)
+        if not shows_scores(plan):
+            return not_evaluated(plan, prepared, NOT_SERVED)
+        try:
+            known = {handler.task.name: handler.held_scores(), **self._others_scores(plan)}
+            parts = {name: known[name] for name in plan.party_names if name in known} | known  # in the job's order
+            scores = np.sum(list(parts.values()), axis=0) + model.constant
+        except FaultError:  # it goes on when everybody is back
+            raise
+        except RunError as error:
+            return not_evaluated(plan, prepared, f"Nothing was evaluated: {one_line(error)}.")
+        with fitting_threads([own.shard]), np.errstate(**QUIET):
+            return evaluate_sites(plan, prepared, parts, scores)
+
+    def _others_scores(self, plan: Plan) -> dict[str, Vector]:
+        """What the others add to the scores of the rows held out; under masks their sum alone."""
+        others, masked = [n for n in self.task.job.names if n != self.task.name], masked_scores(plan, self.task.name)
+        if not others:
+            return {}
+        agree_on_masks(self.site, masked)
+        replies = ask_all(self.site, others, Scores(), Answered)
+        answers = [replies[name].message.message(name) for name in others]
+        shape = self.handler.held_scores().shape
+        if masked:
+            return {" and ".join(masked): add_up(answers, masked, shape)}
+        return {answer.sender: add_up([answer], (), shape) for answer in answers}
 
 
 class SitesStar(Star):
@@ -399,13 +486,8 @@ class SitesGraph:
     def agree(self) -> None:
         """Pass the keys of masks on, where the run has them."""
         plan = self.plan
-        if not plan.secure:
-            return
-        replies = ask_all(self.site, self.names, Keys(), Key)
-        keys = [key.array() for name in plan.graph.names if (key := replies[name].key) is not None]
-        if len(keys) < len(self.names):
-            raise RunError("a party sent no key for its masks")
-        ask_all(self.site, self.names, Agree(keys=Numbers.of(np.stack(keys))))
+        if plan.secure:
+            agree_on_masks(self.site, plan.graph.names)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -484,17 +566,7 @@ class ScoreLead:
     def _others(self, rows: int, answered: bool) -> Vector:
         """The sum of the other parties' scores; where all sent them before, the same bytes come again."""
         site, others, masked = self.site, self.request.parties[1:], self.request.masked
-        if masked and not answered:
-            keys = [reply.key for reply in ask_all(site, masked, Keys(), Key).values()]
-            together = np.stack([key.array() for key in keys if key is not None])
-            ask_all(site, masked, Agree(keys=Numbers.of(together)))
+        if not answered:
+            agree_on_masks(site, masked)
         replies = ask_all(site, others, Scores(), Answered)
-        answers = [replies[name].message.message(name) for name in others]
-        wanted, kind = np.dtype(np.uint64 if masked else np.float64), {SHARE}
-        for answer in answers:
-            if set(answer.arrays) != kind or answer.arrays[SHARE].dtype != wanted:
-                raise RunError(f"party {answer.sender!r} sent something else than its scores")
-        total = unmask(answers, masked)[SHARE] if masked else np.asarray(answers[0].arrays[SHARE], dtype=np.float64)
-        if total.shape != (rows,):
-            raise RunError(f"the parties {', '.join(others)} did not send one score for each of {rows} rows")
-        return total
+        return add_up([replies[name].message.message(name) for name in others], masked, (rows,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from tacit.data.align import in_order
+from tacit.data.holdout import Key as HoldoutKey
+from tacit.data.holdout import held_rows
 from tacit.federation.journal import Journal, JournalRecord
-from tacit.federation.matching import Matching, describe_matching
+from tacit.federation.matching import HoldoutNumber, Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
 from tacit.federation.parts import mark_over, write_certificate, write_masks, write_part
 from tacit.federation.protocol import (
+    Agree,
     Answer,
     Answered,
     Begin,
@@ -21,6 +25,8 @@ from tacit.federation.protocol import (
     Done,
     End,
     Forget,
+    Key,
+    Keys,
     Match,
     Matched,
     Open,
@@ -29,11 +35,16 @@ from tacit.federation.protocol import (
     Prepared,
     Reason,
     RefusalError,
+    Reveal,
+    Revealed,
+    Scores,
     Shape,
     Shaped,
     Step,
+    Tell,
 )
-from tacit.federation.site import Site, StepResult, Task, private_errors, received
+from tacit.federation.score_handler import SHARE, MaskedScores
+from tacit.federation.site import QUESTIONS, Site, StepResult, Task, private_errors, received
 from tacit.files import read_json, write_json
 from tacit.job.file import check_as_they_are
 from tacit.plan import Plan
@@ -41,21 +52,26 @@ from tacit.plan.memory import check_on_cluster
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.coordinator import NAME as COORDINATOR
 from tacit.run.drive import QUIET, fitting_threads
+from tacit.run.evaluation import Figures, masked_scores, shows_scores, told_record
 from tacit.run.folder import RunFolder
 from tacit.run.party import Party
 from tacit.run.prepare import plan_job
 from tacit.run.result import PartyModel
 from tacit.solvers.boosting.model import lightgbm_version
 from tacit.text import show
-from tacit.types import Arrays, Message
+from tacit.types import Arrays, Message, Vector
 
 UNASKED = ("keys", "agree")  # about masks, which are never saved
+HELD_OUT = "scores of rows held out"  # part of every mask of these
+EVALUATED = 2 * QUESTIONS - 1  # the number under which they are recorded
 SCALE = "scale.json"  # the one number of the part that the lead set
 
 
-def make_star_plan(task: Task, rows: int, columns: tuple[int, ...], curve_columns: Sequence[int] = ()) -> Plan:
+def make_star_plan(
+    task: Task, rows: int, columns: tuple[int, ...], curve_columns: Sequence[int] = (), held: int = 0
+) -> Plan:
     """The plan of public sizes; how many entries of a row are zero is data, so none counts as zero here."""
-    return plan_job(task.job, rows, columns, 8 * rows * sum(columns), curve_columns)
+    return plan_job(task.job, rows, columns, 8 * rows * sum(columns), curve_columns, held)
 
 
 def _check_lightgbm(told: str) -> None:
@@ -74,11 +90,14 @@ class PartyHandler:
     own = StepResult[OwnRows]()
     plan = StepResult[Plan]()
     party = StepResult[Party]()  # of no use where the coordinator itself has this site's columns
+    model = StepResult[PartyModel]()
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.matching: Matching | None = None  # None where rows are matched by position
         self.rows: Any = None  # the common rows that were taken, in their order; None for all
+        self.held: Any = None  # which of them are kept out of training; None for none
+        self.number: HoldoutNumber | None = None  # this site's part of the key of the holdout, where there is one
         self.shared: Any = None
         self.sent: Message | None = None
 
@@ -109,14 +128,24 @@ class PartyHandler:
                 return self.prepare()
             case Match():
                 return self.match(request)
+            case Reveal():
+                return self.reveal(request)
             case Shape():
-                return self.shape()
+                return self.shape(request)
             case Begin():
                 return self.begin(request)
             case Answer():
                 return self.answer(request)
+            case Keys():
+                return self.keys()
+            case Agree():
+                return self.masked.agree(request)
+            case Scores():
+                return self.scores()
             case End():
                 return self.end(request)
+            case Tell():
+                return self.tell(request)
             case Forget():
                 return self.forget()
         raise RefusalError(Reason.TURN)
@@ -136,7 +165,10 @@ class PartyHandler:
             if file.spec.id is not None:
                 names, limits = task.job.names, task.authorizer.limits
                 self.matching = Matching(task.folder, task.name, names, file.ids, file.spec.id, limits)
-        return Prepared(matched="" if self.matching is None else self.matching.run)
+        if task.job.holdout and task.job.seed is None:
+            self.number = HoldoutNumber(task.folder, task.name, task.job.names)
+        matched = "" if self.matching is None else self.matching.run
+        return Prepared(matched=matched, bound="" if self.number is None else self.number.fingerprint)
 
     def describe(self, id_: str | None) -> list[str]:
         """What the organisation is shown before anything about its data is told."""
@@ -152,13 +184,26 @@ class PartyHandler:
         """One question of the private matching of ids, where the job names them."""
         if self.matching is None:
             raise RefusalError(Reason.TURN)
+        if self.number is not None and self.number.shown:  # whoever knows the key must not choose the rows
+            raise RefusalError(Reason.TRIES)
         return self.matching.answer(request)
 
-    def shape(self) -> Shaped:
-        """Pick the common rows and encode the columns."""
-        self.rows = self._common_rows()
+    def reveal(self, request: Reveal) -> Revealed:
+        """Show the own number for the holdout, once the common rows are known."""
+        if self.number is None or (self.matching is not None and not self.matching.run):
+            raise RefusalError(Reason.TURN)
+        return Revealed(number=self.number.show(request.bound))
+
+    def shape(self, request: Shape) -> Shaped:
+        """Pick the common rows, hold some out and encode the columns."""
+        job, self.rows = self.task.job, self._common_rows()
+        count = self.file.rows if self.rows is None else len(self.rows)
+        self.held = None
+        if job.holdout:
+            key: HoldoutKey = (job.seed or 0) if self.number is None else self.number.key(request.numbers)
+            self.held = held_rows(count, job.holdout, key, self._common_ids())
         with private_errors():
-            own = self.file.take(self.rows)
+            own = self.file.take(self.rows, self.held)
             sizes = own.sizes(self.task.job)
         self.own = own
         return Shaped(rows=sizes[0], columns=sizes[1], curve_columns=sizes[2])
@@ -167,25 +212,31 @@ class PartyHandler:
         """The common rows, in the order in which the party brings them; None for all of its file.
 
         Matching leaves them in an order that is random. Trees depend on it, so there they are ordered by their ids, as
-        in one process: every party does that for itself, whatever the lead says of the order.
+        in one process: every party does that for itself, whatever the lead says of the order. So they are where some
+        are held out.
         """
         if self.matching is None:
             return None
-        rows = self.matching.rows
-        return rows if self.task.job.trees is None else in_order(self.file.ids, rows)
+        rows, job = self.matching.rows, self.task.job
+        return in_order(self.file.ids, rows) if job.trees is not None or job.holdout else rows
+
+    def _common_ids(self) -> Any:
+        """The ids of the common rows, in their order; None where rows are matched by position."""
+        return None if self.rows is None else self.file.ids.take(self.rows).to_numpy(zero_copy_only=False)
 
     def begin(self, request: Begin) -> Begun:
         """Make the plan, ask for the second consent, and go on from the journal where there is one."""
         own, task = self.own, self.task
         columns, curves = tuple(request.columns), tuple(request.curve_columns)
         self._check_sizes(tuple(request.rows), columns, curves)
-        plan = make_star_plan(task, request.rows[0], columns, curves)
+        plan = make_star_plan(task, request.rows[0], columns, curves, own.held_count)
         task.check_plan(plan, request.plan)
         if task.name in plan.asked_parties:
             task.check_record(self.journal.at)
         if task.dask is not None:
             check_on_cluster(plan.recorded_method, private=plan.private is not None)
-        rows = "" if self.rows is None else arrays_digest({"rows": self.rows})
+        taken = {"rows": self.rows, "held": self.held}
+        rows = "" if self.rows is None else arrays_digest({k: v for k, v in taken.items() if v is not None})
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None, rows=rows)
         bound = {"data": data.digest} | ({"rows": rows} if rows else {})
         bound |= {"lightgbm": lightgbm_version()} if task.job.grows_trees(task.name) else {}
@@ -208,7 +259,8 @@ class PartyHandler:
     def _make_party(self, plan: Plan) -> None:
         own = self.own
         self.shared = plan.solver.make_shared(plan.problem)
-        rows = self.matching.ids_print(self.rows) if self.matching is not None and plan.secure else ""
+        trained = self.rows if self.held is None else self.rows[~self.held] if self.rows is not None else None
+        rows = self.matching.ids_print(trained) if self.matching is not None and plan.secure else ""
         context = self.task.mask_context(plan)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             party = self.party = Party(own.shard, plan, self.shared, context, self.task.signer, rows)
@@ -266,10 +318,60 @@ class PartyHandler:
 
     def keep_part(self, model: PartyModel) -> None:
         """Write a part of the model, who took part, and the certificate."""
-        folder = self.task.folder
+        folder, self.model = self.task.folder, model
         write_part(folder, model, self.file.spec.id, self.own)
         RunFolder(folder).write_about(self.task.lead, self.task.job.names)
         write_certificate(folder, self.plan, self.task.name, self.own, shared=False)
+
+    # --- evaluation ------------------------------------------------------------------------------------
+
+    @cached_property
+    def masked(self) -> MaskedScores:
+        """How scores of rows held out leave: under masks of their own where the run has masks."""
+        task, plan = self.task, self.plan
+        context = f"{HELD_OUT} {task.mask_context(plan)}"
+        return MaskedScores(task.name, masked_scores(plan, task.lead), context, task.folder, task.signer)
+
+    def keys(self) -> Key:
+        """A fresh key for the masks of scores of rows held out."""
+        self._check_scores_are_due()
+        self.masked.renew()
+        return self.masked.keys()
+
+    def scores(self) -> Answered:
+        """The own scores of the rows held out, agreed to with the training: the same whenever they are asked for."""
+        self._check_scores_are_due()
+        scores = self.held_scores()
+        self.task.authorizer.released(self.task.run, EVALUATED, arrays_digest({SHARE: scores}))
+        seen = "" if self.matching is None else self.matching.ids_print(self.rows[self.held])
+        return self.masked.answer(scores, seen)
+
+    def held_scores(self) -> Vector:
+        """What this party adds to the score of each row that was held out."""
+        assert self.own.held is not None
+        with fitting_threads([self.own.shard]), np.errstate(**QUIET):
+            return np.asarray(self.model.score(self.own.held.shards[0].features), dtype=np.float64)
+
+    def _check_scores_are_due(self) -> None:
+        """Refuse scores where none were agreed to, and before the training is over."""
+        if self.own.held is None or not shows_scores(self.plan):
+            raise RefusalError(Reason.NOT_AGREED)
+        _ = self.model
+
+    def tell(self, request: Tell) -> Done:
+        """Keep what the label holder tells of the evaluation; another one later is refused."""
+        numbers = [*request.joint.values(), *request.alone.values(), *request.against.values()]
+        if self.own.held is None or request.rows != self.own.held_count or not np.isfinite(numbers).all():
+            raise RefusalError(Reason.MESSAGE)
+        if self.task.name == self.task.lead:
+            raise RefusalError(Reason.TURN)
+        told = Figures(request.joint, request.alone, request.against)
+        record = told_record(self.plan, self.task.job, self.own.held_count, told, told_by=self.task.lead)
+        folder = RunFolder(self.task.folder)
+        if (known := folder.read_evaluation()) is not None and known != json.loads(json.dumps(record)):
+            raise RefusalError(Reason.SECOND)
+        folder.write_evaluation(record)
+        return Done()
 
     def forget(self) -> Done:
         """Delete the journal of a run that is over everywhere, and the fingerprint of its data."""

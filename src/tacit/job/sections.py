@@ -548,6 +548,7 @@ class ModelSection:
     classes: int | None = None
 
 
+EVALUATIONS = ("exact", "private")  # how figures on held-out rows are made
 SECTION_KEYS: dict[str, dict[str, Kind]] = {
     "job": {
         "name": TEXT,
@@ -559,6 +560,8 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "secure_aggregation": TRUTH_OR_AUTO,
         "memory": AMOUNT,
         "holdout": PART,
+        "evaluation": one_of(EVALUATIONS),
+        "share_evaluation": TRUTH,
     },
     "model": {
         "kind": one_of(MODEL_KINDS),

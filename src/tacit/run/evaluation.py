@@ -3,7 +3,7 @@
 Which models are trained to compare with, and how, follows from sizes alone: the same job gives the same page on any
 machine. Where the joint model's alpha was chosen by a search, theirs is chosen by the same search, over the same
 alphas, folds and rule. Each is compared with the joint model, row by row, on the loss that was trained: the mean
-difference, and its standard error (`verdict.py` says what follows).
+difference, and its standard error (`report/verdict.py` says what follows).
 
 It is computed once, at the end of training, where all files are at hand, and saved as evaluation.json. In a private run
 it follows from labels and from scores of single rows, which no certificate covers. So only rows that were held out are
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from tacit.columns.raw import RawTable
 from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
+from tacit.job import Job
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.plan.terms import named_loss, tree_settings
 from tacit.problem.losses import Loss
@@ -205,10 +206,24 @@ def evaluate(result: Result, prepared: PreparedRun, watch: Watch | None = None) 
         Called before each model that is trained to compare with: its name, and the part of them that is done.
     """
     began, rows = time.perf_counter(), _rows(prepared)
-    loss = _plain_loss(result.plan.problem.loss)
-    record: dict[str, Any] = {
+    record = _about(result.plan, prepared, rows)
+    refused = _refusal(result, prepared, rows)
+    if refused:
+        record["rows"]["evaluated"] = 0
+        return record | {"notes": [refused]}
+    if result.model.mean is not None:
+        _evaluate_nodes(record, result, prepared, rows, watch)
+    else:
+        _evaluate_parties(record, result, prepared, rows, watch)
+    return record | {"seconds": time.perf_counter() - began}
+
+
+def _about(plan: Plan, prepared: PreparedRun, rows: _Rows) -> dict[str, Any]:
+    """What every record of an evaluation begins with."""
+    loss = _plain_loss(plan.problem.loss)
+    return {
         "format": FORMAT,
-        "private": result.certificate.private,
+        "private": plan.certificate().private,
         "held_out": rows.aside,
         "rows": {
             "trained": len(prepared.labels.values),
@@ -226,15 +241,6 @@ def evaluate(result: Result, prepared: PreparedRun, watch: Watch | None = None) 
         "models": [],
         "notes": [],
     }
-    refused = _refusal(result, prepared, rows)
-    if refused:
-        record["rows"]["evaluated"] = 0
-        return record | {"notes": [refused]}
-    if result.model.mean is not None:
-        _evaluate_nodes(record, result, prepared, rows, watch)
-    else:
-        _evaluate_parties(record, result, prepared, rows, watch)
-    return record | {"seconds": time.perf_counter() - began}
 
 
 def _rows(prepared: PreparedRun) -> _Rows:
@@ -431,6 +437,122 @@ def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict
         means = shares.reshape(-1, shares.shape[-1]).mean(axis=0)  # over rows, and classes where there are several
         found[part.name] = dict(zip(part.columns, means[:-1].tolist(), strict=True))
     return found
+
+
+# --- between organisations ---------------------------------------------------------------------------
+
+HEADLINES = ("auc", "log_loss", "rmse", "deviance", "gamma_deviance", "pinball")  # what others are told, where there
+SITES = (
+    "Nobody but the label holder was trained alone, and nothing was pooled: that would need labels or columns in other "
+    "places."
+)
+KEPT = "Nothing is known here of how good the model is: {lead}, which holds the labels, keeps the figures."
+TOLD = (
+    "Exact functions of the labels and of all parties' scores of the rows held out, told by {lead}, which nobody here "
+    "can check."
+)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What the label holder tells the others: measures of the joint model and of itself alone, and how they compare."""
+
+    joint: dict[str, float] = field(default_factory=dict)
+    alone: dict[str, float] = field(default_factory=dict)
+    against: dict[str, float] = field(default_factory=dict)
+
+
+def shows_scores(plan: Plan) -> bool:
+    """Whether parties show the label holder their scores of rows held out: not where rows are protected."""
+    return plan.served and (plan.private is None or plan.private.solver is None)
+
+
+def masked_scores(plan: Plan, lead: str) -> tuple[str, ...]:
+    """Whose scores of rows held out go under masks: those of all but the label holder, where the run has masks."""
+    return tuple(name for name in plan.party_names if name != lead) if plan.secure else ()
+
+
+def evaluate_sites(
+    plan: Plan, prepared: PreparedRun, parts: Mapping[str, Vector], scores: Vector, watch: Watch | None = None
+) -> dict[str, Any]:
+    """How good a model is whose parts are at several organisations, at the one with the labels: as `evaluate`.
+
+    Parameters
+    ----------
+    prepared : PreparedRun
+        What the label holder has: its own columns, trained on and held out.
+    parts : mapping of str to array
+        What each party adds to the scores, where that is known here; a sum under masks has a name of its own.
+    scores : array
+        The joint scores of the rows held out.
+    """
+    began, rows = time.perf_counter(), _rows(prepared)
+    record, loss = _about(plan, prepared, rows), _plain_loss(plan.problem.loss)
+    joint = _figures(JOINT, "", scores, rows.labels, loss, sum(plan.layout.columns))  # type: ignore[attr-defined]
+    record["models"].append(joint | {"alpha": record["alpha"]})
+    record["shares"] = {name: spread(own) for name, own in parts.items()}
+    record["notes"].append(SITES)
+    _compare(record, prepared, rows, [(prepared.job.holder, [0])], scores, watch)
+    return record | {"seconds": time.perf_counter() - began}
+
+
+def not_evaluated(plan: Plan, prepared: PreparedRun, reason: str) -> dict[str, Any]:
+    """The record of a run that was not evaluated, with the reason."""
+    record = _about(plan, prepared, _rows(prepared))
+    record["rows"]["evaluated"] = 0
+    return record | {"notes": [reason]}
+
+
+def headlines(record: Mapping[str, Any]) -> Figures:
+    """What others are told of an evaluation: the main measures of the joint model and of the label holder alone."""
+    models = {model["kind"]: model for model in record["models"]}
+    alone = models.get(ALONE, {})
+    return Figures(
+        _main(models.get(JOINT, {}).get("measures", {})),
+        _main(alone.get("measures", {})),
+        _finite(alone.get("joint_against_it", {})),
+    )
+
+
+def _main(measures: Mapping[str, float]) -> dict[str, float]:
+    found = {name: measures[name] for name in HEADLINES if name in measures}
+    return _finite(found or measures)
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items() if np.isfinite(value)}
+
+
+def told_record(plan: Plan, job: Job, held: int, told: Figures, told_by: str) -> dict[str, Any]:
+    """What a party without labels keeps of an evaluation: the same keys, with the figures that it was told.
+
+    `told_by` says by whom, and `reveals` what the figures are functions of.
+    """
+    loss = _plain_loss(plan.problem.loss)
+    models = [(JOINT, "", told.joint, {}), (ALONE, told_by, told.alone, {"joint_against_it": dict(told.against)})]
+    known = [
+        {"kind": kind, "party": party, "measures": dict(measures), "roc": [], "calibration": [], **more}
+        for kind, party, measures, more in models
+        if measures
+    ]
+    return {
+        "format": FORMAT,
+        "private": plan.certificate().private,
+        "held_out": True,
+        "rows": {"trained": plan.problem.rows, "held_out": held, "evaluated": held if known else 0},
+        "loss": loss.name,
+        "task": loss.task,
+        "classes": [],
+        "split": job.split,
+        "parties": list(job.names),
+        "holder": job.holder,
+        "alpha": plan.problem.alpha,
+        "searched": job.search is not None,
+        "models": known,
+        "notes": [] if known else [KEPT.format(lead=told_by)],
+        "told_by": told_by,
+        "reveals": (TOLD if known else KEPT).format(lead=told_by),
+    }
 
 
 # --- one model ---------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ from tacit.types import Shard, Vector
 
 
 def plan_job(
-    job: Job, rows: int, columns: tuple[int, ...], input_bytes: int, curve_columns: Sequence[int] = ()
+    job: Job, rows: int, columns: tuple[int, ...], input_bytes: int, curve_columns: Sequence[int] = (), held: int = 0
 ) -> Plan:
     """The plan of a job whose columns are split, from its sizes.
 
@@ -67,11 +67,13 @@ def plan_job(
         What the parties' rows take in memory.
     curve_columns : sequence of int
         See `tacit.plan.terms.curve_columns`; empty where no party has curves.
+    held : int
+        Rows that are kept out of training.
     """
     names = tuple(spec.name for spec in job.parties)
     _check_mechanism(job)
     request = _request(job, job.model.method, curve_columns)
-    return make_plan(request, FeatureSplit(names, rows, columns, job.holder, input_bytes))
+    return make_plan(request, FeatureSplit(names, rows, columns, job.holder, input_bytes, held=held))
 
 
 def plan_nodes(
@@ -285,7 +287,8 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
         labels = replace(labels, values=left)
     columns = tuple(shard.features.shape[1] for shard in shards)
     taken = sum(_nbytes(shard.features) for shard in shards)
-    plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names, job.privacy))
+    curves, aside = curve_columns(data.encodings, job.names, job.privacy), 0 if held is None else held.rows
+    plan = plan_job(job, len(labels.values), columns, taken, curves, aside)
     plan.problem.loss.check_labels(labels.values)
     matching = RowMatching(data.ids is not None, data.counts)
     return PreparedRun(job, plan, shards, labels, held, data.encodings, matching, data.raw)

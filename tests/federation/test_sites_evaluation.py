@@ -1,0 +1,219 @@
+"""Rows are held out between sites as in one process, and the joint model is evaluated on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tacit.data.holdout import CommonKey
+from tacit.errors import RunError
+from tacit.federation.matching import HoldoutNumber
+from tacit.federation.party_handler import EVALUATED
+from tacit.federation.protocol import Begin, End, Keys, Numbers, Reason, RefusalError, Refused, Scores, Shape, Tell
+from tacit.federation.site import AllowAll
+from tacit.report.verdict import verdict
+from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
+from tests.federation.test_sites_star import coef, in_process, job_text, write_files
+
+RUN = "run-00000001"
+HELD = "holdout = 0.3\nseed = 3"
+
+
+def figures(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "evaluation.json").read_text())
+
+
+def by_kind(record: dict[str, Any]) -> dict[str, Any]:
+    return {f"{model['kind']} {model['party']}".strip(): model for model in record["models"]}
+
+
+CASES = {
+    "plain": {"top": HELD},
+    "masks": {"top": f"{HELD}\nsecure_aggregation = true"},
+    "squared": {"top": HELD, "model": 'loss = "squared"'},
+    "curves": {"top": HELD, "model": 'terms = "spline"'},
+    "label private": {"top": HELD, "extra": '[privacy]\nepsilon = "none"\nlabel_epsilon = 2\nnoise_seed = 5'},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sites_hold_out_and_evaluate_as_one_process(tmp_path: Path, case: str) -> None:
+    files, parts = write_files(tmp_path), CASES[case]
+    one = in_process(tmp_path, files, **parts)
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(job_text(files, "flare", **parts))
+    for name in files:
+        np.testing.assert_allclose(coef(tmp_path / "sites" / name / RUN, name), coef(one, name), rtol=0, atol=1e-12)
+    known, lead = figures(one), figures(tmp_path / "sites" / "party0" / RUN)
+    assert lead["rows"] == known["rows"], lead["notes"]
+    assert lead["rows"]["evaluated"] == 45
+    wanted, got = by_kind(known), by_kind(lead)
+    assert set(got) == {"joint", "alone party0"}
+    for model in got:
+        close = pytest.approx(wanted[model]["measures"], abs=1e-9)
+        assert got[model]["measures"] == close
+    shared = figures(tmp_path / "sites" / "party1" / RUN)
+    if case == "label private":
+        assert shared["models"] == []
+        return
+    told = by_kind(shared)
+    assert set(told) == {"joint", "alone party0"}
+    for model in told:
+        assert told[model]["measures"].items() <= got[model]["measures"].items()
+    assert told["alone party0"]["joint_against_it"] == got["alone party0"]["joint_against_it"]
+    assert shared["told_by"] == "party0"
+
+
+# --- which rows: nobody chooses ------------------------------------------------------------------------
+
+
+def held_out(loop: Loopback, name: str) -> np.ndarray:
+    return np.flatnonzero(loop.sites[name].handler.held)  # type: ignore[union-attr]
+
+
+def stopped_at(loop: Loopback, kind: type) -> None:
+    """Break the network when the first request of a kind is on its way."""
+
+    def stop(caller: str, name: str, request: Any) -> None:
+        if isinstance(request, kind):
+            raise ConnectionError
+
+    loop.disturb = stop
+
+
+def test_without_a_seed_all_sites_make_the_key_together(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", top="holdout = 0.3")
+    chosen = set()
+    for number in range(2):
+        loop = Loopback(files, tmp_path / str(number))
+        stopped_at(loop, Begin)
+        with pytest.raises(ConnectionError):
+            loop.run(text)
+        rows = [tuple(held_out(loop, name)) for name in files]
+        assert len(rows[0]) == 45
+        assert len(set(rows)) == 1
+        chosen.add(rows[0])
+        loop.disturb = lambda *_: None
+        loop.restart()
+        loop.run(text)  # it goes on with the same rows, or else it would be refused: data.json has them
+    assert len(chosen) == 2, "two runs held out the same rows"
+
+
+def test_a_lead_cannot_choose_its_number_after_it_has_seen_the_others(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", top="holdout = 0.3")
+    loop = Loopback(files, tmp_path / "sites")
+    other = CommonKey.draw()
+
+    def lie(caller: str, name: str, request: Any) -> None:
+        if isinstance(request, Shape) and name == "party1":
+            request.numbers["party0"] = other
+
+    loop.disturb = lie
+    with pytest.raises(RunError, match="it was sent a message that it cannot use"):
+        loop.run(text)
+
+
+def test_a_number_is_not_shown_for_other_fingerprints_nor_are_ids_matched_again(tmp_path: Path) -> None:
+    names = ("a", "b")
+    number = HoldoutNumber(tmp_path, "a", names)
+    bound = {"a": number.fingerprint, "b": CommonKey.bind(CommonKey.draw())}
+    with pytest.raises(RefusalError):
+        number.show({"a": number.fingerprint})
+    with pytest.raises(RefusalError):
+        number.show({**bound, "a": bound["b"]})
+    assert not number.shown
+    shown = number.show(bound)
+    again = HoldoutNumber(tmp_path, "a", names)
+    assert again.shown
+    assert again.show(bound) == shown
+    with pytest.raises(RefusalError):
+        again.show({**bound, "b": CommonKey.bind(CommonKey.draw())})
+
+
+# --- who lies, withholds or dies -----------------------------------------------------------------------
+
+
+def test_a_party_that_sends_no_scores_costs_the_figures_and_not_the_model(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", top=HELD)
+    for number, wrong in enumerate(([np.nan] * 45, [1.0], [1e200] * 45, None)):
+        loop = Loopback(files, tmp_path / str(number))
+
+        def lie(caller: str, name: str, request: Any, reply: Any, wrong: Any = wrong) -> None:
+            if isinstance(request, Scores) and name == "party1" and wrong is not None:
+                reply.message.arrays["share"] = Numbers.of(np.array(wrong))
+
+        loop.after = lie
+        if wrong is None:
+            loop.sites["party1"].authorizer = Withholding()
+        loop.run(text)
+        lead = figures(tmp_path / str(number) / "party0" / RUN)
+        assert lead["models"] == []
+        assert "party1" in lead["notes"][0]
+        assert (tmp_path / str(number) / "party1" / RUN / "model" / "party1.json").exists()
+        assert figures(tmp_path / str(number) / "party2" / RUN)["models"] == []
+
+
+class Withholding(AllowAll):
+    """Takes part in training, and lets no scores of rows held out leave."""
+
+    def released(self, run: str, number: int, digest: str) -> None:
+        if number == EVALUATED:
+            raise RefusalError(Reason.NOT_AGREED)
+
+
+@pytest.mark.parametrize("masks", [False, True])
+def test_a_run_killed_around_its_evaluation_ends_with_the_same_figures(tmp_path: Path, masks: bool) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", **CASES["masks" if masks else "plain"])
+    Loopback(files, tmp_path / "calm").run(text)
+    known = [figures(tmp_path / "calm" / name / RUN) for name in files]
+    for number, (kind, before) in enumerate([(Scores, True), (Scores, False), (Tell, True), (Tell, False)]):
+        loop, killed = Loopback(files, tmp_path / str(number)), [0]
+
+        def kill(caller: str, name: str, request: Any, *_: Any, kind: type = kind, killed: list = killed) -> None:
+            if isinstance(request, kind):
+                killed[0] += 1
+                if killed[0] == 2:
+                    raise ConnectionError
+
+        loop.disturb, loop.after = (kill, lambda *_: None) if before else (lambda *_: None, kill)
+        with pytest.raises(ConnectionError):
+            loop.run(text)
+        loop.restart()
+        loop.run(text)
+        found = [figures(tmp_path / str(number) / name / RUN) for name in files]
+        for one, other in zip(found, known, strict=True):
+            assert by_kind(one).keys() == by_kind(other).keys()
+            for model in by_kind(one):
+                assert by_kind(one)[model]["measures"] == pytest.approx(by_kind(other)[model]["measures"], abs=1e-9)
+
+
+def test_scores_do_not_leave_before_the_training_is_over_nor_without_a_holdout(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    for number, top in enumerate((HELD, "")):
+        loop = Loopback(files, tmp_path / str(number))
+        stopped_at(loop, End)
+        with pytest.raises(ConnectionError):
+            loop.run(job_text(files, "flare", top=top))
+        for request in (Scores(), Keys()):
+            assert isinstance(loop.sites["party1"].handle(request, "party0"), Refused)
+
+
+def test_small_holdouts(tmp_path: Path) -> None:
+    """One row, rows of one class: figures that exist, and no crash."""
+    files = write_files(tmp_path)
+    for number, part in enumerate((0.004, 0.01)):
+        loop = Loopback(files, tmp_path / str(number))
+        loop.run(job_text(files, "flare", top=f"holdout = {part}\nseed = 3"))
+        lead = figures(tmp_path / str(number) / "party0" / RUN)
+        assert lead["rows"]["evaluated"] in (1, 2)
+        assert "accuracy" in by_kind(lead)["joint"]["measures"]
+        assert verdict(lead).sentence
+        assert verdict(figures(tmp_path / str(number) / "party1" / RUN)).sentence
