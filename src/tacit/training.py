@@ -291,7 +291,7 @@ def _make_run(prepared: PreparedRun) -> Run | GraphRun:
     plan, shards = prepared.plan, prepared.shards
     if prepared.job.rows_are_split:
         return GraphRun(plan, shards, labels_by_node(prepared))
-    return Run(plan, shards, prepared.labels.values)
+    return Run(plan, shards, prepared.labels.values, prepared.held if plan.evaluates_privately else None)
 
 
 @contextmanager

@@ -266,7 +266,7 @@ setattr(owner, "{name}", lambda *words: os.kill(os.getpid(), signal.SIGKILL))
 main(sys.argv[1:])
 """
 PLACES = {
-    "before the evaluation": {"module": "tacit.report", "owner": "evaluation", "name": "evaluate"},
+    "before the evaluation": {"module": "tacit.run", "owner": "evaluation", "name": "evaluate"},
     "after the evaluation": {"module": "tacit.run.folder", "owner": "RunFolder", "name": "finish"},
 }
 

@@ -217,3 +217,32 @@ def test_small_holdouts(tmp_path: Path) -> None:
         assert "accuracy" in by_kind(lead)["joint"]["measures"]
         assert verdict(lead).sentence
         assert verdict(figures(tmp_path / str(number) / "party1" / RUN)).sentence
+
+
+# --- with privacy: a planned release -------------------------------------------------------------------
+
+PRIVATE = "[privacy]\nepsilon = 2\nnoise_seed = 5\n[encode]\nscale = 'none'"
+
+
+def test_a_private_evaluation_is_the_same_in_one_process_and_between_sites(tmp_path: Path) -> None:
+    files = write_files(tmp_path, 2)
+    parts = {"top": f'{HELD}\nevaluation = "private"', "extra": PRIVATE}
+    one = in_process(tmp_path, files, **parts)
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(job_text(files, "flare", **parts))
+    for name in files:
+        np.testing.assert_allclose(coef(tmp_path / "sites" / name / RUN, name), coef(one, name), rtol=0, atol=1e-12)
+    known, lead = figures(one), figures(tmp_path / "sites" / "party0" / RUN)
+    assert known["released"]
+    assert known["rows"] == lead["rows"]
+    for model in ("joint", "alone party0"):
+        assert by_kind(lead)[model]["measures"] == pytest.approx(by_kind(known)[model]["measures"], abs=1e-9)
+    assert by_kind(lead)["joint"]["errors"].keys() == {"auc", "accuracy", "log_loss"}
+    assert "shares" not in lead
+    told = by_kind(figures(tmp_path / "sites" / "party1" / RUN))
+    assert told["joint"]["measures"].items() <= by_kind(lead)["joint"]["measures"].items()
+    assert told["joint"]["errors"]
+    certificates = [json.loads((f / "certificate.json").read_text()) for f in (one, tmp_path / "sites/party1" / RUN)]
+    assert certificates[0]["claims"] == certificates[1]["claims"]
+    assert [claim.get("rows") for claim in certificates[0]["claims"]] == [None, "held out"]
+    print(verdict(lead), lead)

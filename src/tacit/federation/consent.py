@@ -29,7 +29,7 @@ from tacit.plan.describe import claim_words, headline, many, one
 from tacit.privacy.certificate import up
 from tacit.privacy.filters import PROMISE
 from tacit.records import as_choice, as_list, as_record, as_text, as_whole
-from tacit.run.evaluation import masked_scores, shows_scores
+from tacit.run.evaluation import masked_scores, shares_figures, shows_scores
 from tacit.solvers.boosting.model import lightgbm_version
 from tacit.text import plural, size
 
@@ -102,17 +102,23 @@ def evaluation_sentences(job: Job, plan: Plan, party: str) -> list[str]:
         return []
     holder, held = job.holder, plan.layout.held  # type: ignore[attr-defined]
     rows = f"{plural(held, 'row')}, chosen by {_key_words(job)}, held out: not trained on"
-    if not shows_scores(plan):
+    if not shows_scores(plan) and not plan.evaluates_privately:
         return [rows, "nothing is evaluated: the certificate covers what is sent, and not the model"]
+    told = "the main figures of the joint model and of {whom} alone, which are exact functions of {whose} labels"
+    if not shares_figures(plan, job):
+        told = ""
+    others = told.format(whom="you", whose="your") or "nothing of how good the model is"
+    learnt = told.format(whom=holder, whose="its") or f"nothing of how good the model is: {holder} keeps that"
+    if plan.evaluates_privately and party == holder:
+        sent = "the label and two scores of each of these rows go to the other party, without noise"
+        return [rows, sent, f"you tell the others {others}"]
+    if plan.evaluates_privately:
+        sent = f"two sums and a histogram of these rows, with noise, go to {holder}: a row costs what a row that is "
+        return [rows, f"{sent}trained on costs, and is one or the other", f"you are told {learnt}"]
     masked = masked_scores(plan, holder)
     how = f"under masks: {holder} reads the sum over {', '.join(masked)}" if masked else "without noise"
-    told = "the main figures of the joint model and of {whom} alone, which are exact functions of {whose} labels"
-    if not (job.share_evaluation and job.privacy is None):
-        told = ""
     if party == holder:
-        others = told.format(whom="you", whose="your") or "nothing of how good the model is"
         return [rows, f"the others send you their scores of these rows, {how}", f"you tell the others {others}"]
-    learnt = told.format(whom=holder, whose="its") or f"nothing of how good the model is: {holder} keeps that"
     return [rows, f"your score of each of these rows goes to {holder}, {how}, once", f"you are told {learnt}"]
 
 

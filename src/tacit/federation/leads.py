@@ -72,9 +72,11 @@ from tacit.run.evaluation import (
     NOT_SERVED,
     Figures,
     evaluate_sites,
+    evaluate_sites_by_release,
     headlines,
     masked_scores,
     not_evaluated,
+    shares_figures,
     shows_scores,
 )
 from tacit.run.folder import PreparedRun, RunFolder, SavedJoint, SavedResult, history_record
@@ -258,7 +260,7 @@ class StarLead:
         labels = own.held_labels
         block = None if self.task.name in plan.asked_parties else block_of(own.shard)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            coordinator = Coordinator(plan, labels.values, block)
+            coordinator = Coordinator(plan, labels.values, block, own.held)
         session = SitesStar(plan, coordinator, Sites(self.site, self.run, plan), own.shard)
         self.versions = VersionedArrays(self.task.folder / LEAD, 1)
         if self.versions.numbers():
@@ -308,15 +310,17 @@ class StarLead:
         if record is None:
             record = self._evaluated(session, model)
             self.folder.write_evaluation(record)
-        shared = job.share_evaluation and job.privacy is None  # else the figures are exact functions of hidden labels
-        told = headlines(record) if shared else Figures()
+        told = headlines(record) if shares_figures(session.plan, job) else Figures()
         rows = self.handler.own.held_count
-        ask_all(self.site, others, Tell(rows=rows, joint=told.joint, alone=told.alone, against=told.against))
+        ask_all(self.site, others, Tell(rows=rows, **vars(told)))
 
     def _evaluated(self, session: SitesStar, model: Model) -> dict[str, Any]:
         plan, handler = session.plan, self.handler
         own = handler.own
         prepared = PreparedRun(self.task.job, plan, [own.shard], own.held_labels, own.held)
+        tried = getattr(session.coordinator.side, "tried", None)
+        if tried is not None:
+            return evaluate_sites_by_release(plan, prepared, tried)
         if not shows_scores(plan):
             return not_evaluated(plan, prepared, NOT_SERVED)
         try:

@@ -263,7 +263,8 @@ class PartyHandler:
         rows = self.matching.ids_print(trained) if self.matching is not None and plan.secure else ""
         context = self.task.mask_context(plan)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
-            party = self.party = Party(own.shard, plan, self.shared, context, self.task.signer, rows)
+            held = None if own.held is None else own.held.shards[0]
+            party = self.party = Party(own.shard, plan, self.shared, context, self.task.signer, rows, held)
         if self.journal.last is None:
             # The keys of the noise, before anything is sent.
             self.journal.write(JournalRecord(0, "", {}, self._states()))
@@ -360,12 +361,12 @@ class PartyHandler:
 
     def tell(self, request: Tell) -> Done:
         """Keep what the label holder tells of the evaluation; another one later is refused."""
-        numbers = [*request.joint.values(), *request.alone.values(), *request.against.values()]
+        told = Figures(request.joint, request.errors, request.alone, request.against)
+        numbers = [value for own in (told.joint, told.errors, told.alone, told.against) for value in own.values()]
         if self.own.held is None or request.rows != self.own.held_count or not np.isfinite(numbers).all():
             raise RefusalError(Reason.MESSAGE)
         if self.task.name == self.task.lead:
             raise RefusalError(Reason.TURN)
-        told = Figures(request.joint, request.alone, request.against)
         record = told_record(self.plan, self.task.job, self.own.held_count, told, told_by=self.task.lead)
         folder = RunFolder(self.task.folder)
         if (known := folder.read_evaluation()) is not None and known != json.loads(json.dumps(record)):

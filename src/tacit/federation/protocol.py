@@ -364,12 +364,14 @@ class Scores(Step):
 class Tell(Step):
     """How good the joint model is on the rows held out, as far as the label holder tells it.
 
-    `joint` and `alone` are measures by name, of the joint model and of the label holder's own; `against` compares their
-    losses. All are empty where the label holder keeps them.
+    `joint` and `alone` are measures by name, of the joint model and of the label holder's own; `errors` are standard
+    errors of the first where they have noise, and `against` compares the losses of both. All are empty where the label
+    holder keeps them.
     """
 
     rows: Annotated[_Count, _origin(Origin.SIZE)]
     joint: Annotated[dict[_ArrayName, float], _origin(Origin.RELEASE, max_length=20)] = {}
+    errors: Annotated[dict[_ArrayName, float], _origin(Origin.RELEASE, max_length=20)] = {}
     alone: Annotated[dict[_ArrayName, float], _origin(Origin.RELEASE, max_length=20)] = {}
     against: Annotated[dict[_ArrayName, float], _origin(Origin.RELEASE, max_length=20)] = {}
 

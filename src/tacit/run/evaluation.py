@@ -27,11 +27,23 @@ from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
 from tacit.job import Job
+from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.plan.terms import named_loss, tree_settings
 from tacit.problem.losses import Loss
 from tacit.run.folder import PreparedRun, serving_loss
-from tacit.run.measures import AnyLoss, calibration, difference, measure, roc, row_losses, spread
+from tacit.run.measures import (
+    AnyLoss,
+    calibration,
+    difference,
+    measure,
+    released_calibration,
+    released_difference,
+    released_measures,
+    roc,
+    row_losses,
+    spread,
+)
 from tacit.run.predict import ALL_PARTIES
 from tacit.run.result import Model, PartyModel, Result, TreePart
 from tacit.run.search import search_job
@@ -211,7 +223,9 @@ def evaluate(result: Result, prepared: PreparedRun, watch: Watch | None = None) 
     if refused:
         record["rows"]["evaluated"] = 0
         return record | {"notes": [refused]}
-    if result.model.mean is not None:
+    if result.tried is not None:
+        _evaluate_release(record, result.plan, prepared.job, result.tried)
+    elif result.model.mean is not None:
         _evaluate_nodes(record, result, prepared, rows, watch)
     else:
         _evaluate_parties(record, result, prepared, rows, watch)
@@ -439,6 +453,29 @@ def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict
     return found
 
 
+# --- by a planned release ----------------------------------------------------------------------------
+
+RELEASED = (
+    "The figures follow from a planned release with noise, which the certificate covers: its noise is part of the "
+    "standard errors, and the figures may be shared. Differences of single rows were clipped at {clip:.3g}."
+)
+
+
+def _evaluate_release(record: dict[str, Any], plan: Plan, job: Job, tried: HeldOutRelease) -> None:
+    """The joint model by what was released of rows held out, beside the label holder's own part by itself."""
+    loss, columns = _plain_loss(plan.problem.loss), plan.layout.columns  # type: ignore[attr-defined]
+    (measures, errors), against = released_measures(tried), released_difference(tried)
+    if against:
+        measures["log_loss"], errors["log_loss"] = against["joint"], against["error"]
+    joint = {"kind": JOINT, "party": "", "columns": sum(columns), "measures": measures, "errors": errors}
+    joint |= {"roc": [], "calibration": released_calibration(tried), "alpha": record["alpha"]}
+    own = columns[plan.party_names.index(job.holder)]
+    alone = _figures(ALONE, job.holder, tried.alone, tried.labels, loss, own)
+    record["released"] = True
+    record["models"] = [joint, alone | {"alpha": record["alpha"], "joint_against_it": against}]
+    record["notes"].append(RELEASED.format(clip=tried.settings.clip))
+
+
 # --- between organisations ---------------------------------------------------------------------------
 
 HEADLINES = ("auc", "log_loss", "rmse", "deviance", "gamma_deviance", "pinball")  # what others are told, where there
@@ -451,6 +488,10 @@ TOLD = (
     "Exact functions of the labels and of all parties' scores of the rows held out, told by {lead}, which nobody here "
     "can check."
 )
+RELEASE_TOLD = (
+    "Functions of what was released of the rows held out, with noise, and exact functions of the labels, told by "
+    "{lead}, which nobody here can check."
+)
 
 
 @dataclass(frozen=True)
@@ -458,6 +499,7 @@ class Figures:
     """What the label holder tells the others: measures of the joint model and of itself alone, and how they compare."""
 
     joint: dict[str, float] = field(default_factory=dict)
+    errors: dict[str, float] = field(default_factory=dict)
     alone: dict[str, float] = field(default_factory=dict)
     against: dict[str, float] = field(default_factory=dict)
 
@@ -465,6 +507,11 @@ class Figures:
 def shows_scores(plan: Plan) -> bool:
     """Whether parties show the label holder their scores of rows held out: not where rows are protected."""
     return plan.served and (plan.private is None or plan.private.solver is None)
+
+
+def shares_figures(plan: Plan, job: Job) -> bool:
+    """Whether the label holder tells the others the main figures: never where these would tell of protected labels."""
+    return job.share_evaluation and (job.privacy is None or plan.evaluates_privately)
 
 
 def masked_scores(plan: Plan, lead: str) -> tuple[str, ...]:
@@ -496,6 +543,13 @@ def evaluate_sites(
     return record | {"seconds": time.perf_counter() - began}
 
 
+def evaluate_sites_by_release(plan: Plan, prepared: PreparedRun, tried: HeldOutRelease) -> dict[str, Any]:
+    """As `evaluate_sites`, where the others' rows are protected."""
+    record = _about(plan, prepared, _rows(prepared))
+    _evaluate_release(record, plan, prepared.job, tried)
+    return record
+
+
 def not_evaluated(plan: Plan, prepared: PreparedRun, reason: str) -> dict[str, Any]:
     """The record of a run that was not evaluated, with the reason."""
     record = _about(plan, prepared, _rows(prepared))
@@ -509,6 +563,7 @@ def headlines(record: Mapping[str, Any]) -> Figures:
     alone = models.get(ALONE, {})
     return Figures(
         _main(models.get(JOINT, {}).get("measures", {})),
+        _main(models.get(JOINT, {}).get("errors", {})),
         _main(alone.get("measures", {})),
         _finite(alone.get("joint_against_it", {})),
     )
@@ -529,7 +584,8 @@ def told_record(plan: Plan, job: Job, held: int, told: Figures, told_by: str) ->
     `told_by` says by whom, and `reveals` what the figures are functions of.
     """
     loss = _plain_loss(plan.problem.loss)
-    models = [(JOINT, "", told.joint, {}), (ALONE, told_by, told.alone, {"joint_against_it": dict(told.against)})]
+    errors = {"errors": dict(told.errors)} if told.errors else {}
+    models = [(JOINT, "", told.joint, errors), (ALONE, told_by, told.alone, {"joint_against_it": dict(told.against)})]
     known = [
         {"kind": kind, "party": party, "measures": dict(measures), "roc": [], "calibration": [], **more}
         for kind, party, measures, more in models
@@ -551,7 +607,8 @@ def told_record(plan: Plan, job: Job, held: int, told: Figures, told_by: str) ->
         "models": known,
         "notes": [] if known else [KEPT.format(lead=told_by)],
         "told_by": told_by,
-        "reveals": (TOLD if known else KEPT).format(lead=told_by),
+        **({"released": True} if plan.evaluates_privately else {}),
+        "reveals": (KEPT if not known else RELEASE_TOLD if plan.evaluates_privately else TOLD).format(lead=told_by),
     }
 
 

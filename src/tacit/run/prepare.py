@@ -120,6 +120,7 @@ def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingReq
         secure_aggregation=job.secure_aggregation,
         memory=None if job.memory is None else bytes_of(job.memory),
         holdout=job.holdout,
+        evaluated=job.evaluates_privately,
         trees=trees,
     )
 
