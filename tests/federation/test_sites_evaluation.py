@@ -108,7 +108,7 @@ def test_a_lead_cannot_choose_its_number_after_it_has_seen_the_others(tmp_path: 
     files = write_files(tmp_path)
     text = job_text(files, "flare", top="holdout = 0.3")
     loop = Loopback(files, tmp_path / "sites")
-    other = CommonKey.draw()
+    other = CommonKey.draw("a")
 
     def lie(caller: str, name: str, request: Any) -> None:
         if isinstance(request, Shape) and name == "party1":
@@ -122,7 +122,7 @@ def test_a_lead_cannot_choose_its_number_after_it_has_seen_the_others(tmp_path: 
 def test_a_number_is_not_shown_for_other_fingerprints_nor_are_ids_matched_again(tmp_path: Path) -> None:
     names = ("a", "b")
     number = HoldoutNumber(tmp_path, "a", names)
-    bound = {"a": number.fingerprint, "b": CommonKey.bind(CommonKey.draw())}
+    bound = {"a": number.fingerprint, "b": CommonKey.bind(CommonKey.draw("a"))}
     with pytest.raises(RefusalError):
         number.show({"a": number.fingerprint})
     with pytest.raises(RefusalError):
@@ -133,7 +133,7 @@ def test_a_number_is_not_shown_for_other_fingerprints_nor_are_ids_matched_again(
     assert again.shown
     assert again.show(bound) == shown
     with pytest.raises(RefusalError):
-        again.show({**bound, "b": CommonKey.bind(CommonKey.draw())})
+        again.show({**bound, "b": CommonKey.bind(CommonKey.draw("a"))})
 
 
 # --- who lies, withholds or dies -----------------------------------------------------------------------

@@ -176,7 +176,7 @@ class HoldoutNumber:
     def __init__(self, folder: Path, name: str, parties: Sequence[str]) -> None:
         self.path, self.name, self.parties = folder / HOLDOUT, name, tuple(parties)
         if not self.path.exists():
-            write_json(self.path, {"number": CommonKey.draw(), "bound": {}}, secret=True)
+            write_json(self.path, {"number": CommonKey.draw(name), "bound": {}}, secret=True)
         record = read_json(self.path)
         self.number, self.bound = str(record["number"]), {str(k): str(v) for k, v in record["bound"].items()}
 
