@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,29 @@ import pytest
 
 from tacit.data.holdout import CommonKey
 from tacit.errors import RunError
+from tacit.federation.budget import BudgetBook, Limit, events_of
+from tacit.federation.consent import describe
 from tacit.federation.matching import HoldoutNumber
 from tacit.federation.party_handler import EVALUATED
-from tacit.federation.protocol import Begin, End, Keys, Numbers, Reason, RefusalError, Refused, Scores, Shape, Tell
-from tacit.federation.site import AllowAll
+from tacit.federation.protocol import (
+    Answer,
+    Begin,
+    End,
+    Keys,
+    Numbers,
+    Reason,
+    RefusalError,
+    Refused,
+    Scores,
+    Shape,
+    Tell,
+)
+from tacit.federation.site import AllowAll, read_text
+from tacit.privacy import accountant
 from tacit.report.verdict import verdict
+from tacit.run.prepare import plan_job
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
-from tests.federation.test_sites_star import coef, in_process, job_text, write_files
+from tests.federation.test_sites_star import Counting, coef, in_process, job_text, write_files
 
 RUN = "run-00000001"
 HELD = "holdout = 0.3\nseed = 3"
@@ -245,4 +262,63 @@ def test_a_private_evaluation_is_the_same_in_one_process_and_between_sites(tmp_p
     certificates = [json.loads((f / "certificate.json").read_text()) for f in (one, tmp_path / "sites/party1" / RUN)]
     assert certificates[0]["claims"] == certificates[1]["claims"]
     assert [claim.get("rows") for claim in certificates[0]["claims"]] == [None, "held out"]
-    print(verdict(lead), lead)
+    assert "standard error" in verdict(lead).sentence
+
+
+def test_a_private_evaluation_is_released_once_whoever_dies(tmp_path: Path) -> None:
+    files = write_files(tmp_path, 2)
+    text = job_text(files, "flare", top=HELD, extra=PRIVATE.replace("noise_seed = 5\n", ""))
+    for number, before in enumerate((True, False)):
+        gates = {name: Counting() for name in files}
+        loop, due = Loopback(files, tmp_path / str(number), gates), [True]
+
+        def kill(caller: str, name: str, request: Any, *_: Any, due: list[bool] = due) -> None:
+            if isinstance(request, Answer) and request.message.round == 3 and due[0]:
+                due[0] = False
+                raise ConnectionError
+
+        loop.disturb, loop.after = (kill, lambda *_: None) if before else (lambda *_: None, kill)
+        with pytest.raises(ConnectionError):
+            loop.run(text)
+        loop.restart()
+        loop.run(text)
+        sent = [one.reply for one in loop.carried if isinstance(one.asked, Answer) and one.asked.message.round == 3]
+        assert len(sent) == 2 - before
+        assert len(set(sent)) == 1, "two evaluations with different noise left"
+        assert all(len(digests) == 1 for gate in gates.values() for digests in gate.seen.values())
+        assert set(gates["party1"].seen) >= {1, 2, 3}
+        assert figures(tmp_path / str(number) / "party0" / RUN)["released"]
+
+
+def test_scores_of_protected_rows_are_refused(tmp_path: Path) -> None:
+    files = write_files(tmp_path, 2)
+    loop = Loopback(files, tmp_path / "sites")
+    stopped_at(loop, Tell)
+    with pytest.raises(ConnectionError):
+        loop.run(job_text(files, "flare", top=HELD, extra=PRIVATE))
+    for request in (Scores(), Keys()):
+        reply = loop.sites["party1"].handle(request, "party0")
+        assert isinstance(reply, Refused)
+        assert reply.reason == Reason.NOT_AGREED
+
+
+def test_the_budget_counts_a_row_once_and_people_are_told(tmp_path: Path) -> None:
+    """A row is trained on or held out: the ledger takes what one of both spends, and the question says it all."""
+    files = write_files(tmp_path, 2)
+    extra = PRIVATE.replace("noise_seed = 5\n", "")
+    job = read_text(job_text(files, "flare", top=HELD, extra=extra))
+    plan = plan_job(job, 105, (2, 2), 0, (), 45)
+    without = replace(job, holdout=0.0)
+    assert accountant.epsilon(events_of(plan, "party1")["record"], 1e-6) == pytest.approx(
+        accountant.epsilon(events_of(plan_job(without, 105, (2, 2), 0), "party1")["record"], 1e-6)
+    )
+    book = BudgetBook(tmp_path / "ledger.json", {"record": Limit(3.0)}, "party1")
+    shown = " ".join(" ".join(describe(job, plan, "party1", book)).split())
+    assert "two sums and a histogram of these rows, with noise, go to party0" in shown
+    assert "each record of party1 that was held out: epsilon 2" in shown
+    shown = " ".join(" ".join(describe(job, plan, "party0", book)).split())
+    assert "the label and two scores of each of these rows go to the other party, without noise" in shown
+    open_job = read_text(job_text(files, "flare", top=HELD))
+    shown = " ".join(" ".join(describe(open_job, plan_job(open_job, 105, (2, 2), 0, (), 45), "party1", book)).split())
+    assert "45 rows, chosen by position and the seed of the job (3), held out" in shown
+    assert "your score of each of these rows goes to party0, without noise, once" in shown
