@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tacit.cli.main import main
 from tacit.data.holdout import CommonKey
 from tacit.errors import RunError
 from tacit.federation.budget import BudgetBook, Limit, events_of
@@ -33,6 +34,7 @@ from tacit.federation.site import AllowAll, read_text
 from tacit.privacy import accountant
 from tacit.report.verdict import verdict
 from tacit.run.prepare import plan_job
+from tests.federation import test_sites_graph
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_star import Counting, coef, in_process, job_text, write_files
 
@@ -322,3 +324,33 @@ def test_the_budget_counts_a_row_once_and_people_are_told(tmp_path: Path) -> Non
     shown = " ".join(" ".join(describe(open_job, plan_job(open_job, 105, (2, 2), 0, (), 45), "party1", book)).split())
     assert "45 rows, chosen by position and the seed of the job (3), held out" in shown
     assert "your score of each of these rows goes to party0, without noise, once" in shown
+
+
+# --- the sample split: every node for itself -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("privacy", ["", test_sites_graph.PRIVATE], ids=["plain", "private"])
+def test_every_node_holds_out_and_evaluates_for_itself(tmp_path: Path, privacy: str) -> None:
+    files = test_sites_graph.write_files(tmp_path)
+    texts = {
+        engine: test_sites_graph.job_text(files, engine, extra=privacy, top="holdout = 0.25\nseed = 2")
+        for engine in ("in-process", "flare")
+    }
+    (tmp_path / "job.toml").write_text(texts["in-process"])
+    assert main(["train", str(tmp_path / "job.toml"), "--out", str(tmp_path / "one"), "--quiet"]) == 0
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(texts["flare"])
+    known = {node["name"]: node for node in figures(tmp_path / "one")["nodes"]}
+    for name in files:
+        folder = tmp_path / "sites" / name / RUN
+        np.testing.assert_allclose(coef(folder, name), coef(tmp_path / "one", name), rtol=0, atol=1e-12)
+        record = figures(folder)
+        (own,) = record["nodes"]
+        assert own["name"] == name
+        for key in ("trained", "evaluated"):
+            assert own[key] == known[name][key]
+        for model in ("joint", "alone"):
+            assert own[model] == pytest.approx(known[name][model], abs=1e-6)
+        assert verdict(record).sentence
+    sent = {type(one.asked).__name__ for one in loop.carried}
+    assert not sent & {"Scores", "Tell", "Reveal"}, "a figure left a node"

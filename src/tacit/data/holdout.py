@@ -86,7 +86,9 @@ def held_rows(rows: int, part: float, key: Key, ids: npt.NDArray[Any] | None = N
     return chosen
 
 
-def set_aside(shards: Sequence[Shard], labels: Vector, held: Sequence[Mask]) -> tuple[list[Shard], Vector, HeldOut]:
+def set_aside(
+    shards: Sequence[Shard], labels: Vector, held: Sequence[Mask], *, any_class: bool = False
+) -> tuple[list[Shard], Vector, HeldOut]:
     """Cut shards and labels into what is trained on and what is held out.
 
     Parameters
@@ -96,6 +98,8 @@ def set_aside(shards: Sequence[Shard], labels: Vector, held: Sequence[Mask]) -> 
         One for each row, or those of all shards one after the other.
     held : sequence of masks
         One for each shard. Where the columns are split it is the same one, and the labels are cut by it.
+    any_class : bool
+        Whether labels of one class may be left, as others have labels too.
 
     Raises
     ------
@@ -104,7 +108,7 @@ def set_aside(shards: Sequence[Shard], labels: Vector, held: Sequence[Mask]) -> 
     """
     mask = held[0] if len(labels) == len(held[0]) else np.concatenate(list(held))
     left = labels[~mask]
-    if len(np.unique(labels)) == 2 and len(np.unique(left)) == 1:
+    if not any_class and len(np.unique(labels)) == 2 and len(np.unique(left)) == 1:
         raise InputError("holdout leaves labels of one class only to train on: lower holdout, or change seed")
     trained = [cut_rows(shard, ~own) for shard, own in zip(shards, held, strict=True)]
     aside = tuple(cut_rows(shard, own) for shard, own in zip(shards, held, strict=True))

@@ -98,8 +98,11 @@ def tree_sentences(job: Job, plan: Plan, party: str) -> list[str]:
 
 def evaluation_sentences(job: Job, plan: Plan, party: str) -> list[str]:
     """What leaves a party, and what it learns, when the model is tried on rows that were held out."""
-    if not job.holdout or job.rows_are_split:
+    if not job.holdout:
         return []
+    if job.rows_are_split:
+        part = f"a part of your rows, holdout = {job.holdout:g}, is held out: not trained on"
+        return [part, "the model is tried on them here, beside one of your own rows: no figure leaves"]
     holder, held = job.holder, plan.layout.held  # type: ignore[attr-defined]
     rows = f"{plural(held, 'row')}, chosen by {_key_words(job)}, held out: not trained on"
     if not shows_scores(plan) and not plan.evaluates_privately:

@@ -15,7 +15,7 @@ from tacit.columns.raw import RawEncoder
 from tacit.columns.table import Table
 from tacit.data.align import Rows, text_ids
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
-from tacit.data.holdout import HeldOut, Mask, cut_rows, set_aside
+from tacit.data.holdout import HeldOut, Holdout, Mask, cut_rows, held_rows, set_aside
 from tacit.data.labels import Labels, encode_labels, file_labels
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
 from tacit.data.nodes import load_nodes
@@ -127,8 +127,8 @@ class OwnRows:
     raw: RawEncoder | None = None  # how columns were read that trees take as they are
     held: HeldOut | None = None  # rows that are kept out of training; their labels where the site holds them
 
-    def without(self, held: Mask) -> OwnRows:
-        """The same with some rows kept out of training.
+    def without(self, held: Mask, *, any_class: bool = False) -> OwnRows:
+        """The same with some rows kept out of training; `any_class` where others have labels too.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class OwnRows:
         if self.labels is None:
             aside = HeldOut((cut_rows(self.shard, held),), np.zeros(0))
             return replace(self, shard=cut_rows(self.shard, ~held), held=aside)
-        shards, left, aside = set_aside([self.shard], self.labels.values, [held])
+        shards, left, aside = set_aside([self.shard], self.labels.values, [held], any_class=any_class)
         return replace(self, shard=shards[0], labels=replace(self.labels, values=left), held=aside)
 
     @property
@@ -194,10 +194,15 @@ def open_file(job: Job, name: str, data: Path, dask: ClusterAddress | None = Non
 def open_node(job: Job, name: str, data: Path) -> OwnRows:
     """Read a node's file of a sample split; no constant of the encoding is taken from its rows, as others lack them."""
     spec = own_spec(job, name, data)
-    read = load_nodes([spec], ".", job.encode, protected=True, stated=name in job.protected)
+    holdout = Holdout(job.holdout, job.seed or 0)
+    read = load_nodes([spec], ".", job.encode, protected=True, stated=name in job.protected, holdout=holdout)
     if read.epsilons:
         raise InputError('labels that were randomized beforehand cannot be trained on with engine = "flare" yet')
-    return OwnRows(read.shards[0], _node_labels(job, name, read.labels[0]), read.encoding)
+    own = OwnRows(read.shards[0], _node_labels(job, name, read.labels[0]), read.encoding)
+    if not job.holdout:
+        return own
+    held = held_rows(own.shard.features.shape[0], job.holdout, job.seed or 0, read.ids[0])
+    return own.without(held, any_class=True)
 
 
 def _node_labels(job: Job, name: str, values: npt.NDArray[Any]) -> Labels:

@@ -483,6 +483,8 @@ SITES = (
     "Nobody but the label holder was trained alone, and nothing was pooled: that would need labels or columns in other "
     "places."
 )
+OWN_ROWS = "Every figure is of this node's own rows, and for itself alone: nothing of it left, and none are added up."
+NO_ROWS = "Nothing was evaluated: there are too few rows to hold any out."
 KEPT = "Nothing is known here of how good the model is: {lead}, which holds the labels, keeps the figures."
 TOLD = (
     "Exact functions of the labels and of all parties' scores of the rows held out, told by {lead}, which nobody here "
@@ -548,6 +550,25 @@ def evaluate_sites_by_release(plan: Plan, prepared: PreparedRun, tried: HeldOutR
     record = _about(plan, prepared, _rows(prepared))
     _evaluate_release(record, plan, prepared.job, tried)
     return record
+
+
+def evaluate_node(prepared: PreparedRun, model: Model) -> dict[str, Any]:
+    """The model of all nodes on the rows that one of them held out, at that node, beside its own: for itself alone."""
+    began, rows, plan = time.perf_counter(), _rows(prepared), prepared.plan
+    if plan.private is not None and not plan.served:
+        return not_evaluated(plan, prepared, NOT_SERVED)
+    if not len(rows.labels):
+        return not_evaluated(plan, prepared, NO_ROWS)
+    record, shard = _about(plan, prepared, rows), rows.shards[0]
+    scores = model.scores([shard])
+    figures = _figures(JOINT, "", scores, rows.labels, record["loss"], len(shard.columns))
+    record["models"].append(figures | {"alpha": record["alpha"]})
+    own = measure(scores, rows.labels, record["loss"])
+    trained, evaluated = len(prepared.labels.values), len(rows.labels)
+    record["nodes"] = [{"name": shard.name, "trained": trained, "evaluated": evaluated, JOINT: own}]
+    record["notes"].append(OWN_ROWS)
+    _nodes_alone(record, prepared, rows, [rows.labels], [scores], None)
+    return record | {"seconds": time.perf_counter() - began}
 
 
 def not_evaluated(plan: Plan, prepared: PreparedRun, reason: str) -> dict[str, Any]:
