@@ -35,7 +35,7 @@ from tacit.run.prepare import (
 )
 from tacit.run.result import Result
 from tacit.run.saved import SavedRun, load
-from tacit.run.search import TermsSearch, search_job
+from tacit.run.search import TermsSearch, search_job, with_alpha
 from tacit.run.star import Run
 from tacit.types import TraceRow
 
@@ -227,8 +227,7 @@ def _prepare(
 
 
 def _with_alpha(prepared: PreparedRun, record: dict[str, Any]) -> PreparedRun:
-    plan = prepared.plan
-    return replace(prepared, plan=replace(plan, problem=replace(plan.problem, alpha=record["alpha"])))
+    return replace(prepared, plan=with_alpha(prepared.plan, record["alpha"]))
 
 
 def _note_search(record: dict[str, Any], note: Note) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.data.holdout import CommonKey
-from tacit.errors import RunError
+from tacit.errors import RunError, TacitError
 from tacit.federation.budget import BudgetBook, Limit, events_of
 from tacit.federation.consent import describe
 from tacit.federation.matching import HoldoutNumber
@@ -20,6 +20,7 @@ from tacit.federation.party_handler import EVALUATED
 from tacit.federation.protocol import (
     Answer,
     Begin,
+    Done,
     End,
     Keys,
     Numbers,
@@ -27,8 +28,10 @@ from tacit.federation.protocol import (
     RefusalError,
     Refused,
     Scores,
+    Settle,
     Shape,
     Tell,
+    Try,
 )
 from tacit.federation.site import AllowAll, read_text
 from tacit.privacy import accountant
@@ -354,3 +357,87 @@ def test_every_node_holds_out_and_evaluates_for_itself(tmp_path: Path, privacy: 
         assert verdict(record).sentence
     sent = {type(one.asked).__name__ for one in loop.carried}
     assert not sent & {"Scores", "Tell", "Reveal"}, "a figure left a node"
+
+
+# --- the search for alpha ------------------------------------------------------------------------------
+
+SEARCH = {"extra": "[search]\nalphas = [1, 0.1, 0.01, 0.001]\nfolds = 3"}
+SEARCHES = {
+    "plain": SEARCH,
+    "masks, held out": {**SEARCH, "top": f"{HELD}\nsecure_aggregation = true"},
+    "curves, held out": {**SEARCH, "top": HELD, "model": 'terms = "spline"'},
+}
+
+
+def searched(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "search.json").read_text())
+
+
+@pytest.mark.parametrize("case", SEARCHES)
+def test_sites_search_as_one_process(tmp_path: Path, case: str) -> None:
+    files, parts = write_files(tmp_path), SEARCHES[case]
+    one = in_process(tmp_path, files, **parts)
+    Loopback(files, tmp_path / "sites").run(job_text(files, "flare", **parts))
+    found, known = searched(tmp_path / "sites" / "party0" / RUN), searched(one)
+    assert found["alpha"] == known["alpha"]
+    np.testing.assert_allclose(found["losses"], known["losses"], rtol=0, atol=1e-9)
+    assert found["rounds_by_fit"] == known["rounds_by_fit"]
+    for name in files:
+        np.testing.assert_allclose(coef(tmp_path / "sites" / name / RUN, name), coef(one, name), rtol=0, atol=1e-9)
+    if "top" in parts:
+        lead = by_kind(figures(tmp_path / "sites" / "party0" / RUN))
+        for model in lead:
+            assert lead[model]["measures"] == pytest.approx(by_kind(figures(one))[model]["measures"], abs=1e-8)
+            assert lead[model]["alpha"] == by_kind(figures(one))[model]["alpha"]
+
+
+def test_a_search_that_is_killed_begins_again_and_takes_the_same_alpha(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    text = job_text(files, "flare", **SEARCH)
+    Loopback(files, tmp_path / "calm").run(text)
+    for number, (kind, count) in enumerate([(Try, 7), (Settle, 1), (Settle, 2), (Answer, 40), (End, 1)]):
+        loop, seen = Loopback(files, tmp_path / str(number)), [0]
+
+        def kill(
+            caller: str, name: str, request: Any, kind: type = kind, count: int = count, seen: list = seen
+        ) -> None:
+            seen[0] += isinstance(request, kind)
+            if seen[0] == count and isinstance(request, kind):
+                raise ConnectionError
+
+        loop.disturb = kill
+        with pytest.raises(ConnectionError):
+            loop.run(text)
+        loop.restart()
+        loop.run(text)
+        for name in files:
+            np.testing.assert_array_equal(
+                coef(tmp_path / str(number) / name / RUN, name), coef(tmp_path / "calm" / name / RUN, name)
+            )
+
+
+def test_a_lead_tries_no_other_alpha_and_none_after_the_search(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    loop = Loopback(files, tmp_path / "sites")
+    stopped_at(loop, Try)
+    with pytest.raises(ConnectionError):
+        loop.run(job_text(files, "flare", **SEARCH))
+    site, marks = loop.sites["party1"], np.ones(150, dtype=np.uint8)
+    for wrong in (
+        Try(alpha=0.5, seen=Numbers.of(marks)),
+        Try(alpha=0.1, seen=Numbers.of(marks[:3])),
+        Try(alpha=0.1, seen=Numbers.of(0 * marks)),
+        Try(alpha=0.1, seen=Numbers.of(3 * marks)),
+        Try(alpha=0.1),
+        Settle(alpha=0.5),
+    ):
+        assert isinstance(site.handle(wrong, "party0"), Refused)
+    assert isinstance(site.handle(Settle(alpha=0.1), "party0"), Done)
+    for wrong in (Settle(alpha=0.01), Try(alpha=0.1, seen=Numbers.of(marks))):
+        assert isinstance(site.handle(wrong, "party0"), Refused)
+
+
+def test_a_search_with_a_method_that_cannot_follow_is_refused(tmp_path: Path) -> None:
+    files = write_files(tmp_path)
+    with pytest.raises(TacitError, match=r"\[search\] between organisations needs a method that follows alpha"):
+        Loopback(files, tmp_path / "sites").run(job_text(files, "flare", model='loss = "hinge"', **SEARCH))

@@ -57,6 +57,8 @@ def describe(job: Job, plan: Plan, party: str, book: BudgetBook, job_id: str | N
     found, certificate = plan.describe(), plan.certificate()
     sizes = "the numbers of rows and columns of every party; every party makes the same plan from them"
     model = f"{job.model.loss} loss, {job.model.penalty} penalty, alpha {job.model.alpha:g}"
+    if job.search is not None:
+        model = f"{job.model.loss} loss, {job.model.penalty} penalty, alpha chosen by a search"
     if job.trees is not None:
         model = f"boosted trees, {job.model.loss} loss, at most {job.trees.max_leaf_nodes} leaves"
     lines = [
@@ -66,6 +68,9 @@ def describe(job: Job, plan: Plan, party: str, book: BudgetBook, job_id: str | N
     lines += one("model", f"{model}; {found['in_words']}")
     lines += one("all know", sizes)
     lines += one("you send", certificate.per_party.get(party, "nothing"))
+    if job.search is not None:
+        tried = f"{plural(job.search.tried, 'alpha')} on {plural(job.search.folds_of(plan.problem.rows), 'fold')}"
+        lines += one("search", f"{tried} of the rows are tried first: what you send is sent in each of these fits, too")
     lines += one("to", ", ".join(_receivers(job, plan, party)) or "nobody")
     lines += many("evaluation", evaluation_sentences(job, plan, party))
     lines += one("size", _size_words(found["traffic"], party))

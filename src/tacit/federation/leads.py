@@ -55,10 +55,12 @@ from tacit.federation.protocol import (
     Reveal,
     Revealed,
     Scores,
+    Settle,
     Shape,
     Shaped,
     Step,
     Tell,
+    Try,
     party_error,
 )
 from tacit.federation.score_handler import ScoreHandler, add_up, read_request
@@ -81,7 +83,8 @@ from tacit.run.evaluation import (
 )
 from tacit.run.folder import PreparedRun, RunFolder, SavedJoint, SavedResult, history_record
 from tacit.run.predict import load_model, predictions_of, write_csv
-from tacit.run.result import Model, PartyModel, make_part, traffic
+from tacit.run.result import Model, PartyModel, Result, make_part, traffic
+from tacit.run.search import search_job, with_alpha
 from tacit.run.star import Star
 from tacit.solvers.base import Progress
 from tacit.solvers.boosting.model import lightgbm_version
@@ -217,7 +220,7 @@ class StarLead:
         prepared = ask_all(site, names, Prepare(), Prepared)
         self._align(names, prepared)
         plan = self._plan(names, ask_all(site, names, Shape(numbers=self._numbers(prepared)), Shaped))
-        session = self._session(plan)
+        session = self._session(self._settled(plan))
         self._end(session, self._train(session, observe), names)
         ask_all(site, names, Forget())
         return session.state.rounds
@@ -253,6 +256,22 @@ class StarLead:
         replies = ask_all(self.site, names, sizes, Begun)
         self.standing = {name: replies[name].at for name in plan.asked_parties}
         return plan
+
+    def _settled(self, plan: Plan) -> Plan:
+        """The plan with the alpha that the search of the job takes; a run that goes on takes the same.
+
+        A search that was interrupted begins again: nothing of it is kept, and without privacy nothing is spent.
+        """
+        spec, own = self.task.job.search, self.handler.own
+        if spec is None:
+            return plan
+        alpha = self.folder.read_searched_alpha()
+        if alpha is None:
+            found = search_job(plan, [own.shard], own.held_labels, spec, make=lambda fold: FoldStar(self, fold))
+            self.folder.write_search(found.record())
+            alpha = found.alpha
+        ask_all(self.site, self.task.job.names, Settle(alpha=alpha))
+        return with_alpha(plan, alpha)
 
     def _session(self, plan: Plan) -> SitesStar:
         """The coordinator with its state on this site's disk, in step with the parties at theirs."""
@@ -392,6 +411,44 @@ class SitesStar(Star):
         """Go on from the coordinator's state."""
         self.coordinator.restore(states["coordinator"])
         self.state = state
+
+
+class FoldStar(SitesStar):
+    """One fold of the search for alpha: its rows at every site, at one alpha after the other."""
+
+    def __init__(self, lead: StarLead, plan: Plan) -> None:
+        own, weights = lead.handler.own, plan.problem.row_weights
+        assert weights is not None
+        with fitting_threads([own.shard]), np.errstate(**QUIET):
+            coordinator = Coordinator(plan, own.held_labels.values)
+        super().__init__(plan, coordinator, Sites(lead.site, lead.run, plan), own.shard)
+        self.site = lead.site
+        self._ask(Numbers.of((weights > 0).astype(np.uint8)))
+        self.agree()
+
+    def _ask(self, seen: Numbers | None = None) -> None:
+        ask_all(self.site, self.plan.asked_parties, Try(alpha=self.plan.problem.alpha, seen=seen))
+
+    def retune(self, plan: Plan) -> None:
+        """Go on from the end of the last fit with another alpha."""
+        self.plan = plan
+        self._ask()
+        self.coordinator.retune(plan)
+        self.state = LoopState(exchange=self.state.exchange + 1)  # the closing broadcast had a number too
+
+    def go(self) -> Result:
+        """Run to the end; the parts of the model are with their owners, and not asked for."""
+        model, state = drive(self), self.state
+        return Result(
+            plan=self.plan,
+            model=model,
+            trace=state.trace,
+            certificate=self.plan.certificate(),
+            converged=state.converged,
+            note=state.note,
+            seconds=state.seconds,
+            traffic=traffic(state.trace),
+        )
 
 
 def both(add: Observer, observe: Observer | None) -> Observer:

@@ -12,6 +12,7 @@ import numpy as np
 from tacit.data.align import in_order
 from tacit.data.holdout import Key as HoldoutKey
 from tacit.data.holdout import held_rows
+from tacit.errors import InputError
 from tacit.federation.journal import Journal, JournalRecord
 from tacit.federation.matching import HoldoutNumber, Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
@@ -29,6 +30,7 @@ from tacit.federation.protocol import (
     Keys,
     Match,
     Matched,
+    Numbers,
     Open,
     Packet,
     Prepare,
@@ -38,10 +40,12 @@ from tacit.federation.protocol import (
     Reveal,
     Revealed,
     Scores,
+    Settle,
     Shape,
     Shaped,
     Step,
     Tell,
+    Try,
 )
 from tacit.federation.score_handler import SHARE, MaskedScores
 from tacit.federation.site import QUESTIONS, Site, StepResult, Task, private_errors, received
@@ -50,6 +54,7 @@ from tacit.job.file import check_as_they_are
 from tacit.plan import Plan
 from tacit.plan.memory import check_on_cluster
 from tacit.privacy.releases import arrays_digest, digest
+from tacit.problem.alphas import alpha_grid
 from tacit.run.coordinator import NAME as COORDINATOR
 from tacit.run.drive import QUIET, fitting_threads
 from tacit.run.evaluation import Figures, masked_scores, shows_scores, told_record
@@ -57,6 +62,7 @@ from tacit.run.folder import RunFolder
 from tacit.run.party import Party
 from tacit.run.prepare import plan_job
 from tacit.run.result import PartyModel
+from tacit.run.search import fold_plan, with_alpha
 from tacit.solvers.boosting.model import lightgbm_version
 from tacit.text import show
 from tacit.types import Arrays, Message, Vector
@@ -64,6 +70,7 @@ from tacit.types import Arrays, Message, Vector
 UNASKED = ("keys", "agree")  # about masks, which are never saved
 HELD_OUT = "scores of rows held out"  # part of every mask of these
 EVALUATED = 2 * QUESTIONS - 1  # the number under which they are recorded
+SETTLED = "alpha.json"  # the alpha that a search took
 SCALE = "scale.json"  # the one number of the part that the lead set
 
 
@@ -71,7 +78,14 @@ def make_star_plan(
     task: Task, rows: int, columns: tuple[int, ...], curve_columns: Sequence[int] = (), held: int = 0
 ) -> Plan:
     """The plan of public sizes; how many entries of a row are zero is data, so none counts as zero here."""
-    return plan_job(task.job, rows, columns, 8 * rows * sum(columns), curve_columns, held)
+    plan = plan_job(task.job, rows, columns, 8 * rows * sum(columns), curve_columns, held)
+    if task.job.search is not None and not plan.solver.supports_path:
+        raise InputError(
+            "[search] between organisations needs a method that follows alpha, and method = "
+            f"{show(plan.recorded_method)} does not"
+            ': choose a smooth loss with penalty = "l2", or give model.alpha'
+        )
+    return plan
 
 
 def _check_lightgbm(told: str) -> None:
@@ -100,6 +114,8 @@ class PartyHandler:
         self.number: HoldoutNumber | None = None  # this site's part of the key of the holdout, where there is one
         self.shared: Any = None
         self.sent: Message | None = None
+        self.seen: Any = None  # weights of the rows of that fit
+        self.fold: Party | None = None  # of a fit of the search for alpha, which keeps no journal
 
     @classmethod
     def open(cls, site: Site, request: Open, caller: str) -> PartyHandler:
@@ -134,6 +150,10 @@ class PartyHandler:
                 return self.shape(request)
             case Begin():
                 return self.begin(request)
+            case Try():
+                return self.try_alpha(request)
+            case Settle():
+                return self.settle(request)
             case Answer():
                 return self.answer(request)
             case Keys():
@@ -213,12 +233,13 @@ class PartyHandler:
 
         Matching leaves them in an order that is random. Trees depend on it, so there they are ordered by their ids, as
         in one process: every party does that for itself, whatever the lead says of the order. So they are where some
-        are held out.
+        are held out, or left out of a fold.
         """
         if self.matching is None:
             return None
         rows, job = self.matching.rows, self.task.job
-        return in_order(self.file.ids, rows) if job.trees is not None or job.holdout else rows
+        ordered = job.trees is not None or job.holdout or job.search is not None
+        return in_order(self.file.ids, rows) if ordered else rows
 
     def _common_ids(self) -> Any:
         """The ids of the common rows, in their order; None where rows are matched by position."""
@@ -243,7 +264,7 @@ class PartyHandler:
         task.authorizer.allow(task.run, task.job, plan, task.name, bound)
         data.keep()
         self.plan = plan
-        if task.name in plan.asked_parties:
+        if task.name in plan.asked_parties and task.job.search is None:
             self._make_party(plan)
         return Begun(at=max(self.journal.at, 0))
 
@@ -278,11 +299,57 @@ class PartyHandler:
         states = {"party": self.party.state()}
         return states if self.shared is None else {**states, "shared": self.shared.state()}
 
+    # --- the search for alpha --------------------------------------------------------------------------
+
+    def try_alpha(self, request: Try) -> Done:
+        """Begin a fit on some rows, or go on with another alpha; all of it is done anew where a process dies."""
+        spec = self.task.job.search
+        if spec is None or (self.task.folder / SETTLED).exists():
+            raise RefusalError(Reason.TURN)
+        if request.alpha not in alpha_grid(spec.alphas, self.plan.problem.total):
+            raise RefusalError(Reason.MESSAGE)
+        with fitting_threads([self.own.shard]), np.errstate(**QUIET):
+            if request.seen is not None:
+                self.fold = self._fold_party(request.alpha, request.seen)
+            elif self.fold is None:
+                raise RefusalError(Reason.TURN)
+            else:
+                self.fold.retune(fold_plan(self.plan, request.alpha, self.seen))
+        return Done()
+
+    def _fold_party(self, alpha: float, seen: Numbers) -> Party:
+        marks = seen.array()
+        if marks.shape != (self.own.shard.features.shape[0],) or not set(np.unique(marks)) <= {0, 1} or not marks.any():
+            raise RefusalError(Reason.MESSAGE)
+        self.seen = marks.astype(np.float64)
+        plan = fold_plan(self.plan, alpha, self.seen)
+        trained = self.rows if self.held is None or self.rows is None else self.rows[~self.held]
+        rows = self.matching.ids_print(trained) if self.matching is not None and plan.secure else ""
+        context = f"search {arrays_digest({'seen': marks})} {self.task.mask_context(self.plan)}"
+        return Party(self.own.shard, plan, plan.solver.make_shared(plan.problem), context, self.task.signer, rows)
+
+    def settle(self, request: Settle) -> Done:
+        """Take the alpha of the search, once, and make the party of the training."""
+        spec, path = self.task.job.search, self.task.folder / SETTLED
+        if spec is None or request.alpha not in alpha_grid(spec.alphas, self.plan.problem.total):
+            raise RefusalError(Reason.MESSAGE)
+        if path.exists() and read_json(path) != {"alpha": request.alpha}:
+            raise RefusalError(Reason.SECOND)
+        write_json(path, {"alpha": request.alpha})
+        self.fold, self.plan = None, with_alpha(self.plan, request.alpha)
+        if self.task.name in self.plan.asked_parties:
+            self._make_party(self.plan)
+        return Done()
+
     # --- training --------------------------------------------------------------------------------------
 
     def answer(self, request: Answer) -> Answered:
         """One exchange: an answer is made once, kept, and sent again as it was where it is asked for again."""
-        party, message = self.party, received(request.message, COORDINATOR, singles=True)
+        message = received(request.message, COORDINATOR, singles=True)
+        if self.fold is not None:
+            with fitting_threads([self.own.shard]), np.errstate(**QUIET):
+                return Answered(message=Packet.of(self.fold.answer(message)))
+        party = self.party
         if message.kind in UNASKED:
             reply = party.answer(message)
             write_masks(self.task.folder, party.fingerprint, party.unchecked)

@@ -11,6 +11,7 @@ anything is parsed; fields are read by their types, and nothing nests deeper tha
 | Reveal | the lead | shows its number for the holdout, now that all are bound to theirs | Revealed |
 | Shape | the lead | picks the common rows, holds some out, and encodes its columns | Shaped |
 | Begin | the lead | second consent: the plan, which it makes itself; reserves its budget | Begun |
+| Try, Settle | the lead | begins a fit of the search for alpha, or goes on with it; takes the alpha found | Done |
 | Answer | the lead | one exchange of a feature split | Answered |
 | Keys, Agree | the lead | a fresh public key for masks; the keys of all | Key, Done |
 | Play, Resend | the lead | a round of a sample split; its messages once more | Played, Done |
@@ -317,6 +318,22 @@ class Begin(Step):
     curve_columns: Annotated[list[_Count], _origin(Origin.SIZE, max_length=10_000)] = []
 
 
+class Try(Step):
+    """A fit of the search for alpha: on the rows that `seen` marks, or where it is None on those of the last one.
+
+    Folds are dealt out so that each has its share of both labels: without privacy every message tells of labels.
+    """
+
+    alpha: Annotated[float, _origin(Origin.JOB)]
+    seen: Annotated[Numbers | None, _origin(Origin.RELEASE)] = None
+
+
+class Settle(Step):
+    """Train with the alpha that the search took."""
+
+    alpha: Annotated[float, _origin(Origin.RELEASE)]
+
+
 class Answer(Step):
     """Answer a message of the coordinator."""
 
@@ -500,6 +517,8 @@ REQUESTS: tuple[type[Step], ...] = (
     Reveal,
     Shape,
     Begin,
+    Try,
+    Settle,
     Answer,
     Keys,
     Agree,
@@ -519,6 +538,8 @@ REPLIES: dict[type[Step], type[Step]] = {
     Reveal: Revealed,
     Shape: Shaped,
     Begin: Begun,
+    Try: Done,
+    Settle: Done,
     Answer: Answered,
     Keys: Key,
     Agree: Done,

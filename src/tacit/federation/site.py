@@ -484,9 +484,8 @@ def read_text(text: str) -> Job:
     Kept, since every step of a run looks at its job.
     """
     job = parse_job(text, "the job")
-    for key, value in (("memory", job.memory), ("[search]", job.search)):
-        if value:
-            raise InputError(f'{key} cannot be used with engine = "flare" yet: leave it out of the job')
+    if job.memory:
+        raise InputError('memory cannot be used with engine = "flare" yet: leave it out of the job')
     return _with_curves(job) if job.has_curves else job
 
 

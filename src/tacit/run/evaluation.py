@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ from tacit.run.measures import (
 )
 from tacit.run.predict import ALL_PARTIES
 from tacit.run.result import Model, PartyModel, Result, TreePart
-from tacit.run.search import search_job
+from tacit.run.search import search_job, with_alpha
 from tacit.run.star import Run
 from tacit.types import Matrix, Shard, Vector
 
@@ -112,15 +112,11 @@ def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) 
         ),
     )
     if prepared.job.search is not None and is_searched(prepared):
-        plan = _with_alpha(plan, search_job(plan, [shard], prepared.labels, prepared.job.search).alpha)
+        plan = with_alpha(plan, search_job(plan, [shard], prepared.labels, prepared.job.search).alpha)
     result = Run(plan, [shard], labels).go()
     if result.note and not result.converged:
         raise RunError(result.note)
     return Apart(result.model, plan.problem.alpha)
-
-
-def _with_alpha(plan: Plan, alpha: float) -> Plan:
-    return replace(plan, problem=replace(plan.problem, alpha=alpha))
 
 
 def _values(shards: Sequence[Shard]) -> int:

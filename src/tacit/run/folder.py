@@ -455,6 +455,11 @@ class RunFolder:
             raise damaged(path, "it does not say whether lines or curves were taken")
         return record
 
+    def read_searched_alpha(self) -> float | None:
+        """The alpha that the search of a run between sites took; None where it has not ended."""
+        path = self.path / SEARCH
+        return float(read_json(path)["alpha"]) if path.exists() else None
+
     def abandon(self) -> None:
         """Forget a run that failed before anything was saved, so that a fixed job can be trained here."""
         if not self.checkpoint.exists():
