@@ -174,6 +174,8 @@ def evaluated_on(record: Mapping[str, Any]) -> str:
     which = "held-out" if record["held_out"] else "training"
     text = f"{record['rows']['evaluated']:,} {which} rows: {TITLES[key]} {measures[key]:.4g}"
     text += f" ({others})" if others else ""
+    if record.get("released"):
+        return f"{text}; these figures have noise, and the certificate covers them"
     if record["private"]:
         return f"{text}; these figures are not for others: no certificate covers them"
     return text if record["held_out"] else f"{text}; every model looks better on rows that it was trained on"

@@ -476,7 +476,7 @@ def _whose(names: Sequence[str], parties: Sequence[str]) -> str:
 def strengths(certificate: Certificate) -> str:
     """Whose data are protected, and how strongly, in one line; from whom is said by the certificate."""
     claims = [claim for claim in claims_of(certificate) if claim["epsilon"] != INFINITE]
-    return "; ".join(f"each {claim['unit']}{_of(claim)}, epsilon {_epsilon(claim)}" for claim in claims)
+    return "; ".join(f"each {claim['unit']}{_of(claim)}{_aside(claim)}, epsilon {_epsilon(claim)}" for claim in claims)
 
 
 def claim_words(claim: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from jinja2 import TemplateError
 
@@ -72,7 +73,7 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         outcome=words.outcome(run),
         worse=words.verdict_of(run)[1] if words.verdict_of(run)[0] == WORSE else "",
         searched=bool(evaluation.get("searched")) and SAME_ALPHA not in evaluation.get("notes", []),
-        warning=words.NOT_FOR_OTHERS if run.certificate.private and evaluation.get("models") else "",
+        warning=words.NOT_FOR_OTHERS if run.certificate.private and _is_exact(evaluation) else "",
         on_graph=run.on_graph,
         tiles=words.tiles(run),
         job=_job(run),
@@ -98,6 +99,11 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         version=__version__,
         path=show_path(run.path),
     )
+
+
+def _is_exact(evaluation: Mapping[str, Any]) -> bool:
+    """Whether there are figures that no release paid for."""
+    return bool(evaluation.get("models")) and not evaluation.get("released")
 
 
 def _job(run: SavedRun) -> list[tuple[str, str]]:
