@@ -18,13 +18,13 @@
 | about.json | in the part of a run between sites that one organisation has: who led it, and who took part |
 
 evaluation.json has the same keys wherever it was written: `rows` (how many were trained on, held out, evaluated),
-`models` (for each its `kind`, "joint", "alone" or "pooled", its `party`, and `measures`: a value by the name of a measure;
-`errors`: standard errors by the same names, where the figures have noise; of models other than the joint one
+`models` (for each its `kind`, "joint", "alone" or "pooled", its `party`, and `measures`: a value by the name of a
+measure; `errors`: standard errors by the same names, where the figures have noise; of models other than the joint one
 `joint_against_it`: both mean losses, their `difference` and its standard `error`), and `notes`, sentences for people.
 `released` is there and true where the figures follow from a planned release, which the certificate covers. At a party
-without labels, between organisations, the file has what the label holder told: `told_by` says who, `reveals` of what the
-figures are functions, and `models` is empty where it told nothing. A node of a sample split has its own line in `nodes`.
-`report/verdict.py` reads all of them.
+without labels, between organisations, the file has what the label holder told: `told_by` says who, `reveals` of what
+the figures are functions, and `models` is empty where it told nothing. A node of a sample split has its own line in
+`nodes`. `report/verdict.py` reads all of them.
 """
 
 from __future__ import annotations
