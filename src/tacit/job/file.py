@@ -247,6 +247,10 @@ class Job:
             return False
         return self.evaluation == "private" or (self.evaluation is None and self.engine == "flare")
 
+    def without_holdout(self) -> Job:
+        """The job that trains on all rows."""
+        return replace(self, holdout=0.0, evaluation=None, share_evaluation=True)
+
     def grows_trees(self, party: str) -> bool:
         """Whether a party's part of the model is of trees, which take its columns as they are."""
         return self.trees is not None and party not in self.protected
