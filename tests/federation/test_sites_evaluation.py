@@ -295,6 +295,16 @@ def test_a_private_evaluation_is_released_once_whoever_dies(tmp_path: Path) -> N
         assert figures(tmp_path / str(number) / "party0" / RUN)["released"]
 
 
+def test_a_private_evaluation_of_one_row(tmp_path: Path) -> None:
+    files = write_files(tmp_path, 2)
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(job_text(files, "flare", top="holdout = 0.004\nseed = 3", extra=PRIVATE))
+    lead = figures(tmp_path / "sites" / "party0" / RUN)
+    assert lead["rows"]["evaluated"] == 1
+    assert by_kind(lead)["alone party0"]["joint_against_it"] == {}
+    assert "not compared" in verdict(lead).sentence
+
+
 def test_scores_of_protected_rows_are_refused(tmp_path: Path) -> None:
     files = write_files(tmp_path, 2)
     loop = Loopback(files, tmp_path / "sites")
