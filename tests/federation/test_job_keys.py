@@ -77,7 +77,9 @@ EXAMPLES: dict[str, str] = {
     ),
     'model.terms = "spline"': job(sections='[model]\nterms = "spline"'),
     'model.terms = "auto"': job(sections='[model]\nterms = "auto"'),
-    "search": job(sections="[search]\nalphas = 2\nfolds = 2"),
+    "search.alphas": job(sections="[search]\nalphas = [0.1, 0.01]"),
+    "search.folds": job(sections="[search]\nalphas = 2\nfolds = 2"),
+    "search.rule": job(sections='[search]\nalphas = 2\nfolds = 2\nrule = "one-standard-error"'),
     "graph.kind": sampled('[graph]\nkind = "star"\n'),
     "graph.edges": sampled('[graph]\nedges = [["a", "b"], ["b", "c"]]\n'),
     "encode.scale": job(sections='[encode]\nscale = "range"'),
@@ -136,6 +138,11 @@ NOTES = {  # where the key itself means something else
     "job.engine": '`engine = "flare"` is what this column is about',
 }
 EXAMPLES["job.engine"] = job()
+GROWN = {"learning_rate": 0.2, "max_leaf_nodes": 4, "max_depth": 2, "min_samples_leaf": 5, "l2_regularization": 1}
+GROWN |= {"max_bins": 16, "validation_fraction": 0.3, "n_iter_no_change": 2, "min_gain_se": 0.5}
+EXAMPLES |= {
+    f"trees.{key}": job(top="rounds = 2", sections=f"{TREES}[trees]\n{key} = {value}") for key, value in GROWN.items()
+}
 
 
 def write_files(folder: Path, text: str) -> dict[str, Path]:
@@ -200,8 +207,7 @@ def table(folder: Path) -> list[str]:
 
 
 def test_every_key_is_in_the_table() -> None:
-    keys = {f"{section}.{key}" for section, own in SECTION_KEYS.items() for key in own if section != "search"}
-    keys |= {"search"}
+    keys = {f"{section}.{key}" for section, own in SECTION_KEYS.items() for key in own}
     assert {key_of(title) for title in EXAMPLES} == keys
 
 
