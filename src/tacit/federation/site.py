@@ -485,7 +485,7 @@ def read_text(text: str) -> Job:
     """
     job = parse_job(text, "the job")
     if job.memory:
-        raise InputError('memory cannot be used with engine = "flare" yet: leave it out of the job')
+        raise InputError("memory is about one machine, and each site has its own: leave it out of the job")
     return _with_curves(job) if job.has_curves else job
 
 

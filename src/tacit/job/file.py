@@ -565,8 +565,8 @@ def _check_auto(model: ModelSection, top: Mapping[str, Any], *, private: bool) -
     for key, value in (("split", "samples"), ("engine", "flare")):
         if top.get(key) == value:
             raise InputError(
-                f'model.terms = "auto" chooses by a search, which {key} = "{value}" does not have: write "spline" for '
-                'curves, or "linear"'
+                f'model.terms = "auto" chooses curves by a search, which {key} = "{value}" does not have: write '
+                '"spline" for curves, or "linear"'
             )
 
 
