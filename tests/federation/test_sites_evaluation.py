@@ -37,7 +37,7 @@ from tacit.federation.site import AllowAll, read_text
 from tacit.privacy import accountant
 from tacit.report.verdict import verdict
 from tacit.run.prepare import plan_job
-from tests.federation import test_sites_graph
+from tests.federation import test_sites_aligned, test_sites_graph
 from tests.federation.loopback import Loopback, no_waiting_for_the_disk  # noqa: F401
 from tests.federation.test_sites_star import Counting, coef, in_process, job_text, write_files
 
@@ -124,6 +124,25 @@ def test_without_a_seed_all_sites_make_the_key_together(tmp_path: Path) -> None:
         loop.restart()
         loop.run(text)  # it goes on with the same rows, or else it would be refused: data.json has them
     assert len(chosen) == 2, "two runs held out the same rows"
+
+
+def test_rows_matched_by_id_are_held_out_as_in_one_process(tmp_path: Path) -> None:
+    """Whatever the order of the files, and of the rows after private matching."""
+    pytest.importorskip("private_set_intersection", reason="needs tacit[align]")
+    files = test_sites_aligned.write_files(tmp_path)
+    texts = {
+        engine: test_sites_aligned.job_text(files, engine).replace("[job]", f"[job]\n{HELD}", 1)
+        for engine in ("in-process", "flare")
+    }
+    (tmp_path / "job.toml").write_text(texts["in-process"])
+    assert main(["train", str(tmp_path / "job.toml"), "--out", str(tmp_path / "one"), "--quiet"]) == 0
+    Loopback(files, tmp_path / "sites").run(texts["flare"])
+    for name in files:
+        found = coef(tmp_path / "sites" / name / RUN, name)
+        np.testing.assert_allclose(found, coef(tmp_path / "one", name), rtol=0, atol=1e-12)
+    lead, known = figures(tmp_path / "sites" / "bank" / RUN), figures(tmp_path / "one")
+    assert lead["rows"] == known["rows"]
+    assert lead["models"][0]["measures"] == pytest.approx(known["models"][0]["measures"], abs=1e-12)
 
 
 def test_a_lead_cannot_choose_its_number_after_it_has_seen_the_others(tmp_path: Path) -> None:
