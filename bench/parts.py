@@ -7,6 +7,7 @@ from types import ModuleType
 from bench import (
     align,
     baselines,
+    coverage,
     curves,
     curves_size,
     dense,
@@ -63,5 +64,6 @@ PARTS: dict[str, ModuleType] = {
     "faults": faults,
     "flare": flare,
     "dask": on_dask,
+    "coverage": coverage,
     "structure": structure,
 }

@@ -84,6 +84,8 @@ FILES: dict[str, Callable[[Path], None]] = {
     "docs/how-to/align-ids.md": some_common,
     "docs/how-to/curves.md": lambda folder: credit(folder, "calls", "plan", "since"),
     "docs/how-to/dask.md": large,
+    "docs/how-to/evaluate.md": lambda folder: credit(folder, "calls", "plan", "since"),
+    "docs/explanation/inference.md": lambda folder: credit(folder, "calls", "plan", "since"),
     "docs/how-to/encode-columns.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
     "docs/how-to/job-files.md": job_files,
     "docs/how-to/larger-than-memory.md": large,

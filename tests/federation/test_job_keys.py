@@ -55,6 +55,11 @@ EXAMPLES: dict[str, str] = {
     "job.secure_aggregation": job(top="secure_aggregation = true"),
     "job.memory": job(top='memory = "2GB"', sections=PLAIN).replace('"y"', '"label"'),
     "job.holdout": job(top="holdout = 0.2"),
+    "job.holdout_after": job(top="holdout_after = 1", party='holdout_column = "x1"'),
+    "party.holdout_column": job(top="holdout_after = 1", party='holdout_column = "x1"'),
+    "party.holdout_data": job(party="HELD_a")
+    .replace('name = "b"\n', 'name = "b"\nHELD_b\n')
+    .replace('name = "c"\n', 'name = "c"\nHELD_c\n'),
     "job.holdout, samples": sampled(top="rounds = 3\nholdout = 0.2"),
     "job.holdout, one protected party": job(top="holdout = 0.2", sections=PRIVATE + "#TWO"),
     "job.holdout, several protected parties": job(top="holdout = 0.2", sections=PRIVATE),
@@ -171,6 +176,7 @@ def outcome(text: str, folder: Path, engine: str) -> str:
     """Whether a job ends with a model, or the line that refuses it."""
     files = write_files(folder / "files", text)
     for name, path in files.items():
+        text = text.replace(f"HELD_{name}", f'holdout_data = "{path}"')
         text = text.replace(f"DATA_{name}", f'data = "{path}"' if engine == "in-process" else "")
     text = text.replace("ENGINE", engine)
     try:

@@ -195,7 +195,7 @@ def load_verb(name: str) -> Any:
     own = VERBS.get(name)
     if own is None:
         return find_verb(name)
-    return need_verb(name, own) if own.distribution else import_module(f"tacit.cli.{name}")
+    return need_verb(name, own) if own.distribution else import_module(f"tacit.cli.{own.module or name}")
 
 
 if __name__ == "__main__":

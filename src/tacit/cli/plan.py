@@ -176,6 +176,8 @@ class PartySizes:
         if job.holdout:
             held = self.rows - self.trained
             lines.append(f"{'':<11} {plural(held, 'row')} of them held out (holdout = {job.holdout:g}): not trained on")
+        if job.holdout_after is not None:
+            lines.append(f"{'':<11} those from {job.holdout_after} on are held out: how many is known in training")
         return [*lines, f"{'':<11} the number of rows and the column names count as public: {self._read()}"]
 
     def _read(self) -> str:
@@ -350,9 +352,11 @@ class NodeSizes:
         also = " and the label epsilons" if self.epsilons else ""
         aside = sum(held_count(count, self.job.holdout) for count in self.rows.values())
         held = f"{'':<11} {plural(aside, 'row')} of them held out (holdout = {self.job.holdout:g}): not trained on"
+        later = f"{'':<11} those from {self.job.holdout_after} on are held out: how many is known in training"
         return [
             f"{'sizes':<11} {parts}; {plural(self.columns, 'column')}",
             *([held] if aside else []),
+            *([later] if self.job.holdout_after is not None else []),
             f"{'':<11} numbers of rows, column names{also} count as public: {self._read()}",
         ]
 

@@ -135,17 +135,6 @@ def refuse_search(job: Job, verb: str) -> None:
 # --- How good the model is, in one sentence; and its page
 
 
-FIRST = (
-    "auc",
-    "pinball",
-    "r2",
-    "deviance",
-    "gamma_deviance",
-    "accuracy",
-    "rmse",
-)  # which measure is said, of those that there are
-
-
 def report_if_possible(run: Path) -> Path | None:
     """Write the page of a run and return its path, or say in one line why there is none."""
     from tacit.report.pictures import NO_MATPLOTLIB, has_matplotlib
@@ -159,13 +148,13 @@ def report_if_possible(run: Path) -> Path | None:
 
 def evaluated_on(record: Mapping[str, Any]) -> str:
     """How good the model is, against others, in one sentence."""
-    from tacit.run.measures import TITLES
+    from tacit.run.measures import TITLES, headline
 
     models: Sequence[Mapping[str, Any]] = record["models"]
     if not models:
         return str(record["notes"][0])
     measures = models[0]["measures"]
-    key = next(name for name in FIRST if name in measures)
+    key = headline(measures)
     others = ", ".join(
         f"{model['party'] + ' alone' if model['party'] else 'all data in one place'} {model['measures'][key]:.4g}"
         for model in models[1:]
@@ -179,6 +168,18 @@ def evaluated_on(record: Mapping[str, Any]) -> str:
     if record["private"]:
         return f"{text}; these figures are not for others: no certificate covers them"
     return text if record["held_out"] else f"{text}; every model looks better on rows that it was trained on"
+
+
+def measured(model: Mapping[str, Any]) -> str:
+    """Every measure of a model with its 95 % interval, in one line."""
+    from tacit.run.measures import ORDER, TITLES
+
+    values, pairs = model["measures"], model["intervals"]
+    return ", ".join(f"{TITLES[key]} {values[key]:.4g}{_between(pairs.get(key))}" for key in ORDER if key in values)
+
+
+def _between(pair: Sequence[float] | None) -> str:
+    return f" ({pair[0]:.4g} to {pair[1]:.4g})" if pair else ""
 
 
 # --- At the end: how the run went, where everything is, and what to do next
@@ -210,6 +211,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
         ("rounds", rounds if trained.ended_as_planned else f"{rounds}: NOT converged"),
         *(_objective(record) if result.boosting is None else _boosted(result.boosting)),
         *_wrapped("evaluated", evaluated_on(trained.evaluation)),
+        *_intervals(trained.evaluation),
         ("traffic", words.traffic(record["traffic"])),
         *_privacy(result, still_true(trained.evaluation, result.outlook)),
         ("written", f"{folder}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
@@ -222,6 +224,13 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
 def finished_before(folder: RunFolder) -> list[str]:
     """That a run was finished before, and nothing was done."""
     return [f"the run in {folder.path} is finished ({folder.read_result().get('rounds')} rounds): nothing to do"]
+
+
+def _intervals(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Every measure on held-out rows, with its interval; on rows trained on intervals would say nothing."""
+    if not record["models"] or not record["held_out"]:
+        return []
+    return _wrapped("measures", f"{measured(record['models'][0])}; in brackets 95 % intervals")
 
 
 def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -279,6 +288,8 @@ def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
 def _held_out(prepared: PreparedRun) -> list[tuple[str, str]]:
     if prepared.held is None:
         return []
+    if prepared.job.holds_out_files:
+        return [("", f"{prepared.held.rows} more in files of their own, held out")]
     return [("", f"{prepared.held.rows} of them held out, {len(prepared.labels.values)} trained on")]
 
 
@@ -349,7 +360,8 @@ class _OfNodes:
     def rows(self, prepared: PreparedRun) -> str:
         """How many each node has, those held out with them."""
         held = prepared.held
-        more = [0] * len(prepared.shards) if held is None else [one.features.shape[0] for one in held.shards]
+        none = held is None or prepared.job.holds_out_files
+        more = [0] * len(prepared.shards) if held is None or none else [one.features.shape[0] for one in held.shards]
         pairs = zip(prepared.shards, more, strict=True)
         parts = ", ".join(f"{shard.name} {shard.features.shape[0] + aside}" for shard, aside in pairs)
         return f"{len(prepared.labels.values) + sum(more)} ({parts})"

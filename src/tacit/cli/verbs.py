@@ -22,10 +22,14 @@ PARTS = ("HELP", "DESCRIPTION", "EPILOG", "add_arguments", "run")
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of this project: its line of help, and what to install for it where another distribution brings it."""
+    """A verb of this project: its line of help, and what to install for it where another distribution brings it.
+
+    Its module has its name where `module` says nothing else.
+    """
 
     HELP: str
     distribution: str = ""
+    module: str = ""
 
 
 VERBS = {
@@ -33,13 +37,17 @@ VERBS = {
     "init": Verb("write a first job file from data files"),
     "randomize": Verb("randomize labels before handing data over"),
     "align": Verb("match rows by id without showing ids"),
+    "describe": Verb("look at the columns of a job before training"),
     "plan": Verb("see rounds, noise, privacy and traffic before training"),
     "compare": Verb("see whether lines, curves or trees are worth it"),
     "train": Verb("train what a job file describes"),
     "watch": Verb("watch a run in progress"),
     "predict": Verb("predict new rows with a trained model"),
+    "evaluate": Verb("measure a trained model on new rows with labels"),
+    "summary": Verb("see standard errors, p-values and tests by party", module="standard_errors"),
     "explain": Verb("take a prediction apart, party by party"),
     "curves": Verb("draw what each column adds to the score"),
+    "scorecard": Verb("write a classifier as points that are added up"),
     "report": Verb("write a page about a finished run"),
     "audit": Verb("try to break the privacy of a job"),
     "verify": Verb("recompute a privacy certificate"),

@@ -6,7 +6,7 @@ file is copied, sorted or cut, which a second file would not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,31 @@ def encode_labels(
             f"party {show(party)}: the labels are not numbers ({show(values[0])}, ...), which loss {show(loss.name)} "
             "needs: encode them, or choose a loss for two classes, such as logistic"
         ) from error
+
+
+def encode_known(values: Any, classes: Sequence[Any], loss: Loss, party: str) -> Vector:
+    """Labels of new rows as a trained model wants them: by the classes that it knows, or numbers.
+
+    Raises
+    ------
+    InputError
+        For a label that is none of the classes, no number, or outside what the loss is defined for.
+    """
+    if not classes:
+        labels = encode_labels(values, loss, party).values
+        loss.check_labels(labels)
+        return labels
+    known, codes = np.unique(np.array([str(value).strip() for value in values.tolist()]), return_inverse=True)
+    first = dict(zip(known[codes].tolist(), values.tolist(), strict=True))
+    places = [next((k for k, one in enumerate(classes) if _is_class(first[text], one)), -1) for text in known.tolist()]
+    if -1 in places:
+        other = first[known[places.index(-1)]]
+        raise InputError(
+            f"{_prefix(party)}the label {show(other)} is none of those that the model was trained on, "
+            f"{listing(classes)}: remove these rows, or write it as there"
+        )
+    found = np.asarray(places, dtype=np.float64)[codes]
+    return found if len(classes) > 2 else 2 * found - 1
 
 
 def _encode_several(values: Any, count: int, party: str, positive: Any) -> Labels:

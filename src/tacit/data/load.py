@@ -18,12 +18,13 @@ from tacit.columns.raw import RawEncoder
 from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules, is_wildcard, resolve_specs, text_names
 from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.data.align import Counts, MatchedRows, Rows, align
-from tacit.data.holdout import Holdout
-from tacit.data.labels import file_labels, refuse_randomized
+from tacit.data.holdout import Holdout, Mask
+from tacit.data.labels import encode_known, file_labels, refuse_randomized
 from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
+from tacit.problem.losses import Loss
 from tacit.text import listing, plural, show
-from tacit.types import Matrix, Shard
+from tacit.types import Matrix, Shard, Vector
 
 Source = Any  # the path of a file, or a data frame: pandas and Arrow ship no types
 
@@ -50,6 +51,10 @@ class PartySpec:
         What is known of its feature columns beforehand.
     width : int or None
         How many columns its LIBSVM file has. Where rows are protected it must be stated, as the rows would tell it.
+    holdout_column : str or None
+        Its column of dates or numbers, by which rows are held out; no feature unless `features` lists it.
+    holdout_data : str or None
+        Path of a file of rows to evaluate the model on; as `data`.
     """
 
     name: str
@@ -60,6 +65,13 @@ class PartySpec:
     positive: str | float | bool | None = None
     columns: tuple[ColumnSpec, ...] = ()
     width: int | None = None
+    holdout_column: str | None = None
+    holdout_data: str | None = None
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Its columns that are no features, unless it lists them."""
+        return tuple(name for name in (self.id, self.label, self.holdout_column) if name is not None)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -178,8 +190,14 @@ class MatchedFiles:
 
     def _learnt(self, holdout: Holdout | None) -> Sequence[Rows]:
         """The rows of each file from which constants may be taken."""
-        kept = (holdout or Holdout()).trained(len(self.labels), self.alignment.ids)
-        return self.alignment.rows if kept is None else [rows[kept] for rows in self.alignment.rows]
+        held = self.held(holdout or Holdout())
+        return self.alignment.rows if held is None else [rows[~held] for rows in self.alignment.rows]
+
+    def held(self, holdout: Holdout) -> Mask | None:
+        """Which of the common rows are held out, by what the label holder knows of them; None for none."""
+        at = next(number for number, spec in enumerate(self.specs) if spec.label is not None)
+        column = self.specs[at].holdout_column
+        return holdout.held(self.tables[at], column, self.alignment.rows[at], self.alignment.ids)
 
     def _data(self, shards: list[Shard], encodings: Mapping[str, Encoding] | None = None) -> JobData:
         return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings or {})
@@ -266,7 +284,7 @@ def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
         names = csv_names(path)
     except (csv.Error, *DAMAGED):  # what is wrong is said when its rows are read
         names = ()
-    own = [name for name in names if name not in (spec.id, spec.label)]
+    own = [name for name in names if name not in spec.apart]
     return text_names(spec.columns, spec.features or own)
 
 
@@ -358,6 +376,49 @@ def load_prediction_data(
     return PredictionData(shards, ids, alignment.counts, tuple(remarks), tables, alignment.rows)
 
 
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """New rows with labels as the loss wants them."""
+
+    data: PredictionData
+    labels: Vector
+
+
+def load_labelled(
+    specs: Sequence[PartySpec],
+    paths: Sequence[Source],
+    encoders: Sequence[Encoder | RawEncoder | None] | None,
+    classes: Sequence[Any],
+    loss: Loss,
+    row_ids: Sequence[str] = (),
+    labels: Sequence[str] = (),
+) -> LabelledRows:
+    """Read and align new rows with their labels, to evaluate a trained model on; as `load_prediction_data`.
+
+    Parameters
+    ----------
+    classes : sequence
+        The labels that the model knows; empty where they are numbers.
+    loss : Loss
+    labels : sequence of str
+        For one file of whole rows: label columns, of which the first that the file has is taken; else one party of
+        `specs` has the label.
+    """
+    data = load_prediction_data(specs, paths, encoders, row_ids)
+    at = 0 if labels else next(number for number, spec in enumerate(specs) if spec.label is not None)
+    table, wanted = data.tables[at], labels or (specs[at].label or "",)
+    name = next((own for own in wanted if own in table.columns), None)
+    if name is None:
+        raise InputError(
+            f"party {show(table.party)}: its file has no label column {listing(wanted)}: evaluating needs labels"
+        )
+    refuse_randomized(table)
+    found = file_labels(table.column(name), party=table.party)[data.rows[at]]
+    if not len(found):
+        raise InputError("no row is left to evaluate on: see that the files have rows in common")
+    return LabelledRows(data, encode_known(found, classes, loss, table.party))
+
+
 def _read_new(source: Source, spec: PartySpec, text_columns: tuple[str, ...]) -> Table:
     """New rows of one party, from a file or a data frame."""
     if isinstance(source, str | os.PathLike):
@@ -377,12 +438,11 @@ def _ids_of_rows(table: Table, names: Sequence[str]) -> npt.NDArray[Any] | None:
 def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:
     """Return the columns a party trains on: those it lists, or all but its id and label."""
     refuse_randomized(table)
-    table.require([name for name in (spec.id, spec.label) if name is not None])
+    table.require(spec.apart)
     if spec.features is not None:
         table.require(spec.features)
         return spec.features
-    own = {name for name in (spec.id, spec.label) if name is not None}
-    names = ordered(table, table.default_features(own))
+    names = ordered(table, table.default_features(set(spec.apart)))
     if not names:
         raise InputError(f"party {show(spec.name)} has no feature columns: add columns, or leave the party out")
     if label in names:

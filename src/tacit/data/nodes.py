@@ -39,6 +39,8 @@ class NodesData:
         Each node's ids as in its file; None for a node without an id column.
     encoding : Encoding or None
         How the columns of all nodes were encoded; None where they were not.
+    held : sequence of masks or None
+        Which rows of each node are held out; None for none.
     """
 
     shards: list[Shard]
@@ -46,6 +48,7 @@ class NodesData:
     epsilons: Mapping[str, Vector] = field(default_factory=dict)
     ids: Sequence[npt.NDArray[Any] | None] = ()
     encoding: Encoding | None = None
+    held: Sequence[Mask | None] = ()
 
 
 def load_nodes(
@@ -86,14 +89,16 @@ def load_nodes(
     wide = isinstance(tables[0], SparseTable)
     labels = [file_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
     ids = [None if spec.id is None else table.column(spec.id) for table, spec in pairs]
-    kept = [(holdout or Holdout()).trained(table.n_rows, own) for table, own in zip(tables, ids, strict=True)]
+    rule = holdout or Holdout()
+    held = [rule.held(table, spec.holdout_column, None, own) for (table, spec), own in zip(pairs, ids, strict=True)]
+    kept = [None if own is None else ~own for own in held]
     encoding = None if encode is None else node_encoding(tables, specs, columns, encode, kept, protected=protected)
     if encoding is not None:
         encoder = encoding.encoder
         shards = [Shard(table.party, encoder.matrix(table), encoder.names, encoder.curves) for table in tables]
-        return NodesData(shards, labels, epsilons, ids, encoding)
+        return NodesData(shards, labels, epsilons, ids, encoding, held)
     shards = [Shard(table.party, table.features(columns, absent_as_zero=wide), columns) for table in tables]
-    return NodesData(shards, labels, epsilons, ids)
+    return NodesData(shards, labels, epsilons, ids, None, held)
 
 
 def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str], *, protected: bool = False) -> list[Table]:
@@ -174,12 +179,11 @@ def _same(own: Sequence[tuple[str, ...]], specs: Sequence[PartySpec]) -> tuple[s
 
 def _features(table: Table, spec: PartySpec) -> tuple[str, ...]:
     """The columns that one node offers: those it lists, or all but its id, its label and the label's epsilon."""
-    apart = [name for name in (spec.id, spec.label) if name is not None]
-    table.require([*apart, *(spec.features or ())])
+    table.require([*spec.apart, *(spec.features or ())])
     epsilon = epsilon_column(spec.label or "")
     if epsilon in (spec.features or ()):
         raise InputError(f"party {show(spec.name)}: {show(epsilon)} is no feature: remove it from features")
-    names = spec.features or ordered(table, table.default_features({*apart, epsilon}))
+    names = spec.features or ordered(table, table.default_features({*spec.apart, epsilon}))
     if not names:
         raise InputError(f"party {show(spec.name)} has no feature columns: add columns, or leave the party out")
     return names

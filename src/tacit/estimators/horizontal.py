@@ -59,6 +59,7 @@ from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.regularizers import Regularizer
 from tacit.run.graph import GraphRun
+from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result
@@ -156,11 +157,13 @@ class _Horizontal(EncodedTables, BaseEstimator):
         columns, curves = (columns, ()) if encoder is None else (encoder.names, encoder.curves)
         plan = self._plan(groups, len(columns), int(rng.randint(2**31 - 1)), parties, loss, privacy)
         plan.problem.loss.check_labels(encoded)
-        run = GraphRun(plan, groups.shards(plan.graph.names, columns, curves), labels, groups.weights)
+        shards = groups.shards(plan.graph.names, columns, curves)
+        run = GraphRun(plan, shards, labels, groups.weights)
         with progress(plan, visible=True) if self.verbose else nullcontext() as observe:
             result = run.go(observe)
         self.graph_ = plan.graph
         self._keep(result, columns, encodings)
+        self._trained_on = TrainedOn.of_nodes(plan, shards, encoded, encoder, groups.weights)
         return result
 
     def _take_in(
@@ -285,6 +288,9 @@ class _Horizontal(EncodedTables, BaseEstimator):
         privacy = None if result.plan.private is None else result.plan.private.privacy
         self._norms = row_norms(privacy, names, rows_are_split=True)
         self._set_model(result)
+
+    def _fitted(self) -> tuple[Sequence[Vector], float]:
+        return [self._model.coef], float(np.ravel(self.intercept_)[0])
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         raise NotImplementedError

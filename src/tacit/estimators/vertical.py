@@ -58,6 +58,7 @@ from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.regularizers import Regularizer
+from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result, TreePart, joint_scores
@@ -324,7 +325,11 @@ class _Vertical(EncodedTables, BaseEstimator):
         self.outlook_ = result.outlook
         privacy = None if result.plan.private is None else result.plan.private.privacy
         self._norms = row_norms(privacy, self._layout.party_names, rows_are_split=False)
+        self._trained_on = TrainedOn.of_parties(result.plan, prepared.shards, prepared.labels, self.encoders_)
         self._set_model(result)
+
+    def _fitted(self) -> tuple[Sequence[Vector], float]:
+        return self.coef_by_party_, float(np.ravel(self.intercept_)[0])
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         raise NotImplementedError

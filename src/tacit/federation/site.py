@@ -486,6 +486,8 @@ def read_text(text: str) -> Job:
     job = parse_job(text, "the job")
     if job.memory:
         raise InputError("memory is about one machine, and each site has its own: leave it out of the job")
+    if job.holdout_words and not job.holdout:
+        raise InputError(f'{job.holdout_words} is not for engine = "flare" yet: write holdout = 0.2, or leave it out')
     return _with_curves(job) if job.has_curves else job
 
 

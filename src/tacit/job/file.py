@@ -1,6 +1,7 @@
 """The job file: its sections and keys, read and written.
 
-[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout, evaluation, share_evaluation
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout, holdout_after, evaluation,
+           share_evaluation
 [model]    kind, loss, quantile, penalty, alpha, fit_intercept, method, rho, published, terms
 [trees]    learning_rate, max_leaf_nodes, ...: with kind = "trees"
 [search]   alphas, folds, rule: chooses alpha by cross-validation, where model.alpha is not given
@@ -11,7 +12,7 @@
            and the certificate says so
 [privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
            randomized: numbers of the papers' methods of a sample split
-[[party]]  name, data, id, label, positive, features, columns, width
+[[party]]  name, data, id, label, positive, features, columns, width, holdout_column, holdout_data
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 
 from tacit.columns.spec import AUTO, LINEAR, SPLINE, EncodeRules
 from tacit.data.align import Counts
-from tacit.data.holdout import Holdout
+from tacit.data.holdout import Holdout, Moment
 from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.errors import InputError
@@ -189,6 +190,9 @@ class Job:
     share_evaluation : bool
         Between organisations: whether the label holder tells the others the main figures of the joint model, and of
         itself alone.
+    holdout_after : str, float or None
+        A date such as "2024-01-01", or a number: rows whose `holdout_column` (of the label holder, or of each node) is
+        it or later are not trained on.
     graph : GraphSpec or None
         Who talks to whom, where the rows are split.
     encode : EncodeRules
@@ -218,6 +222,7 @@ class Job:
     holdout: float = 0.0
     evaluation: str | None = None
     share_evaluation: bool = True
+    holdout_after: Moment | None = None
     graph: GraphSpec | None = None
     encode: EncodeRules = field(default_factory=EncodeRules)
     search: SearchSpec | None = None
@@ -250,6 +255,25 @@ class Job:
     def without_holdout(self) -> Job:
         """The job that trains on all rows."""
         return replace(self, holdout=0.0, evaluation=None, share_evaluation=True)
+
+    @property
+    def holdout_rule(self) -> Holdout:
+        """Which rows of its files are held out."""
+        return Holdout(self.holdout, self.seed or 0, self.holdout_after)
+
+    @property
+    def holds_out_files(self) -> bool:
+        """Whether the model is evaluated on files of their own."""
+        return self.parties[0].holdout_data is not None
+
+    @property
+    def holdout_words(self) -> str:
+        """How rows are held out, as the job says it; empty where none are."""
+        if self.holdout_after is not None:
+            return f"holdout_after = {show(self.holdout_after)}"
+        if self.holds_out_files:
+            return "holdout_data"
+        return f"holdout = {self.holdout:g}" if self.holdout else ""
 
     def grows_trees(self, party: str) -> bool:
         """Whether a party's part of the model is of trees, which take its columns as they are."""
@@ -336,6 +360,8 @@ class Job:
                 del values["data"]
             elif folder is not None:
                 values["data"] = self._moved(party.data, Path(folder))
+                if party.holdout_data:
+                    values["holdout_data"] = self._moved(party.holdout_data, Path(folder))
             lines += ["", "[[party]]"]
             lines += [assignment(key, value) for key, value in values.items()]
         return "\n".join(line for line in lines if line is not None) + "\n"
@@ -401,10 +427,9 @@ def match_job_files(job: Job, matched: Callable[[Counts], None] | None = None) -
 
 def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
     """Encode the columns of files that were read and aligned, or take them as they are; as `load_job_data`."""
-    holdout = Holdout(job.holdout, job.seed or 0)
     if job.trees is not None:
-        return files.as_they_are(holdout, job.encode, job.protected)
-    return files.encoded(job.encode, job.protected, holdout)
+        return files.as_they_are(job.holdout_rule, job.encode, job.protected)
+    return files.encoded(job.encode, job.protected, job.holdout_rule)
 
 
 def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> JobData:
@@ -432,8 +457,8 @@ def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> 
 
 def load_job_nodes(job: Job) -> NodesData:
     """Read the data of a job with split = "samples"; as `load_job_data`."""
-    holdout = Holdout(job.holdout, job.seed or 0)
-    return load_nodes(job.parties, job.folder, job.encode, protected=bool(job.protected), holdout=holdout)
+    protected = bool(job.protected)
+    return load_nodes(job.parties, job.folder, job.encode, protected=protected, holdout=job.holdout_rule)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -496,6 +521,7 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
         folder=path.parent,
         file=path.name,
     )
+    check_holdout(job)
     check_memory(job)
     check_trees(job)
     _check_evaluation(job)
@@ -516,6 +542,45 @@ def _check_evaluation(job: Job) -> None:
         raise InputError(
             'job.evaluation = "exact" would send exact scores of protected rows from one organisation to another: '
             'write "private", or leave it out'
+        )
+
+
+def check_holdout(job: Job) -> None:
+    """Refuse more than one way to hold rows out, half of one, and one that a proof does not allow.
+
+    Raises
+    ------
+    InputError
+        In one line, with what to change.
+    """
+    dated = [party.name for party in job.parties if party.holdout_column is not None]
+    filed = [party.name for party in job.parties if party.holdout_data is not None]
+    ways = {"holdout": bool(job.holdout), "holdout_after": job.holdout_after is not None, "holdout_data": bool(filed)}
+    chosen = [name for name, used in ways.items() if used]
+    if len(chosen) > 1:
+        raise InputError(f"{listing(chosen)} are two ways to hold rows out: keep one of them")
+    if dated and job.holdout_after is None:
+        raise InputError(f'party {show(dated[0])} has a holdout_column: add holdout_after = "2024-01-01" under [job]')
+    if job.holdout_after is not None:
+        _check_holdout_after(job)
+    missing = [party.name for party in job.parties if filed and party.holdout_data is None]
+    if missing:
+        raise InputError(f"party {show(missing[0])} has no holdout_data: give a file for each party, or for none")
+
+
+def _check_holdout_after(job: Job) -> None:
+    """Rows are held out by a column of whoever has labels; never where their number must not depend on rows."""
+    for party in job.parties:
+        if party.label is not None and party.holdout_column is None:
+            raise InputError(f"party {show(party.name)} has the label and no holdout_column: name its column of dates")
+        if party.label is None and party.holdout_column is not None:
+            raise InputError(
+                f"party {show(party.name)} has a holdout_column and no label: name one of the label holder"
+            )
+    if job.privacy is not None:
+        raise InputError(
+            "holdout_after does not go with [privacy]: the number of rows trained on would depend on the rows, and "
+            "nothing would be proven; use holdout = 0.2, or holdout_data"
         )
 
 
@@ -672,8 +737,8 @@ def check_all_rows(job: Job, key: str) -> None:
         raise InputError(f"{key} does not go with trees, which are grown on rows in memory: leave {key} out")
     if job.rows_are_split:
         raise InputError(f'{key} is not used with split = "samples": leave {key} out')
-    if job.holdout:
-        raise InputError(f"{key} does not go with holdout = {job.holdout:g}: leave one of them out")
+    if job.holdout_words:
+        raise InputError(f"{key} does not go with {job.holdout_words}: leave one of them out")
     if job.model.terms != LINEAR:
         raise InputError(f"{key} does not go with terms = {show(job.model.terms)}: leave one of them out")
     if job.encode.codebook:

@@ -75,6 +75,8 @@ def check_party(spec: PartySpec, number: int) -> None:
     _check_name(spec.name, number)
     if spec.id is not None and spec.id == spec.label:
         raise InputError(f"party {show(spec.name)}: {show(spec.id)} is both id and label: they must differ")
+    if spec.holdout_column is not None and spec.holdout_column in (spec.id, spec.label):
+        raise InputError(f"party {show(spec.name)}: holdout_column is its id or label: name a column of dates")
     for role, column in (("id", spec.id), ("label", spec.label)):
         if column is not None and column in (spec.features or ()):
             raise InputError(
@@ -170,6 +172,13 @@ def _limit(value: Any) -> float:
     return number
 
 
+def _moment(value: Any) -> str | float:
+    """Parse a date, with or without quotes, or a finite number."""
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value.isoformat()
+    return datetime.date.fromisoformat(value).isoformat() if isinstance(value, str) else _limit(value)
+
+
 def _positive(value: Any) -> str | int | float | bool:
     """Parse a label: text, a finite number, or true and false."""
     if isinstance(value, str) and value.strip():
@@ -212,6 +221,7 @@ COLUMN_KEYS: dict[str, Kind] = {
     "whole": TRUTH,
 }
 COLUMNS = Kind("a table of columns, such as { age = { low = 18, high = 90 } }", _table)
+MOMENT = Kind('a date such as "2024-01-31", or a number', _moment)
 POSITIVE_LABEL = Kind("a label: text, a number, true or false", _positive)
 
 
@@ -562,6 +572,7 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "holdout": PART,
         "evaluation": one_of(EVALUATIONS),
         "share_evaluation": TRUTH,
+        "holdout_after": MOMENT,
     },
     "model": {
         "kind": one_of(MODEL_KINDS),
@@ -591,6 +602,8 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "features": NAMES,
         "columns": COLUMNS,
         "width": whole_number(1, MOST_COLUMNS),
+        "holdout_column": TEXT,
+        "holdout_data": TEXT,
     },
 }
 SECTIONS = tuple(name for name in SECTION_KEYS if name != PRIVACY_OPTIONS)  # a section of its own inside another

@@ -52,8 +52,8 @@ class TrainingRequest:
         mechanism and the number of parties allow it.
     memory : int or None
         Bytes that the process may take, where rows are left on disk for that.
-    holdout : float
-        The part of the rows that is kept out of training.
+    holdout : str
+        How rows are kept out of training, as the job says it; empty where none are.
     evaluated : bool
         Whether a planned release is to say how good the model is on these rows.
     trees : TreeSettings or None
@@ -75,7 +75,7 @@ class TrainingRequest:
     seed: int = 0
     secure_aggregation: bool | str = False
     memory: int | None = None
-    holdout: float = 0.0
+    holdout: str = ""
     evaluated: bool = False
     trees: TreeSettings | None = None
 

@@ -50,7 +50,7 @@ class PlannedRun:
     max_rounds: int
     private: PrivatePlan | None = None
     secure: bool = False  # whether answers travel under masks, so that only their sum can be read
-    holdout: float = 0.0  # the part of the rows that is kept out of training
+    holdout: str = ""  # how rows are kept out of training, as the job says it
     published: bool = False  # whether a paper's mechanism was asked for in its exact form
 
     # --- who takes part ------------------------------------------------------------------------------

@@ -455,7 +455,7 @@ NAMES = {"record": "rows", "label": "labels", "person": "rows at every covered p
 
 def in_scope(
     certificate: Certificate,
-    holdout: float = 0.0,
+    holdout: str = "",
     *,
     evaluated: bool = True,
     randomized: bool = False,
@@ -467,8 +467,8 @@ def in_scope(
     ----------
     certificate : Certificate
         Of a planned run; one that proves nothing is returned as it is.
-    holdout : float, default 0
-        The part of the rows that is kept out of training.
+    holdout : str, default ""
+        How rows are kept out of training, as the job says it; empty where none are.
     evaluated : bool, default True
         Whether the model may be evaluated on the rows that were held out.
     randomized : bool, default False
@@ -483,11 +483,11 @@ def in_scope(
     return replace(certificate, does_not_cover=(*certificate.does_not_cover, *added))
 
 
-def held_out(part: float, *, evaluated: bool, randomized: bool) -> tuple[str, ...]:
+def held_out(how: str, *, evaluated: bool, randomized: bool) -> tuple[str, ...]:
     """What is true of rows that were not trained on, where there are some."""
-    if not part:
+    if not how:
         return ()
-    rows = f"the rows held out (holdout = {part:g}): every claim is about the rows trained on"
+    rows = f"the rows held out ({how}): every claim is about the rows trained on"
     if not evaluated:
         return (f"{rows}; nothing is computed from those held out",)
     if randomized:

@@ -139,7 +139,7 @@ def check_comparable(job: Job) -> None:
         )
     if job.memory is not None or job.secure_aggregation:
         raise InputError("tacit compare trains in memory and without masks: remove memory and secure_aggregation")
-    if not job.holdout:
+    if not job.holdout_words:
         raise InputError("tacit compare needs rows that are not trained on: add holdout = 0.2 under [job]")
     if job.model.loss not in LOSSES:
         listed = ", ".join(f'"{name}"' for name in LOSSES)

@@ -18,7 +18,7 @@ from tacit.report.verdict import WORSE, still_true
 from tacit.run.curves import Curve, model_curves, of_party
 from tacit.run.evaluation import SAME_ALPHA
 from tacit.run.folder import EVALUATION, REPORT
-from tacit.run.measures import BETTER, TITLES
+from tacit.run.measures import BETTER, METHOD, TITLES, headline
 from tacit.run.saved import SavedRun, load
 from tacit.text import one_line
 from tacit.version import __version__
@@ -82,6 +82,9 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         parties=words.node_rows(run) if run.on_graph else words.party_rows(run),
         matched=(evaluation.get("matching") or {}).get("by", ""),
         models=words.model_rows(run),
+        measures=words.measure_rows(run),
+        deciles=words.decile_rows(run),
+        intervals=METHOD,
         held_out=bool(evaluation.get("held_out")),
         evaluated=f"{evaluation['rows']['evaluated']:,}" if evaluation.get("models") else "",
         notes=evaluation.get("notes", ["This run was not evaluated."]),
@@ -120,7 +123,7 @@ def _quality(run: SavedRun) -> list[Figure]:
     models, figures = words.models_of(run), []
     if not models:
         return []
-    key = next(name for name in words.ORDER if name in models[0]["measures"])
+    key = headline(models[0]["measures"])
     dots = [(words.title_of(model), model["measures"][key]) for model in models if key in model["measures"]]
     curves = [(words.title_of(m), m["roc"], m["measures"]["auc"]) for m in models if m["roc"]]
     if curves:

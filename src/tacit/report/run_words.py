@@ -12,14 +12,13 @@ from tacit.columns.spec import AUTO
 from tacit.report.run_pictures import SAME, TOGETHER
 from tacit.report.verdict import WORSE, verdict
 from tacit.run.evaluation import ALONE, JOINT
-from tacit.run.measures import BETTER, TITLES
+from tacit.run.measures import BETTER, COMPARED, ORDER, TITLES, headline
 from tacit.run.result import TreePart
 from tacit.run.saved import SavedRun
 from tacit.text import duration, listing, plural, size
 
 DASH = "–"
 ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
-ORDER = ("auc", "accuracy", "log_loss", "pinball", "coverage", "r2", "rmse", "mae", "deviance", "gamma_deviance")
 NOT_FOR_OTHERS = (
     "Not for publication. The figures of this page come from labels and from scores of single rows, which no "
     "certificate covers."
@@ -62,9 +61,9 @@ def outcome(run: SavedRun) -> str:
     models = models_of(run)
     if not models:
         return compared
-    key = next(name for name in ORDER if name in models[0]["measures"])
+    key = headline(models[0]["measures"])
     where = "rows that were held out" if run.evaluation and run.evaluation["held_out"] else "the rows it was trained on"
-    text = f"On {where}, its {TITLES[key]} is {number(models[0]['measures'][key])}."
+    text = f"On {where}, its {TITLES[key]} is {number(models[0]['measures'][key])}{_between(models[0], key)}."
     return f"{text} {compared}".strip()
 
 
@@ -97,7 +96,7 @@ def tiles(run: SavedRun) -> list[tuple[str, str]]:
     found = []
     models = models_of(run)
     if models:
-        key = next(name for name in ORDER if name in models[0]["measures"])
+        key = headline(models[0]["measures"])
         found.append((number(models[0]["measures"][key], 3), f"{TITLES[key]} of the joint model"))
     found.append((f"{run.rows:,}", "rows trained on"))
     found.append((str(run.result["rounds"]), "rounds" if run.result["rounds"] != 1 else "round"))
@@ -147,8 +146,13 @@ def label_rows(run: SavedRun) -> list[tuple[str, str]]:
 
 def held_rows(run: SavedRun) -> list[tuple[str, str]]:
     """Which rows were held out; nothing where none were."""
-    text = f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
-    return [("held out", text)] if run.job.holdout else []
+    job = run.job
+    if not job.holdout_words:
+        return []
+    text = f"{job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
+    if job.holdout_after is not None:
+        text = f"the rows from {job.holdout_after} on were not trained on"
+    return [("held out", text if not job.holds_out_files else "files of their own, which were not trained on")]
 
 
 def _alpha(run: SavedRun) -> str:
@@ -205,16 +209,16 @@ def party_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
 
 def _aside(run: SavedRun) -> int:
     known = run.evaluation
-    return int(known["rows"]["held_out"]) if known else 0
+    return int(known["rows"]["held_out"]) if known and not run.job.holds_out_files else 0
 
 
 def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
-    """Joint, alone, pooled: a table of measures."""
+    """Joint, alone, pooled: a table of the measures that all are compared by."""
     models = models_of(run)
-    keys = [key for key in ORDER if any(key in model["measures"] for model in models)]
+    keys = [key for key in COMPARED if any(key in model["measures"] for model in models)]
     searched = bool(run.evaluation and run.evaluation.get("searched"))
     more = ["alpha"] if searched else []
-    head = ["model", "columns", *more, *(f"{TITLES[key]}{ARROWS[BETTER.get(key, 'lower')]}" for key in keys)]
+    head = ["model", "columns", *more, *map(_titled, keys)]
     rows = [
         [
             title_of(model) + _given(run, model),
@@ -223,6 +227,43 @@ def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
             *(number(model["measures"].get(key)) for key in keys),
         ]
         for model in models
+    ]
+    return head, rows
+
+
+def _between(model: Mapping[str, Any], key: str) -> str:
+    """The interval of a measure in words; nothing where there is none."""
+    pair = model.get("intervals", {}).get(key)
+    return f" (95 % interval {number(pair[0])} to {number(pair[1])})" if pair else ""
+
+
+def _titled(key: str) -> str:
+    """A measure in words, with an arrow that says which way is better."""
+    return f"{TITLES[key]}{ARROWS[BETTER.get(key, 'lower')]}"
+
+
+def measure_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
+    """Every measure of the joint model, with its interval."""
+    models = models_of(run)
+    if not models:
+        return [], []
+    pairs, values = models[0].get("intervals", {}), models[0]["measures"]
+    head = ["joint model", "value", "95 % interval, from", "to"]
+    rows = [
+        [_titled(key), number(values[key]), *map(number, pairs.get(key, (None, None)))]
+        for key in ORDER
+        if key in values
+    ]
+    return head, rows
+
+
+def decile_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
+    """Rows by falling score of the joint model, in tenths: how many are positive, and the part of them found so far."""
+    models = models_of(run)
+    head = ["tenth of the rows, highest scores first", "rows", "positive", "lift", "positive rows found so far"]
+    rows = [
+        [str(k), f"{one['rows']:,}", f"{one['rate']:.1%}", number(one["lift"], 3), f"{one['captured']:.1%}"]
+        for k, one in enumerate(models[0].get("deciles", []) if models else [], start=1)
     ]
     return head, rows
 

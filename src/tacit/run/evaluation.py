@@ -29,18 +29,18 @@ from tacit.errors import RunError, TacitError
 from tacit.job import Job
 from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.plan.terms import named_loss, tree_settings
+from tacit.plan.terms import tree_settings
 from tacit.problem.losses import Loss
 from tacit.run.folder import PreparedRun, serving_loss
 from tacit.run.measures import (
+    WIDE,
     AnyLoss,
-    calibration,
     difference,
+    figures,
     measure,
     released_calibration,
     released_difference,
     released_measures,
-    roc,
     row_losses,
     spread,
 )
@@ -464,6 +464,8 @@ def _evaluate_release(record: dict[str, Any], plan: Plan, job: Job, tried: HeldO
     if against:
         measures["log_loss"], errors["log_loss"] = against["joint"], against["error"]
     joint = {"kind": JOINT, "party": "", "columns": sum(columns), "measures": measures, "errors": errors}
+    pairs = {name: [value - WIDE * errors[name], value + WIDE * errors[name]] for name, value in measures.items()}
+    joint |= {"intervals": {name: _held(name, pair) for name, pair in pairs.items()}, "deciles": []}
     joint |= {"roc": [], "calibration": released_calibration(tried), "alpha": record["alpha"]}
     own = columns[plan.party_names.index(job.holder)]
     alone = _figures(ALONE, job.holder, tried.alone, tried.labels, loss, own)
@@ -472,8 +474,14 @@ def _evaluate_release(record: dict[str, Any], plan: Plan, job: Job, tried: HeldO
     record["notes"].append(RELEASED.format(clip=tried.settings.clip))
 
 
+def _held(name: str, pair: list[float]) -> list[float]:
+    """An interval within what a measure can be: a share is between 0 and 1, a loss not below 0."""
+    return [max(pair[0], 0.0), pair[1] if name == "log_loss" else min(pair[1], 1.0)]
+
+
 # --- between organisations ---------------------------------------------------------------------------
 
+NO_CURVES: dict[str, Any] = {"deciles": [], "roc": [], "calibration": []}
 HEADLINES = ("auc", "log_loss", "rmse", "deviance", "gamma_deviance", "pinball")  # what others are told, where there
 SITES = (
     "Nobody but the label holder was trained alone, and nothing was pooled: that would need labels or columns in other "
@@ -604,7 +612,7 @@ def told_record(plan: Plan, job: Job, held: int, told: Figures, told_by: str) ->
     errors = {"errors": dict(told.errors)} if told.errors else {}
     models = [(JOINT, "", told.joint, errors), (ALONE, told_by, told.alone, {"joint_against_it": dict(told.against)})]
     known = [
-        {"kind": kind, "party": party, "measures": dict(measures), "roc": [], "calibration": [], **more}
+        {"kind": kind, "party": party, "measures": dict(measures), "intervals": {}, **NO_CURVES, **more}
         for kind, party, measures, more in models
         if measures
     ]
@@ -634,15 +642,7 @@ def told_record(plan: Plan, job: Job, held: int, told: Figures, told_by: str) ->
 
 def _figures(kind: str, party: str, scores: Vector, labels: Vector, loss: AnyLoss, columns: int) -> dict[str, Any]:
     """What is said of one model."""
-    known = (named_loss(loss) if isinstance(loss, str) else loss).task == "classification"
-    return {
-        "kind": kind,
-        "party": party,
-        "columns": columns,
-        "measures": measure(scores, labels, loss),
-        "roc": roc(scores, labels) if known and scores.ndim == 1 else [],
-        "calibration": calibration(scores, labels, loss),
-    }
+    return {"kind": kind, "party": party, "columns": columns, **figures(scores, labels, loss)}
 
 
 def _columns(shards: Sequence[Shard]) -> int:

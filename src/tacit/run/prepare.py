@@ -24,9 +24,9 @@ from tacit.columns.spec import LINEAR, SPLINE
 from tacit.columns.words import constants
 from tacit.data.align import Counts, RowMatching, align
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
-from tacit.data.holdout import HeldOut, held_rows, set_aside
+from tacit.data.holdout import HeldOut, set_aside
 from tacit.data.labels import Labels, check_labels, encode_labels
-from tacit.data.load import JobData, MatchedFiles
+from tacit.data.load import JobData, MatchedFiles, load_labelled
 from tacit.data.nodes import NodesData
 from tacit.data.read import give_back_memory
 from tacit.data.streamed import open_files, stream_training_data
@@ -44,7 +44,7 @@ from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss
 from tacit.run.folder import PreparedRun
-from tacit.text import listing, nearest, show, size
+from tacit.text import listing, nearest, plural, show, size
 from tacit.topologies import FeatureSplit, SampleSplit
 from tacit.types import Shard, Vector
 
@@ -119,7 +119,7 @@ def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingReq
         seed=int(np.random.RandomState(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
         secure_aggregation=job.secure_aggregation,
         memory=None if job.memory is None else bytes_of(job.memory),
-        holdout=job.holdout,
+        holdout=job.holdout_words,
         evaluated=job.evaluates_privately,
         trees=trees,
     )
@@ -282,10 +282,12 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
     data = encode_job_data(job, files)
     labels, held = _labels_of_holder(job, loss, data), None
     shards: Sequence[Shard] = data.shards
-    if job.holdout:
-        mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)
+    mask = files.held(job.holdout_rule)
+    if mask is not None:
         shards, left, held = set_aside(data.shards, labels.values, [mask] * len(data.shards))
         labels = replace(labels, values=left)
+    elif job.holds_out_files:
+        held = _held_files(job, files, data, labels, loss)
     columns = tuple(shard.features.shape[1] for shard in shards)
     taken = sum(_nbytes(shard.features) for shard in shards)
     curves, aside = curve_columns(data.encodings, job.names, job.privacy), 0 if held is None else held.rows
@@ -293,6 +295,29 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
     plan.problem.loss.check_labels(labels.values)
     matching = RowMatching(data.ids is not None, data.counts)
     return PreparedRun(job, plan, shards, labels, held, data.encodings, matching, data.raw)
+
+
+def _held_files(job: Job, files: MatchedFiles, data: JobData, labels: Labels, loss: Loss) -> HeldOut:
+    """Rows of files of their own to evaluate on, matched and encoded as those that are trained on."""
+    specs = [replace(spec, features=names) for spec, names in zip(job.parties, files.names, strict=True)]
+    encoders = [
+        data.raw.get(name) or (data.encodings[name].encoder if name in data.encodings else None) for name in job.names
+    ]
+    paths = [job.folder / (spec.holdout_data or "") for spec in job.parties]
+    new = load_labelled(specs, paths, encoders, labels.classes, loss)
+    _refuse_overlap(data.ids, new.data.ids)
+    return HeldOut(tuple(new.data.shards), new.labels)
+
+
+def _refuse_overlap(trained: Any, held: Any, party: str = "") -> None:
+    """Refuse rows to evaluate on that are trained on too, where they have ids."""
+    known = set() if trained is None or held is None else set(trained.tolist()) & set(held.tolist())
+    if known:
+        whose = f"party {show(party)}: " if party else ""
+        raise InputError(
+            f"{whose}{plural(len(known), 'row')} of holdout_data are trained on too, such as the one with id "
+            f"{show(min(known, key=str))}: remove them from one of the files"
+        )
 
 
 def _on_disk(job: Job, loss: Loss, note: Note) -> PreparedRun:
@@ -367,7 +392,9 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun
         labels = _labels_of_nodes(job, data, loss)
         shards: Sequence[Shard] = data.shards
         epsilons, held = data.epsilons, None
-        if job.holdout:
+        if job.holds_out_files:
+            held = _held_node_files(job, data, labels, loss)
+        elif job.holdout_words:
             shards, labels, epsilons, held = _hold_out(job, data, labels)
         rows = tuple(shard.features.shape[0] for shard in shards)
         encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
@@ -380,14 +407,27 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun
 def _hold_out(
     job: Job, data: NodesData, labels: Labels
 ) -> tuple[Sequence[Shard], Labels, Mapping[str, Vector], HeldOut]:
-    """Hold the job's part of the rows of each node out."""
-    pairs = zip(data.shards, data.ids, strict=True)
-    masks = [held_rows(shard.features.shape[0], job.holdout, job.seed or 0, ids) for shard, ids in pairs]
+    """Hold rows of each node out, as the job says."""
+    masks = [mask for mask in data.held if mask is not None]
     shards, values, held = set_aside(data.shards, labels.values, masks)
     left = {shard.name: ~mask for shard, mask in zip(shards, masks, strict=True)}
     epsilons = {name: of_node[left[name]] for name, of_node in data.epsilons.items()}
     known = np.concatenate([epsilons[name] for name in job.names]) if epsilons else None
     return shards, replace(labels, values=values, epsilons=known), epsilons, held
+
+
+def _held_node_files(job: Job, data: NodesData, labels: Labels, loss: Loss) -> HeldOut:
+    """Rows of each node's own file to evaluate on."""
+    encoder = None if data.encoding is None else data.encoding.encoder
+    names = data.shards[0].columns if encoder is None else encoder.sources
+    found = []
+    for spec, ids in zip(job.parties, data.ids, strict=True):
+        own = replace(spec, id=None, features=names)
+        rows = () if spec.id is None else (spec.id,)
+        new = load_labelled([own], [job.folder / (spec.holdout_data or "")], [encoder], labels.classes, loss, rows)
+        _refuse_overlap(ids, new.data.ids, spec.name)
+        found.append(new)
+    return HeldOut(tuple(new.data.shards[0] for new in found), np.concatenate([new.labels for new in found]))
 
 
 def labels_by_node(prepared: PreparedRun) -> list[Vector]:
