@@ -73,6 +73,9 @@ def run(options: argparse.Namespace) -> int:
     out = _directory(options.out)
     job = read_job(options.job)
     refuse_search(job, "tacit audit")
+    if job.evaluates_privately:
+        tell("tacit: the release about rows held out is not played here: the plan is attacked without holdout")
+        job = job.without_holdout()
     prepared = prepare(job, note=lambda remark: tell(f"tacit: {remark}"))
     plan, whole = prepared.plan, test_job(job, options.command)
     with progress_bar("audit", visible=not options.quiet) as observe:

@@ -153,7 +153,9 @@ class PartySizes:
 
         columns = tuple(self.columns[name] for name in self.job.names)
         curves = curve_columns(self.encodings, self.job.names, self.job.privacy)
-        return plan_job(self.job, self.trained, columns, 8 * self.trained * sum(columns), curves)
+        return plan_job(
+            self.job, self.trained, columns, 8 * self.trained * sum(columns), curves, self.rows - self.trained
+        )
 
     def record(self) -> dict[str, Any]:
         """The sizes for `--json`."""

@@ -560,6 +560,7 @@ class ModelSection:
     classes: int | None = None
 
 
+EVALUATIONS = ("exact", "private")  # how figures on held-out rows are made
 SECTION_KEYS: dict[str, dict[str, Kind]] = {
     "job": {
         "name": TEXT,
@@ -571,6 +572,8 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "secure_aggregation": TRUTH_OR_AUTO,
         "memory": AMOUNT,
         "holdout": PART,
+        "evaluation": one_of(EVALUATIONS),
+        "share_evaluation": TRUTH,
         "holdout_after": MOMENT,
     },
     "model": {

@@ -69,6 +69,8 @@ class MechanismRequest:
         Whether the paper's exact form was asked for.
     options : object
         Options of a paper's mechanism; None leaves them to it.
+    evaluated : bool
+        Whether a planned release is to say how good the model is on rows that are held out.
     """
 
     privacy: Privacy
@@ -79,6 +81,7 @@ class MechanismRequest:
     secure: bool = False
     published: bool = False
     options: object = None
+    evaluated: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,8 @@ class Mechanism(ABC, Generic[AnyLayout]):
         Whether nodes that hold different rows each add a noise of their own.
     takes_given_labels : bool
         Whether it takes labels that were randomized before the data came to a node.
+    can_evaluate : bool
+        Whether it has a release that says how good the model is on rows held out.
     noise_in_objective : bool
         Whether the noise of every round is inside the objective, so that models have densities.
     noise_in_column_space : bool
@@ -207,6 +212,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
     supports_masks: ClassVar[bool] = False
     noise_at_nodes: ClassVar[bool] = False
     takes_given_labels: ClassVar[bool] = False
+    can_evaluate: ClassVar[bool] = False
     noise_in_objective: ClassVar[bool] = False
     noise_in_column_space: ClassVar[bool] = False
     vectors: ClassVar[tuple[float, float]] = (1.0, 1.0)
@@ -266,6 +272,11 @@ class Mechanism(ABC, Generic[AnyLayout]):
             raise InputError(
                 f"method={request.method!r} does not go with this privacy, whose mechanism has a method of its own: "
                 "leave method out"
+            )
+        if request.evaluated and not self.can_evaluate:
+            raise InputError(
+                f"mechanism={self.name!r} has no private evaluation of rows held out, and exact figures would not be "
+                "covered: leave holdout out, or choose mechanism='gram'"
             )
         return planned
 

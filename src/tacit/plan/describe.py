@@ -428,6 +428,7 @@ def _claim(claim: Any, delta: float) -> dict[str, Any]:
     return {
         "unit": claim.unit,
         "party": claim.party,
+        **({"rows": claim.rows} if claim.rows else {}),
         "neighbours": claim.neighbours,
         "adversary": claim.adversary,
         "epsilon": _plain(claim.epsilon(delta)),
@@ -493,19 +494,23 @@ def _whose(names: Sequence[str], parties: Sequence[str]) -> str:
 def strengths(certificate: Certificate) -> str:
     """Whose data are protected, and how strongly, in one line; from whom is said by the certificate."""
     claims = [claim for claim in claims_of(certificate) if claim["epsilon"] != INFINITE]
-    return "; ".join(f"each {claim['unit']}{_of(claim)}, epsilon {_epsilon(claim)}" for claim in claims)
+    return "; ".join(f"each {claim['unit']}{_of(claim)}{_aside(claim)}, epsilon {_epsilon(claim)}" for claim in claims)
 
 
 def claim_words(claim: Mapping[str, Any]) -> str:
     """One claim in words: whose data, how strongly, from whom."""
     return (
-        f"each {claim['unit']}{_of(claim)}: epsilon {_epsilon(claim)} at delta {claim['delta']:g} "
+        f"each {claim['unit']}{_of(claim)}{_aside(claim)}: epsilon {_epsilon(claim)} at delta {claim['delta']:g} "
         f"({claim['neighbours']}), against {claim['adversary']}"
     )
 
 
 def _of(claim: Mapping[str, Any]) -> str:
     return f" of {claim['party']}" if claim["party"] else ""
+
+
+def _aside(claim: Mapping[str, Any]) -> str:
+    return f" that was {claim['rows']}" if claim.get("rows") else ""
 
 
 def _epsilon(claim: Mapping[str, Any]) -> str:

@@ -131,7 +131,10 @@ class PlannedRun:
     def certificate(self) -> Certificate:
         """The claim of the whole run."""
         known = self.private.certificate if self.private is not None else self._without_noise()
-        known = in_scope(known, self.holdout, evaluated=self.served, randomized=self.split.came_randomized(self.layout))
+        randomized = self.split.came_randomized(self.layout)
+        known = in_scope(
+            known, self.holdout, evaluated=self.served, randomized=randomized, released=self.evaluates_privately
+        )
         return self.split.under_masks(self, known)
 
     def _without_noise(self) -> Certificate:
@@ -145,6 +148,11 @@ class PlannedRun:
     def served(self) -> bool:
         """Whether the model may be evaluated on further rows: not where a certificate covers the messages alone."""
         return not self.published and (self.private is None or self.private.mechanism.covers_model)
+
+    @property
+    def evaluates_privately(self) -> bool:
+        """Whether a planned release says how good the model is on the rows held out."""
+        return self.private is not None and getattr(self.private.settings, "evaluation", None) is not None
 
     @property
     def models_are_released(self) -> bool:
@@ -308,6 +316,7 @@ class FeaturePlanner(SplitPlanner):
             method=request.method,
             rho=request.rho,
             secure=bool(request.secure_aggregation),
+            evaluated=request.evaluated,
         )
 
     def remarks(self, privacy: Privacy, layout: FeatureSplit) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from tacit.blocks import block_of
 from tacit.blocks.dense import Block
+from tacit.data.holdout import HeldOut
 from tacit.errors import RunError
 from tacit.mechanisms.base import COORDINATOR, LABELS
 from tacit.plan import Plan
@@ -24,7 +26,7 @@ SEEN = "releases.labels"
 class Coordinator:
     """One run's coordinator: broadcasts, sums, and the solver's own side."""
 
-    def __init__(self, plan: Plan, labels: Vector, own: Block | None = None) -> None:
+    def __init__(self, plan: Plan, labels: Vector, own: Block | None = None, held: HeldOut | None = None) -> None:
         private, self.plan, self.own = plan.private, plan, own
         self.reads_each_answer = plan.solver.reads_each_answer and not plan.secure  # under masks there are sums alone
         self.party_names = plan.asked_parties
@@ -34,6 +36,8 @@ class Coordinator:
         self.draws_labels = not (plan.solver.reads_each_answer and plan.solver.noisy)  # else the side does it
         self.labels = self._randomized(labels) if self.draws_labels else labels
         self.side = self._make_side()
+        if plan.evaluates_privately and held is not None:  # the holder's own shard of them, and their labels
+            self.side.hold_out(block_of(held.shards[0]), held.labels)
 
     def _make_side(self) -> Any:
         solver, private = self.plan.solver, self.plan.private

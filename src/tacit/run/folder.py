@@ -12,10 +12,19 @@
 | model/PARTY.txt | the party's trees as LightGBM's text, where the model is of trees |
 | model/joint.json | what belongs to no single party: loss, classes, constant, who may see predictions; or the mean |
 | certificate.json, certificate.txt | what may be said about the privacy of the run |
-| evaluation.json | how good the model is; in a private run for the label holder alone |
+| evaluation.json | how good the model is; in a private run for the label holder alone, unless it was released (below) |
 | report.html | the page of `tacit report`, with the same figures |
 | result.json | how the run went; written last but for the page, so a directory with it holds a finished run |
 | about.json | in the part of a run between sites that one organisation has: whose, who led, who took part |
+
+evaluation.json has the same keys wherever it was written: `rows` (how many were trained on, held out, evaluated),
+`models` (for each its `kind`, "joint", "alone" or "pooled", its `party`, and `measures`: a value by the name of a
+measure; `errors`: standard errors by the same names, where the figures have noise; of models other than the joint one
+`joint_against_it`: both mean losses, their `difference` and its standard `error`), and `notes`, sentences for people.
+`released` is there and true where the figures follow from a planned release, which the certificate covers. At a party
+without labels, between organisations, the file has what the label holder told: `told_by` says who, `reveals` of what
+the figures are functions, and `models` is empty where it told nothing. A node of a sample split has its own line in
+`nodes`. `report/verdict.py` reads all of them.
 """
 
 from __future__ import annotations
@@ -484,6 +493,11 @@ class RunFolder:
         if job.chooses_terms and record.get("terms") not in TERMS:
             raise damaged(path, "it does not say whether lines or curves were taken")
         return record
+
+    def read_searched_alpha(self) -> float | None:
+        """The alpha that the search of a run between sites took; None where it has not ended."""
+        path = self.path / SEARCH
+        return float(read_json(path)["alpha"]) if path.exists() else None
 
     def abandon(self) -> None:
         """Forget a run that failed before anything was saved, so that a fixed job can be trained here."""

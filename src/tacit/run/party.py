@@ -23,12 +23,20 @@ from tacit.types import Arrays, Message, Shard, Vector, Words
 class Party:
     """One party of a run: its shard, its side of the solver, and its releases.
 
-    `run` names the run where several parties must mean the same one: masks of two runs never cancel. `signer` vouches
-    for the keys of masks between organisations, and `rows` is a fingerprint of the ids of its rows, bound into masks.
+    `run` names the run where several parties must mean the same one: masks of two runs never cancel. `signer`
+    vouches for the keys of masks between organisations, and `rows` is a fingerprint of the ids of its rows, bound
+    into masks. `held` are rows that are not trained on, where a planned release is about them.
     """
 
     def __init__(
-        self, shard: Shard, plan: Plan, shared: Any, run: str = "", signer: KeySigner | None = None, rows: str = ""
+        self,
+        shard: Shard,
+        plan: Plan,
+        shared: Any,
+        run: str = "",
+        signer: KeySigner | None = None,
+        rows: str = "",
+        held: Shard | None = None,
     ) -> None:
         self.name = shard.name
         self.columns = shard.columns
@@ -37,6 +45,8 @@ class Party:
             self.block.set_centre(plan.problem.row_weights)
         self.releaser: Releaser | None = None
         self.side = self._make_side(plan, shared)
+        if plan.evaluates_privately and held is not None:
+            self.side.hold_out(block_of(held))  # type: ignore[attr-defined]
         self._start: Vector | None = None
         self._outputs = plan.problem.loss.outputs
         self._names = plan.asked_parties

@@ -51,7 +51,7 @@ from tacit.types import Shard, Vector
 
 
 def plan_job(
-    job: Job, rows: int, columns: tuple[int, ...], input_bytes: int, curve_columns: Sequence[int] = ()
+    job: Job, rows: int, columns: tuple[int, ...], input_bytes: int, curve_columns: Sequence[int] = (), held: int = 0
 ) -> Plan:
     """The plan of a job whose columns are split, from its sizes.
 
@@ -66,11 +66,13 @@ def plan_job(
         What the parties' rows take in memory.
     curve_columns : sequence of int
         See `tacit.plan.terms.curve_columns`; empty where no party has curves.
+    held : int
+        Rows that are kept out of training.
     """
     names = tuple(spec.name for spec in job.parties)
     _check_mechanism(job)
     request = _request(job, job.model.method, curve_columns)
-    return make_plan(request, FeatureSplit(names, rows, columns, job.holder, input_bytes))
+    return make_plan(request, FeatureSplit(names, rows, columns, job.holder, input_bytes, held=held))
 
 
 def plan_nodes(
@@ -117,6 +119,7 @@ def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingReq
         secure_aggregation=job.secure_aggregation,
         memory=None if job.memory is None else bytes_of(job.memory),
         holdout=job.holdout_words,
+        evaluated=job.evaluates_privately,
         trees=trees,
     )
 
@@ -286,7 +289,8 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
         held = _held_files(job, files, data, labels, loss)
     columns = tuple(shard.features.shape[1] for shard in shards)
     taken = sum(_nbytes(shard.features) for shard in shards)
-    plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names, job.privacy))
+    curves, aside = curve_columns(data.encodings, job.names, job.privacy), 0 if held is None else held.rows
+    plan = plan_job(job, len(labels.values), columns, taken, curves, aside)
     plan.problem.loss.check_labels(labels.values)
     matching = RowMatching(data.ids is not None, data.counts)
     return PreparedRun(job, plan, shards, labels, held, data.encodings, matching, data.raw)

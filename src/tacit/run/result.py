@@ -17,6 +17,7 @@ from tacit.blocks import make_block
 from tacit.blocks.dense import RowClip
 from tacit.columns.raw import RawTable
 from tacit.errors import InputError
+from tacit.mechanisms.gram.fit import HeldOutRelease
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
 from tacit.solvers.boosting.model import TreeModel
@@ -242,6 +243,8 @@ class Result:
         In a private run: whether the collaboration is worth it.
     boosting : BoostingHistory or None
         Of a run of trees: losses and steps by round.
+    tried : HeldOutRelease or None
+        What was released of rows held out, where the plan has that.
     """
 
     plan: Plan
@@ -254,6 +257,7 @@ class Result:
     traffic: dict[str, int]
     outlook: tuple[str, ...] = ()
     boosting: BoostingHistory | None = None
+    tried: HeldOutRelease | None = None
 
 
 def traffic(trace: Sequence[TraceRow]) -> dict[str, int]:
