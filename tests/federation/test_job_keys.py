@@ -131,6 +131,8 @@ EXAMPLES: dict[str, str] = {
     "party.id": job(party='id = "id"', others='id = "id"'),
     "party.label": job(),
     "party.positive": job(party="positive = 1"),
+    "party.delimiter": job(party='delimiter = ","'),
+    "party.numbers": job(party='numbers = "1,234.56"'),
     "party.features": job(party='features = ["x1"]'),
     "party.columns": job(party=f"columns = {RANGES}"),
     "party.width": job(party="width = 2", others="width = 2", sections=PRIVATE).replace('"y"', '"label"'),

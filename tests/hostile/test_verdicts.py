@@ -53,7 +53,7 @@ def test_predictions_of_a_sample_split_keep_the_ids_of_the_file(tmp_path: Path, 
     assert tacit("train", nodes.write(), "--out", tmp_path / "run", "--quiet").code == 0
     said = tacit("predict", tmp_path / "run", tmp_path / "north.csv")
     rows = list(csv.DictReader(io.StringIO(said.out)))
-    assert [row["id"] for row in rows] == nodes.tables["north"]["patient"]
+    assert [row["patient"] for row in rows] == nodes.tables["north"]["patient"]
 
 
 def test_explain_of_a_sample_split_finds_a_row_by_its_id(tmp_path: Path, tacit: Any) -> None:
@@ -63,7 +63,7 @@ def test_explain_of_a_sample_split_finds_a_row_by_its_id(tmp_path: Path, tacit: 
     words = ("explain", tmp_path / "run", tmp_path / "north.csv")
     record = json.loads(tacit(*words, "--id", "north5", "--json").out)
     assert (record["row"], record["id"]) == (6, "north5")
-    assert tacit(*words, "--id", "north5").out.startswith("id north5\n")
+    assert tacit(*words, "--id", "north5").out.startswith("patient north5\n")
     assert "2 rows have the id" in tacit(*words, "--id", "north3").err
     assert "no row has the id" in tacit(*words, "--id", "west1").err
 
