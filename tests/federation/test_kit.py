@@ -58,7 +58,8 @@ def test_page(made: Path, name: str) -> None:
     assert str(kit.certificate.until.date()) in page
     assert f"tacit {'serve server' if name == 'server' else 'join shop --data'}" in page
     assert "8002" in page
-    assert "pip install 'tacit[flare]'" in page
+    assert "pip install 'FOLDER[flare]'" in page
+    assert "pip install 'tacit[" not in page  # by that name the public index has an unrelated package
     assert not re.search(r"https?://|<script|src=", page)  # it needs no network
 
 
