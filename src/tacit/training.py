@@ -41,6 +41,10 @@ from tacit.text import plural, size
 from tacit.types import TraceRow
 
 Note = Callable[[str], None]
+REPLACED = (
+    "the run that is replaced was private: what it released stays released, and what the new run spends on the same rows "
+    "comes on top"
+)
 MOST_FILES = 3  # that are named while they are read
 
 
@@ -205,6 +209,8 @@ def train_job(
     checkpoint_every: float | None = None,
 ) -> Trained | None:
     """Train a job into a folder, evaluate the model and write everything; None where the run was finished before."""
+    if overwrite and folder.was_private:
+        observer.note(REPLACED)
     with folder.locked(resume=resume, overwrite=overwrite):
         if folder.finished:
             folder.check_job(job)

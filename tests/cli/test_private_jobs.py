@@ -373,3 +373,14 @@ def test_epsilon_of_the_trace_is_that_of_the_certificate(files: Any, tacit: Any)
     certificate = json.loads((run / "certificate.json").read_text())
     assert certificate["delta"] == 1e-6
     assert math.isclose(certificate["epsilon"], 1.5, rel_tol=1e-6)
+
+
+def test_replacing_a_private_run_says_that_both_count(files: Any, tacit: Any) -> None:
+    files.privacy = "epsilon = 3"
+    train(files, tacit)
+    words = ("train", files.write(), "--out", files.folder / "run", "--overwrite")
+    said = "what it released stays released, and what the new run spends on the same rows comes on top"
+    assert said in " ".join(tacit(*words).err.split())
+    files.privacy = None
+    assert said in " ".join(tacit("train", files.write(), *words[2:]).err.split())
+    assert said not in " ".join(tacit(*words).err.split())

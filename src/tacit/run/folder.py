@@ -378,6 +378,14 @@ class RunFolder:
         return (self.path / PLAN).exists()
 
     @property
+    def was_private(self) -> bool:
+        """Whether the plan of the run that is here asks for privacy; not where there is no plan that can be read."""
+        try:
+            return self.planned and bool(self.read_plan()["plan"].get("privacy"))
+        except (InputError, KeyError, AttributeError):
+            return False
+
+    @property
     def training(self) -> bool:
         """Whether a process holds the folder, as one that trains does."""
         return lock_held(self.path / LOCK)
