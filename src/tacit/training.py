@@ -42,8 +42,8 @@ from tacit.types import TraceRow
 
 Note = Callable[[str], None]
 REPLACED = (
-    "the run that is replaced was private: what it released stays released, and what the new run spends on the same rows "
-    "comes on top"
+    "the run that is replaced was private: what it released stays released, and what the new run spends on the same "
+    "rows comes on top"
 )
 MOST_FILES = 3  # that are named while they are read
 

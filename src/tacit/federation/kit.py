@@ -358,8 +358,8 @@ account only; keys that others can read are refused:</p>
 <pre>python3 -m venv tacit-env
 . tacit-env/bin/activate
 pip install 'FOLDER[flare]'</pre>
-<p>FOLDER is Tacit's source, or its wheel, from whoever made the kits, as <code>./tacit</code>: the same version for every
-organisation. Do not install "tacit" by its name alone: an unrelated package of the public index is called so.</p>
+<p>FOLDER is Tacit's source, or its wheel, from whoever made the kits, as <code>./tacit</code>: the same version for
+every organisation. Do not install "tacit" by its name alone: an unrelated package of the public index is called so.</p>
 
 <h2>2. Compare the fingerprint by telephone</h2>
 <p>Call the organisation that made the kits, at a number you knew before, and read this number to each other. It is
