@@ -231,7 +231,7 @@ def method_of(run: SavedRun) -> str:
     elif run.on_graph:
         named = "consensus ADMM, without noise"
     else:
-        named = "sharing ADMM, without noise" if asked == "auto" else f"{asked}, without noise"
+        named = "chosen for this loss and penalty, without noise" if asked == "auto" else f"{asked}, without noise"
     masked = run.plan.get("secure_aggregation") or (run.plan.get("privacy") or {}).get("secure_aggregation")
     return f"{named}, numbers sent under masks" if masked else named
 
