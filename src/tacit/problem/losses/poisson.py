@@ -39,22 +39,8 @@ class Poisson(Loss):
             return np.exp(z)
 
     def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
-        """Root of z + step exp(z) = v + step y.
-
-        With w = step exp(z) this reads w + log w = v + step y + log step: Wright's omega function, which
-        never overflows. z is then taken from whichever of its two forms does not cancel, and one Newton
-        step removes the rounding of the logarithms.
-        """
-        target = v + step * y
-        with np.errstate(divide="ignore"):
-            log_step = np.log(step)
-        weight = wrightomega(target + log_step)
-        large = weight > 1.0
-        from_log = np.log(np.where(large, weight, 1.0)) - np.where(large, log_step, 0.0)
-        z = np.where(large, from_log, target - weight)
-        safe = z < _LARGEST_EXPONENT
-        weight = step * np.exp(np.where(safe, z, 0.0))
-        return np.where(safe, z - (z + weight - target) / (1.0 + weight), z)
+        """Root of z + step exp(z) = v + step y."""
+        return exponential_root(v + step * y, step)
 
     def conjugate(self, t: Vector, y: Vector) -> Vector:
         """Value u log u - u - (y log y - y) with u = t + y, for u >= 0."""
@@ -65,6 +51,24 @@ class Poisson(Loss):
         ratio = np.where(positive, np.maximum(t / known, -1.0), 0.0)
         counted = xlog1py(rate, ratio) + t * np.log(known) - t
         return indicate(t + y >= -_edge(t, y), np.where(positive, counted, xlogy(rate, rate) - rate))
+
+
+def exponential_root(target: Vector, rate: float | Vector) -> Vector:
+    """Root of z + rate exp(z) = target.
+
+    With w = rate exp(z) this reads w + log w = target + log rate: Wright's omega function, which never overflows. z is
+    then taken from whichever of its two forms does not cancel, and one Newton step removes the rounding of the
+    logarithms.
+    """
+    with np.errstate(divide="ignore"):
+        log_rate = np.log(rate)
+    weight = wrightomega(target + log_rate)
+    large = weight > 1.0
+    from_log = np.log(np.where(large, weight, 1.0)) - np.where(large, log_rate, 0.0)
+    z = np.where(large, from_log, target - weight)
+    safe = z < _LARGEST_EXPONENT
+    weight = rate * np.exp(np.where(safe, z, 0.0))
+    return np.where(safe, z - (z + weight - target) / (1.0 + weight), z)
 
 
 def _edge(t: Vector, y: Vector) -> Vector:

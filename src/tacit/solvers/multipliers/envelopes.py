@@ -49,11 +49,11 @@ class LossEnvelope:
             return SmoothLoss(loss.total(z, labels, self.weights), *loss.slopes(z, labels))
         centre = z + self.multiplier / stiffness
         nearest = loss.prox(centre, labels, 1 / stiffness)
-        slope = np.clip(stiffness * (centre - nearest), -loss.lipschitz, loss.lipschitz)
+        low, high = loss.slope_range
+        slope = np.clip(stiffness * (centre - nearest), low, high)
         value = loss.total(nearest, labels, self.weights)
         value += self.sum(slope * slope - self.multiplier**2) / (2 * stiffness)
-        size = np.abs(slope)
-        on_kink = (size > 1e-12) & (size < (1 - 1e-9) * loss.lipschitz)
+        on_kink = (np.abs(slope) > 1e-12) & (slope > (1 - 1e-9) * low) & (slope < (1 - 1e-9) * high)
         return SmoothLoss(value, slope, np.where(on_kink, stiffness, 0.0))
 
     def metric(self, curvature: Vector) -> Vector:
