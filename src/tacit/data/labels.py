@@ -6,7 +6,8 @@ file is copied, sorted or cut, which a second file would not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import numbers
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,42 @@ def _encode_several(values: Any, count: int, party: str, positive: Any) -> Label
         )
     plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
     return Labels(codes.astype(np.float64), tuple(plain))
+
+
+def class_weights(labels: npt.NDArray[Any], asked: Any, weights: Vector | None = None) -> Vector:
+    """The weight of each row's class.
+
+    Parameters
+    ----------
+    labels : array
+    asked : "balanced" or mapping
+        "balanced": rows / (classes * rows of the class), so that every class weighs the same. A mapping gives the
+        weight of each class; a class that it leaves out has weight 1.
+    weights : array, optional
+        Other weights of the rows, by which "balanced" counts them.
+
+    Raises
+    ------
+    InputError
+        For anything else, a class that no row has, or a weight that is not above 0.
+    """
+    classes, codes = np.unique(labels, return_inverse=True)
+    if isinstance(asked, str) and asked == "balanced":
+        counts = np.bincount(codes, weights)
+        return np.asarray((counts.sum() / (classes.size * counts))[codes], dtype=np.float64)
+    if not isinstance(asked, Mapping):
+        raise InputError(f'class_weight={show(asked)} is not allowed: give "balanced", or a weight for each class')
+    by_class = np.ones(classes.size)
+    for name, weight in asked.items():
+        found = [k for k, value in enumerate(classes.tolist()) if value == name or str(value) == str(name)]
+        if not found:
+            raise InputError(
+                f"class_weight names {show(name)}, which is no class: they are {listing(classes.tolist())}"
+            )
+        if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not 0 < float(weight) < np.inf:
+            raise InputError(f"class_weight of {show(name)} is {show(weight)}: it must be a number above 0")
+        by_class[found[0]] = float(weight)
+    return np.asarray(by_class[codes])
 
 
 def encode_binary(

@@ -23,7 +23,9 @@ from tacit.estimators.base import (
     BinaryClassifierMixin,
     ColumnLayout,
     LinearRegressorMixin,
-    checked_loss,
+    RowExtras,
+    asked_loss,
+    checked_offset,
     checked_table,
     checked_weights,
     column_names,
@@ -40,6 +42,7 @@ from tacit.estimators.base import (
     shards_of_table,
     tables_of_blocks,
     tables_of_one,
+    with_class_weights,
 )
 from tacit.estimators.coded import CURVES, OwnTreesAsked, ask_trees, with_trees
 from tacit.estimators.encoding import (
@@ -56,8 +59,11 @@ from tacit.estimators.encoding import (
 )
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
+from tacit.problem.decisions import check_costs
 from tacit.problem.losses import Loss
+from tacit.problem.losses.rows import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
+from tacit.run.dispersion import estimates_dispersion, settle_dispersion
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result, TreePart, joint_scores
@@ -117,6 +123,8 @@ class _Vertical(EncodedTables, BaseEstimator):
         ranges: Any = None,
         categories: Any = None,
         own_part: str = CURVES,
+        class_weight: Any = None,
+        costs: Any = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -137,6 +145,8 @@ class _Vertical(EncodedTables, BaseEstimator):
         self.ranges = ranges
         self.categories = categories
         self.own_part = own_part
+        self.class_weight = class_weight
+        self.costs = costs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -145,7 +155,7 @@ class _Vertical(EncodedTables, BaseEstimator):
 
     # --- fitting --------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None) -> Self:
         """Train; a fit that fails leaves the estimator as it was.
 
         Parameters
@@ -154,10 +164,15 @@ class _Vertical(EncodedTables, BaseEstimator):
             {"bank": A, "shop": B}, or in PartyTables; the first party holds the labels
         y : array of labels: two kinds for a classifier, numbers for a regressor
         sample_weight : array or None
+        offset : array or None
+            Added to the score of each row, with no coefficient; the label holder alone knows it.
+        exposure : array or None
+            How long or how much each row was observed, above 0; its logarithm is an offset. For "poisson",
+            "negative_binomial", "gamma" and "tweedie".
         """
         before = dict(self.__dict__)
         try:
-            result = self._fit(X, y, sample_weight)
+            result = self._fit(X, y, RowExtras(sample_weight, offset, exposure))
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
         except BaseException:
@@ -166,18 +181,37 @@ class _Vertical(EncodedTables, BaseEstimator):
             raise
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
-        prepared = self._prepare(X, y, sample_weight, self.alpha, self.privacy, self._wishes(self.terms))
+    def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
+        prepared = self._prepare(X, y, extras, self.alpha, self.privacy, self._wishes(self.terms))
         run = Run(prepared.plan, prepared.shards, prepared.labels)
         if self.warm_start and hasattr(self, "coef_by_party_"):
             run.start_from(self._last_model(prepared))
-        return self._go(run, prepared)
+        result = self._go(run, prepared)
+        if estimates_dispersion(prepared.plan.problem.loss, getattr(self, "dispersion", None)):
+            result = self._settle_dispersion(result, prepared)
+        return result
+
+    def _settle_dispersion(self, first: Result, prepared: PreparedParties) -> Result:
+        """Fit the dispersion and the model in turn, each model from the last one."""
+
+        def fit(plan: Plan, last: Result) -> Result:
+            run = Run(plan, prepared.shards, prepared.labels)
+            run.start_from(Start([part.coef for part in last.model.parts], last.model.intercept))
+            return run.go()
+
+        found = settle_dispersion(first, fit, prepared.shards, prepared.labels, prepared.plan.problem.row_weights)
+        self._keep(found.result, prepared)
+        self.dispersion_, self.n_rounds_, self.n_iter_ = found.dispersion, found.rounds, found.rounds
+        return found.result
 
     def _wishes(self, terms: str) -> ColumnWishes:
         return ColumnWishes(terms, self.ranges, self.categories)
 
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
+        return weights
+
     def _prepare(
-        self, X: Any, y: Any, sample_weight: Any, alpha: float, privacy: Any, wishes: ColumnWishes
+        self, X: Any, y: Any, extras: RowExtras, alpha: float, privacy: Any, wishes: ColumnWishes
     ) -> PreparedParties:
         """Check what was handed over, encode what is to be encoded, and plan."""
         tables, layout, labels = self._take_in(own_tables(X), y, wishes)
@@ -185,11 +219,8 @@ class _Vertical(EncodedTables, BaseEstimator):
         rows = _rows(tables[0])
         if len(encoded) != rows:
             raise InputError(f"y has {len(encoded)} labels for {rows} rows: give one label for each row")
-        loss, weights, encodings = (
-            checked_loss(self.loss, self._tasks, type(self).__name__),
-            checked_weights(sample_weight, rows),
-            Encodings(),
-        )
+        loss, weights, encodings = asked_loss(self), checked_weights(extras.sample_weight, rows), Encodings()
+        weights = self._with_class_weights(weights, encoded)
         shards = [table for table in tables if isinstance(table, Shard)]
         if len(shards) < len(tables):
             asked = privacy if isinstance(privacy, Privacy) else None
@@ -200,6 +231,9 @@ class _Vertical(EncodedTables, BaseEstimator):
         if self.own_part != CURVES:
             trees = ask_trees(self.own_part, tables[0], loss, privacy if isinstance(privacy, Privacy) else None)
             shards[0] = with_trees(shards[0], trees, cast("ArrowTable", tables[0]), self.own_part)
+        offset = checked_offset(extras.offset, extras.exposure, rows, loss)
+        if offset is not None:
+            loss, encoded = RowLoss(loss), with_rows(encoded, offset)
         plan = self._plan(shards, loss, weights, alpha, privacy, trees)
         plan.problem.loss.check_labels(encoded)
         return PreparedParties(plan, shards, encoded, layout, encodings, trees)
@@ -436,6 +470,11 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
         "trees" grows boosted trees on its columns (`pip install "tacit[trees]"`); "auto" takes them where
         their out-of-fold loss on its own rows, by the labels that are sent, is lower by more than a standard error.
         Columns must be encoded (`terms="spline"`).
+    class_weight : "balanced", dict or None, default None
+        Weight of each class, times `sample_weight`; "balanced" lets every class weigh the same.
+    costs : dict or None, default None
+        What a wrong answer costs, such as {"false_positive": 1, "false_negative": 5}: `predict` then takes the second
+        class where its probability is above false_positive / (false_positive + false_negative), here 1/6.
 
     Notes
     -----
@@ -484,8 +523,12 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
         self.intercept_ = np.array([result.model.intercept])
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
+        check_costs(self.costs, asked_loss(self), self.class_weight)
         encoded, self.classes_ = encode_binary(labels)
         return encoded
+
+    def _with_class_weights(self, weights: Vector | None, encoded: Vector) -> Vector | None:
+        return with_class_weights(weights, encoded, self.class_weight, self.classes_)
 
 
 class VerticalRegressor(LinearRegressorMixin, _Vertical):
@@ -496,15 +539,26 @@ class VerticalRegressor(LinearRegressorMixin, _Vertical):
     Parameters
     ----------
     loss : str or Loss, default "squared"
-        "squared" (1/2 (prediction - y)^2), "huber", "absolute" or "poisson" (counts; predicts exp of the score).
+        "squared" (1/2 (prediction - y)^2), "huber", "absolute" or "quantile"; with log link, so that exp of the score
+        is predicted: "poisson" and "negative_binomial" (counts), "gamma" (positive amounts) and "tweedie" (amounts,
+        some of them 0). The last four are half the deviance, as in scikit-learn.
     penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine, random_state, verbose, \
 warm_start, secure_aggregation, terms, ranges, categories, own_part
         As in VerticalClassifier.
+    quantile : float or None
+        Of loss "quantile": the share of labels that is to lie below the prediction; None is 0.5.
+    power : float or None
+        Of loss "tweedie": variance grows as mean^power, above 1 and below 2; None is 1.5.
+    dispersion : float or None
+        Of loss "negative_binomial": the variance is mean + dispersion mean^2. None estimates it, by maximum likelihood:
+        the model and the dispersion are fitted in turn until neither changes.
 
     Attributes
     ----------
     coef_ : array of shape (n_features,)
     intercept_ : float
+    dispersion_ : float
+        Where it was estimated.
     coef_by_party_, encoders_, n_rounds_, converged_, trace_, certificate_, traffic_, outlook_
         As in VerticalClassifier.
     """
@@ -532,11 +586,17 @@ warm_start, secure_aggregation, terms, ranges, categories, own_part
         ranges: Any = None,
         categories: Any = None,
         own_part: str = CURVES,
+        quantile: float | None = None,
+        power: float | None = None,
+        dispersion: float | None = None,
     ) -> None:
         super().__init__(
             loss, penalty, alpha, parties, fit_intercept, method, rho, max_rounds, tol, privacy, engine,
             random_state, verbose, warm_start, secure_aggregation, terms, ranges, categories, own_part,
         )  # fmt: skip
+        self.quantile = quantile
+        self.power = power
+        self.dispersion = dispersion
 
     def _set_model(self, result: Result) -> None:
         self.coef_ = self._joint

@@ -69,7 +69,7 @@ def make_loss(loss: str | Loss, **given: object) -> Loss:
         if name not in made.parameters or isinstance(loss, Loss):
             owners = [known for known, one in LOSSES.items() if name in one.parameters]
             raise InputError(f"{name} is for loss={owners[0]!r}, not for loss={made.name!r}: leave it out")
-    return made if not wanted else type(made)(**wanted)  # type: ignore[arg-type]
+    return made if not wanted else type(made)(**wanted)
 
 
 def get_regularizer(regularizer: str | Regularizer) -> Regularizer:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -64,9 +64,8 @@ class Loss(ABC):
     log_odds: bool = False
     parameters: tuple[str, ...] = ()
 
-    @property
-    def slope_range(self) -> tuple[float, float]:
-        """True bounds on grad from below and above."""
+    def slope_range(self, y: Vector) -> tuple[Any, Any]:
+        """True bounds on grad from below and above: two numbers, or one of each for every row."""
         return -self.lipschitz, self.lipschitz
 
     @property

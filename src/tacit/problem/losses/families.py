@@ -12,10 +12,12 @@ Each has the value 0 at z = log y, and no lower one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import expit, xlogy
+from scipy.optimize import brentq
+from scipy.special import digamma, expit, xlogy
 
 from tacit.errors import InputError
 from tacit.problem.losses.base import SLACK, Loss, indicate, is_number, slack_of
@@ -53,7 +55,7 @@ class Gamma(Loss):
         return -exponential_root(step - v, step * np.asarray(y, dtype=np.float64))
 
     def conjugate(self, t: Vector, y: Vector) -> Vector:
-        """t log y + (1 - t) log(1 - t) + t, for t <= 1."""
+        """T log y + (1 - t) log(1 - t) + t, for t <= 1."""
         left = np.maximum(1.0 - t, 0.0)
         return indicate(t <= 1.0 + SLACK, t * np.log(y) + xlogy(left, left) + t)
 
@@ -108,7 +110,7 @@ class Tweedie(Loss):
         return np.asarray(up - down)
 
     def hess(self, z: Vector, y: Vector) -> Vector:
-        """q exp(q z) + k y exp(-k z)."""
+        """Q exp(q z) + k y exp(-k z)."""
         up, down = self._parts(z, y)
         return np.asarray((2.0 - self.power) * up + (self.power - 1.0) * down)
 
@@ -131,7 +133,7 @@ class Tweedie(Loss):
         return np.where(step > 0, z, v)
 
     def conjugate(self, t: Vector, y: Vector) -> Vector:
-        """t z - value(z) at the root z of exp(q z) - y exp(-k z) = t; where y is 0, (t log t - t) / q for t >= 0."""
+        """T z - value(z) at the root z of exp(q z) - y exp(-k z) = t; where y is 0, (t log t - t) / q for t >= 0."""
         t, y = (np.asarray(a, dtype=np.float64) for a in np.broadcast_arrays(t, y))
         q, k, positive = 2.0 - self.power, self.power - 1.0, y > 0
         up, down, known = np.maximum(t, 0.0), np.where(positive, np.minimum(t, 0.0), 0.0), np.where(positive, y, 1.0)
@@ -194,7 +196,7 @@ class NegativeBinomial(Loss):
     def value(self, z: Vector, y: Vector) -> Vector:
         """(y + 1/a) log((1 + a exp(z)) / (1 + a y)) - y (z - log y)."""
         curve = (y + self.size) * (np.logaddexp(0.0, z + self.shift) - np.log1p(self.dispersion * y))
-        return np.maximum(curve - y * (z - np.log(np.where(y > 0, y, 1.0))), 0.0)
+        return np.asarray(np.maximum(curve - y * (z - np.log(np.where(y > 0, y, 1.0))), 0.0))
 
     def grad(self, z: Vector, y: Vector) -> Vector:
         """(exp(z) - y) / (1 + a exp(z)), as p / a - y (1 - p)."""
@@ -227,3 +229,23 @@ class NegativeBinomial(Loss):
 
 
 LEAST_DISPERSION, MOST_DISPERSION = 1e-6, 1e6
+
+
+def fit_dispersion(y: Vector, mean: Vector, weights: Vector | None = None) -> float:
+    """The dispersion of greatest likelihood of counts whose means are known, within its range.
+
+    Its logarithm is the root of the slope of the likelihood in r = 1 / dispersion.
+    """
+    weights = np.ones(y.size) if weights is None else weights
+
+    def slope(log_dispersion: float) -> float:
+        r = math.exp(-log_dispersion)
+        logs = np.log1p((mean - y) / (r + y)) - (mean - y) / (r + mean)  # log((r + mean) / (r + y)) and what follows it
+        return float(weights @ (digamma(y + r) - digamma(r) - np.log1p(y / r) - logs))
+
+    low, high = math.log(LEAST_DISPERSION), math.log(MOST_DISPERSION)
+    if slope(low) >= 0:  # the likelihood rises in r up to its end
+        return LEAST_DISPERSION
+    if slope(high) <= 0:
+        return MOST_DISPERSION
+    return float(math.exp(brentq(slope, low, high, xtol=1e-13)))

@@ -1,8 +1,9 @@
-"""Losses of residuals u = z - y: squared, absolute, that of a quantile, and Huber's: squared near 0, absolute far off."""
+"""Losses of residuals u = z - y: squared, absolute, of a quantile, and Huber's: squared near 0, absolute far off."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -94,8 +95,7 @@ class Quantile(Loss):
         self.quantile = float(quantile)
         self.lipschitz = max(self.quantile, 1.0 - self.quantile)
 
-    @property
-    def slope_range(self) -> tuple[float, float]:
+    def slope_range(self, y: Vector) -> tuple[Any, Any]:
         """-level below the label, 1 - level above it."""
         return -self.quantile, 1.0 - self.quantile
 
@@ -106,7 +106,7 @@ class Quantile(Loss):
 
     def grad(self, z: Vector, y: Vector) -> Vector:
         """-level below the label, 1 - level above it; 0 at the kink."""
-        low, high = self.slope_range
+        low, high = self.slope_range(y)
         return np.where(z > y, high, np.where(z < y, low, 0.0))
 
     def hess(self, z: Vector, y: Vector) -> Vector:
@@ -115,12 +115,12 @@ class Quantile(Loss):
 
     def prox(self, v: Vector, y: Vector, step: float | Vector) -> Vector:
         """The label clipped into [v - (1 - level) step, v + level step]."""
-        low, high = self.slope_range
+        low, high = self.slope_range(y)
         return np.clip(y, v - high * step, v - low * step)
 
     def conjugate(self, t: Vector, y: Vector) -> Vector:
         """Product t y for -level <= t <= 1 - level."""
-        low, high = self.slope_range
+        low, high = self.slope_range(y)
         return indicate((t >= low - SLACK) & (t <= high + SLACK), t * y)
 
 

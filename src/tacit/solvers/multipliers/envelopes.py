@@ -49,7 +49,7 @@ class LossEnvelope:
             return SmoothLoss(loss.total(z, labels, self.weights), *loss.slopes(z, labels))
         centre = z + self.multiplier / stiffness
         nearest = loss.prox(centre, labels, 1 / stiffness)
-        low, high = loss.slope_range
+        low, high = loss.slope_range(labels)
         slope = np.clip(stiffness * (centre - nearest), low, high)
         value = loss.total(nearest, labels, self.weights)
         value += self.sum(slope * slope - self.multiplier**2) / (2 * stiffness)
