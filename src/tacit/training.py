@@ -19,8 +19,10 @@ from tacit.data.cluster import Cluster, ClusterAddress
 from tacit.errors import InputError, RunError
 from tacit.job import Job, read_job
 from tacit.plan import Plan
+from tacit.problem.losses.rows import estimates_dispersion
 from tacit.report import evaluation
 from tacit.run.checkpoint import CHECKPOINT_SECONDS, LOW_MEMORY_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
+from tacit.run.dispersion import settle_dispersion, with_dispersion
 from tacit.run.drive import Observer
 from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.graph import GraphRun
@@ -211,7 +213,7 @@ def _prepare(
     """
     spec = job.searched
     if spec is None:
-        return prepare(job, cluster=cluster, note=observer.note), None
+        return _with_dispersion(prepare(job, cluster=cluster, note=observer.note), observer), None
     record = folder.read_search(job)
     if record is not None:
         settled = job.with_terms(record["terms"]) if job.chooses_terms else job
@@ -229,6 +231,24 @@ def _prepare(
 def _with_alpha(prepared: PreparedRun, record: dict[str, Any]) -> PreparedRun:
     plan = prepared.plan
     return replace(prepared, plan=replace(plan, problem=replace(plan.problem, alpha=record["alpha"])))
+
+
+def _with_dispersion(prepared: PreparedRun, observer: JobObserver) -> PreparedRun:
+    """The dispersion that the job leaves open fitted beforehand; the same whenever the run goes on."""
+    plan, labels = prepared.plan, prepared.labels.values
+    if not estimates_dispersion(plan.problem.loss, prepared.job.model.dispersion):
+        return prepared
+
+    def fit(plan: Plan, last: Result | None) -> Result:
+        return _make_run(replace(prepared, plan=plan)).go()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = settle_dispersion(fit(plan, None), fit, prepared.shards, labels)
+    for remark in caught:
+        observer.note(str(remark.message))
+    observer.note(f"the dispersion is {found.dispersion:.6g}, estimated in {found.rounds} rounds")
+    return replace(prepared, plan=with_dispersion(plan, found.dispersion))
 
 
 def _note_search(record: dict[str, Any], note: Note) -> None:

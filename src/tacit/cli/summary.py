@@ -141,6 +141,8 @@ FIRST = (
     "r2",
     "deviance",
     "gamma_deviance",
+    "tweedie_deviance",
+    "negative_binomial_deviance",
     "accuracy",
     "rmse",
 )  # which measure is said, of those that there are

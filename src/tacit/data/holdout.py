@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tacit.errors import InputError
+from tacit.problem.losses.rows import bare_labels
 from tacit.types import Shard, Vector
 
 # --- Rows that are kept out of training, so that the model can be tried on rows it has not seen
@@ -99,7 +100,7 @@ def set_aside(shards: Sequence[Shard], labels: Vector, held: Sequence[Mask]) -> 
     """
     mask = held[0] if len(labels) == len(held[0]) else np.concatenate(list(held))
     left = labels[~mask]
-    if len(np.unique(labels)) == 2 and len(np.unique(left)) == 1:
+    if len(np.unique(bare_labels(labels))) == 2 and len(np.unique(bare_labels(left))) == 1:
         raise InputError("holdout leaves labels of one class only to train on: lower holdout, or change seed")
     trained = [_rows(shard, ~own) for shard, own in zip(shards, held, strict=True)]
     aside = tuple(_rows(shard, own) for shard, own in zip(shards, held, strict=True))

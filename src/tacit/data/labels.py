@@ -7,8 +7,8 @@ file is copied, sorted or cut, which a second file would not.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tacit.columns.table import Table
 from tacit.errors import InputError
 from tacit.problem.losses import Loss
+from tacit.problem.losses.rows import ROW, bare_labels, with_rows
 from tacit.text import listing, plural, show
 from tacit.types import Vector
 
@@ -26,11 +27,91 @@ class Labels:
     """What the labels mean: their classes where there are two, the negative one first.
 
     Where the rows are split, those of all nodes follow each other; `epsilons` say at which each was randomized before.
+    Where rows have an offset or a weight, `values` has them too (see `tacit.problem.losses.rows`), and `columns` says
+    which columns they were read from.
     """
 
     values: Vector
     classes: tuple[Any, ...] = ()
     epsilons: Vector | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def with_rows(self, rows: RowValues) -> Labels:
+        """The labels with what else each row has."""
+        if not rows.columns:
+            return self
+        return replace(self, values=with_rows(self.values, rows.offset, rows.weight), columns=rows.columns)
+
+    def weighted(self, class_weight: Any) -> Labels:
+        """The labels with the weights of their classes, all weights at mean 1; as they are where there are none."""
+        values: Any = self.values
+        if class_weight is None and "weight" not in self.columns:
+            return self
+        values = values.copy() if values.dtype == ROW else with_rows(values)
+        if class_weight is not None:
+            kinds = np.asarray(self.classes)[(bare_labels(values) > 0).astype(int)]
+            values["weight"] *= class_weights(kinds, class_weight, values["weight"])
+        values["weight"] /= values["weight"].mean()
+        return replace(self, values=values)
+
+
+@dataclass(frozen=True, eq=False)
+class RowValues:
+    """What rows have beside a label: offsets, exposure (whose logarithm is in the offset) and weights.
+
+    `columns` says of which of these which column they were read from.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    offset: Vector | None = None
+    weight: Vector | None = None
+
+    def take(self, rows: Any) -> RowValues:
+        """Those of some rows."""
+        offset, weight = (None if one is None else one[rows] for one in (self.offset, self.weight))
+        return RowValues(self.columns, offset, weight)
+
+    @classmethod
+    def together(cls, parts: Sequence[RowValues]) -> RowValues:
+        """Those of several parties' rows, one after the other."""
+        if not parts or not parts[0].columns:
+            return cls()
+        joined = [
+            None if getattr(parts[0], name) is None else np.concatenate([getattr(part, name) for part in parts])
+            for name in ("offset", "weight")
+        ]
+        return cls(parts[0].columns, *joined)
+
+
+def read_row_values(table: Table, columns: Mapping[str, str]) -> RowValues:
+    """What the rows of a file have beside a label.
+
+    Parameters
+    ----------
+    table : Table
+    columns : mapping of str to str
+        Of "weight", "offset" and "exposure" those that are wanted, with the name of the column.
+
+    Raises
+    ------
+    InputError
+        For a blank, and for weights and exposures that are not above 0; rows count from 1.
+    """
+    if not columns:
+        return RowValues()
+    table.require(list(columns.values()))
+    values = {role: np.asarray(table.features([name])[:, 0], dtype=np.float64) for role, name in columns.items()}
+    for role, own in values.items():
+        bad = np.flatnonzero(~np.isfinite(own) if role == "offset" else ~(np.isfinite(own) & (own > 0)))
+        if bad.size:
+            must = "a number" if role == "offset" else "a number above 0"
+            raise InputError(
+                f"party {show(table.party)}: the {role} {show(columns[role])} is {own[bad[0]]:g} in row {bad[0] + 1}: "
+                f"it must be {must}; fix it, or leave the row out"
+            )
+    offsets = [values["offset"]] if "offset" in values else []
+    offsets += [np.log(values["exposure"])] if "exposure" in values else []
+    return RowValues(dict(columns), sum(offsets[1:], offsets[0]) if offsets else None, values.get("weight"))
 
 
 def encode_labels(

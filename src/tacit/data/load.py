@@ -19,12 +19,13 @@ from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules, is_wildcard, r
 from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.data.align import Counts, MatchedRows, Rows, align
 from tacit.data.holdout import Holdout
-from tacit.data.labels import file_labels, refuse_randomized
+from tacit.data.labels import RowValues, file_labels, read_row_values, refuse_randomized
 from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
 from tacit.text import listing, plural, show
 from tacit.types import Matrix, Shard
 
+ROW_COLUMNS = ("weight", "offset", "exposure")
 Source = Any  # the path of a file, or a data frame: pandas and Arrow ship no types
 
 
@@ -50,6 +51,8 @@ class PartySpec:
         What is known of its feature columns beforehand.
     width : int or None
         How many columns its LIBSVM file has. Where rows are protected it must be stated, as the rows would tell it.
+    weight, offset, exposure : str or None
+        Columns beside the label: what a row counts, what is added to its score, and how long it was observed.
     """
 
     name: str
@@ -60,6 +63,21 @@ class PartySpec:
     positive: str | float | bool | None = None
     columns: tuple[ColumnSpec, ...] = ()
     width: int | None = None
+    weight: str | None = None
+    offset: str | None = None
+    exposure: str | None = None
+
+    @property
+    def row_columns(self) -> dict[str, str]:
+        """The columns that say more of a row than its label, by what they say."""
+        known = {role: getattr(self, role) for role in ROW_COLUMNS}
+        return {role: name for role, name in known.items() if name is not None}
+
+    @property
+    def apart(self) -> dict[str, str]:
+        """The columns that are no features, by what they are."""
+        known = {"id": self.id, "label": self.label, **self.row_columns}
+        return {role: name for role, name in known.items() if name is not None}
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -89,6 +107,8 @@ class JobData:
         By party, how its columns were encoded; LIBSVM files are not.
     raw : mapping of str to RawEncoder
         By party, how its columns were read, where trees take them as they are.
+    rows : RowValues
+        What the rows have beside a label.
     """
 
     shards: list[Shard]
@@ -97,6 +117,7 @@ class JobData:
     counts: Counts
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
     raw: Mapping[str, RawEncoder] = field(default_factory=dict)
+    rows: RowValues = field(default_factory=RowValues)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +157,8 @@ class MatchedFiles:
     alignment : MatchedRows
     labels : array
         Of the common rows, as in the file.
+    rows : RowValues
+        What these rows have beside a label.
     """
 
     specs: Sequence[PartySpec]
@@ -143,6 +166,7 @@ class MatchedFiles:
     names: Sequence[tuple[str, ...]]
     alignment: MatchedRows
     labels: npt.NDArray[Any]
+    rows: RowValues = field(default_factory=RowValues)
 
     def encoded(
         self, encode: EncodeRules | None = None, protected: Collection[str] = (), holdout: Holdout | None = None
@@ -182,7 +206,7 @@ class MatchedFiles:
         return self.alignment.rows if kept is None else [rows[kept] for rows in self.alignment.rows]
 
     def _data(self, shards: list[Shard], encodings: Mapping[str, Encoding] | None = None) -> JobData:
-        return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings or {})
+        return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings or {}, rows=self.rows)
 
 
 def load_training_data(
@@ -244,10 +268,12 @@ def match_files(
     names = [feature_names(table, spec, label) for table, spec in zip(tables, specs, strict=True)]
     # Checked before the rows are reordered, so that the message counts rows as the file does.
     values = file_labels(tables[holder].column(label), party=specs[holder].name)
+    more = read_row_values(tables[holder], specs[holder].row_columns)
     alignment = align(tables, [spec.id for spec in specs])
     if matched is not None:
         matched(alignment.counts)
-    return MatchedFiles(specs, tables, names, alignment, values[alignment.rows[holder]])
+    chosen = alignment.rows[holder]
+    return MatchedFiles(specs, tables, names, alignment, values[chosen], more.take(chosen))
 
 
 def read_training_table(spec: PartySpec, folder: str | os.PathLike[str], *, protected: bool = False) -> Table:
@@ -266,7 +292,7 @@ def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
         names = csv_names(path)
     except (csv.Error, *DAMAGED):  # what is wrong is said when its rows are read
         names = ()
-    own = [name for name in names if name not in (spec.id, spec.label)]
+    own = [name for name in names if name not in spec.apart.values()]
     return text_names(spec.columns, spec.features or own)
 
 
@@ -377,12 +403,11 @@ def _ids_of_rows(table: Table, names: Sequence[str]) -> npt.NDArray[Any] | None:
 def feature_names(table: Table, spec: PartySpec, label: str) -> tuple[str, ...]:
     """Return the columns a party trains on: those it lists, or all but its id and label."""
     refuse_randomized(table)
-    table.require([name for name in (spec.id, spec.label) if name is not None])
+    table.require(list(spec.apart.values()))
     if spec.features is not None:
         table.require(spec.features)
         return spec.features
-    own = {name for name in (spec.id, spec.label) if name is not None}
-    names = ordered(table, table.default_features(own))
+    names = ordered(table, table.default_features(set(spec.apart.values())))
     if not names:
         raise InputError(f"party {show(spec.name)} has no feature columns: add columns, or leave the party out")
     if label in names:

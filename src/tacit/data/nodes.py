@@ -15,7 +15,7 @@ from tacit.columns.constants import Encoding, Part, make_encoding
 from tacit.columns.spec import ColumnSpec, EncodeRules, common_specs
 from tacit.columns.table import ArrowTable, SparseTable, Table
 from tacit.data.holdout import Holdout, Mask
-from tacit.data.labels import epsilon_column, file_labels, label_epsilons
+from tacit.data.labels import RowValues, epsilon_column, file_labels, label_epsilons, read_row_values
 from tacit.data.load import PartySpec, ordered, refuse_columns, stated_width, text_columns
 from tacit.data.read import read_table
 from tacit.errors import InputError
@@ -39,6 +39,8 @@ class NodesData:
         Each node's ids as in its file; None for a node without an id column.
     encoding : Encoding or None
         How the columns of all nodes were encoded; None where they were not.
+    rows : sequence of RowValues
+        What each node's rows have beside a label.
     """
 
     shards: list[Shard]
@@ -46,6 +48,7 @@ class NodesData:
     epsilons: Mapping[str, Vector] = field(default_factory=dict)
     ids: Sequence[npt.NDArray[Any] | None] = ()
     encoding: Encoding | None = None
+    rows: Sequence[RowValues] = ()
 
 
 def load_nodes(
@@ -85,15 +88,16 @@ def load_nodes(
     columns = node_columns(tables, specs)
     wide = isinstance(tables[0], SparseTable)
     labels = [file_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
+    more = [read_row_values(table, spec.row_columns) for table, spec in pairs]
     ids = [None if spec.id is None else table.column(spec.id) for table, spec in pairs]
     kept = [(holdout or Holdout()).trained(table.n_rows, own) for table, own in zip(tables, ids, strict=True)]
     encoding = None if encode is None else node_encoding(tables, specs, columns, encode, kept, protected=protected)
     if encoding is not None:
         encoder = encoding.encoder
         shards = [Shard(table.party, encoder.matrix(table), encoder.names, encoder.curves) for table in tables]
-        return NodesData(shards, labels, epsilons, ids, encoding)
+        return NodesData(shards, labels, epsilons, ids, encoding, more)
     shards = [Shard(table.party, table.features(columns, absent_as_zero=wide), columns) for table in tables]
-    return NodesData(shards, labels, epsilons, ids)
+    return NodesData(shards, labels, epsilons, ids, rows=more)
 
 
 def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str], *, protected: bool = False) -> list[Table]:
@@ -174,7 +178,7 @@ def _same(own: Sequence[tuple[str, ...]], specs: Sequence[PartySpec]) -> tuple[s
 
 def _features(table: Table, spec: PartySpec) -> tuple[str, ...]:
     """The columns that one node offers: those it lists, or all but its id, its label and the label's epsilon."""
-    apart = [name for name in (spec.id, spec.label) if name is not None]
+    apart = list(spec.apart.values())
     table.require([*apart, *(spec.features or ())])
     epsilon = epsilon_column(spec.label or "")
     if epsilon in (spec.features or ()):

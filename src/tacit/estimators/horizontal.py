@@ -61,9 +61,9 @@ from tacit.plan.splits import GRAPH_SOLVERS
 from tacit.privacy.request import Privacy
 from tacit.problem.decisions import check_costs
 from tacit.problem.losses import Loss
-from tacit.problem.losses.rows import RowLoss, with_rows
+from tacit.problem.losses.rows import RowLoss, estimates_dispersion, with_rows
 from tacit.problem.regularizers import Regularizer
-from tacit.run.dispersion import estimates_dispersion, settle_dispersion
+from tacit.run.dispersion import settle_dispersion
 from tacit.run.graph import GraphRun
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress

@@ -20,9 +20,8 @@ from tacit.estimators.encoding import ColumnWishes
 from tacit.estimators.vertical import PreparedParties, VerticalClassifier, VerticalRegressor, _Vertical
 from tacit.plan import Plan
 from tacit.problem.alphas import CURVE_ALPHAS, alpha_grid, check_rule
-from tacit.problem.losses.rows import bare_labels
+from tacit.problem.losses.rows import bare_labels, estimates_dispersion
 from tacit.problem.regularizers import Regularizer
-from tacit.run.dispersion import estimates_dispersion
 from tacit.run.result import Result
 from tacit.run.search import AlphaSearch, TermsSearch, check_not_private, search_alpha
 from tacit.run.star import Run

@@ -274,7 +274,7 @@ class NodeHandler:
         folder = self.task.folder
         model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
         write_part(folder, model, None, own)
-        write_whole(folder, plan, model, own.held_labels.classes, own.encoding, node)
+        write_whole(folder, plan, model, own, node, self.task.job.model.costs)
         RunFolder(folder).write_about(self.task.lead, self.task.job.names)
         write_certificate(folder, plan, node.name, own, shared=True)
         if self.task.name != self.task.lead:  # who writes it last, when all have ended

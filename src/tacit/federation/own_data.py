@@ -15,7 +15,7 @@ from tacit.columns.raw import RawEncoder
 from tacit.columns.table import Table
 from tacit.data.align import Rows, text_ids
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
-from tacit.data.labels import Labels, encode_labels, file_labels
+from tacit.data.labels import Labels, encode_labels, file_labels, read_row_values
 from tacit.data.load import PartySpec, feature_names, party_encoding, read_training_table
 from tacit.data.nodes import load_nodes
 from tacit.errors import InputError
@@ -24,7 +24,6 @@ from tacit.files import read_json, text_digest, write_json
 from tacit.job import Job
 from tacit.plan.terms import curve_columns, loss_of
 from tacit.problem.losses import Loss
-from tacit.problem.registry import get_loss
 from tacit.run.checkpoint import fingerprint
 from tacit.text import show
 from tacit.types import Shard
@@ -89,7 +88,8 @@ class OwnFile:
         dropped, loss = len(values) - len(rows), loss_of(self.job)
         labels = encode_labels(values[rows], cast("Loss", loss), self.spec.name, self.spec.positive, dropped=dropped)
         loss.check_labels(labels.values)
-        return labels
+        more = read_row_values(self.table, self.spec.row_columns).take(rows)
+        return labels.with_rows(more).weighted(self.job.model.class_weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +169,12 @@ def open_node(job: Job, name: str, data: Path) -> OwnRows:
     read = load_nodes([spec], ".", job.encode, protected=True, stated=name in job.protected)
     if read.epsilons:
         raise InputError('labels that were randomized beforehand cannot be trained on with engine = "flare" yet')
-    return OwnRows(read.shards[0], _node_labels(job, name, read.labels[0]), read.encoding)
+    return OwnRows(read.shards[0], _node_labels(job, name, read.labels[0]).with_rows(read.rows[0]), read.encoding)
 
 
 def _node_labels(job: Job, name: str, values: npt.NDArray[Any]) -> Labels:
     """Labels of one node, which cannot know which classes others have: 0 and 1, -1 and 1, or numbers."""
-    loss = get_loss(job.model.loss)
+    loss = cast("Loss", loss_of(job))
     if loss.task != "classification":
         labels = encode_labels(values, loss, name)
         loss.check_labels(labels.values)

@@ -29,6 +29,7 @@ from tacit.errors import RunError, TacitError
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.plan.terms import named_loss, tree_settings
 from tacit.problem.losses import Loss
+from tacit.problem.losses.rows import RowLoss, bare_labels
 from tacit.report.measures import AnyLoss, calibration, difference, measure, roc, row_losses, spread
 from tacit.run.folder import PreparedRun, serving_loss
 from tacit.run.predict import ALL_PARTIES
@@ -82,8 +83,8 @@ def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) 
     model, shard, trees = prepared.job.model, join_columns(shards), tree_settings(prepared.job)
     plan = make_plan(
         TrainingRequest(
-            loss=model.loss,
-            penalty=model.penalty if trees is None else "none",
+            loss=model.loss if trees is not None else _own_loss(prepared.plan.problem.loss),
+            penalty=model.regularizer if trees is None else "none",
             alpha=model.alpha if prepared.job.search is None else prepared.plan.problem.alpha,
             fit_intercept=model.fit_intercept and trees is None,
             tol=max(prepared.job.tol, 1e-6),
@@ -104,6 +105,11 @@ def train_apart(prepared: PreparedRun, shards: Sequence[Shard], labels: Vector) 
     if result.note and not result.converged:
         raise RunError(result.note)
     return Apart(result.model, plan.problem.alpha)
+
+
+def _own_loss(loss: Loss) -> Loss:
+    """The loss of a model on true labels, with the offsets and weights of rows."""
+    return loss if isinstance(loss, RowLoss) else _plain_loss(loss)
 
 
 def _with_alpha(plan: Plan, alpha: float) -> Plan:
@@ -337,7 +343,7 @@ def _evaluate_nodes(
 ) -> None:
     """The joint model on all rows, and on those of each node beside the model of the node's own rows."""
     scores = [result.model.scores([shard]) for shard in rows.shards]  # clipped as in predictions
-    columns, loss = len(result.model.parts[0].columns), record["loss"]
+    columns, loss = len(result.model.parts[0].columns), _plain_loss(prepared.plan.problem.loss)
     joint = np.concatenate(scores)
     record |= _by_column(prepared, {ALL_PARTIES: (result.model.terms[0], rows.shards)})
     record["models"].append(_figures(JOINT, "", joint, rows.labels, loss, columns) | {"alpha": record["alpha"]})
@@ -377,11 +383,11 @@ def _nodes_alone(
         record["notes"].append(f"No node was trained alone to compare with: {reason}.")
         return
     own = _by_node(prepared.labels.values, prepared.shards)
-    classes = 2 if record["task"] == "classification" else 1
+    classes, loss = 2 if record["task"] == "classification" else 1, _plain_loss(prepared.plan.problem.loss)
     for k, (node, shard) in enumerate(zip(record["nodes"], rows.shards, strict=True)):
         if watch is not None:
             watch(_title(node["name"]), k / len(rows.shards))
-        if len(np.unique(own[k])) < classes or not len(labels[k]):
+        if len(np.unique(bare_labels(own[k]))) < classes or not len(labels[k]):
             continue  # with labels of one class there is nothing to train, and the page shows a dash
         try:
             apart = train_apart(prepared, [prepared.shards[k]], own[k])
@@ -389,8 +395,8 @@ def _nodes_alone(
             record["notes"].append(f"{node['name']} alone could not be trained to compare with: {error}")
             continue
         scores = apart.model.scores([shard])
-        node[ALONE] = measure(scores, labels[k], record["loss"])
-        losses = [row_losses(one, labels[k], record["loss"]) for one in (joint[k], scores)]
+        node[ALONE] = measure(scores, labels[k], loss)
+        losses = [row_losses(one, labels[k], loss) for one in (joint[k], scores)]
         node["joint_against_it"] = difference(*losses)
 
 

@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from tacit.plan.terms import named_loss
 from tacit.problem.losses import Loss
+from tacit.problem.losses.rows import at_offsets
 from tacit.solvers.boosting import TreeLoss
 from tacit.types import Vector
 
@@ -29,6 +30,8 @@ TITLES = {
     "mae": "mean absolute error",
     "deviance": "mean Poisson deviance",
     "gamma_deviance": "mean gamma deviance",
+    "tweedie_deviance": "mean Tweedie deviance",
+    "negative_binomial_deviance": "mean negative binomial deviance",
     "pinball": "mean quantile loss",
     "coverage": "share of labels below the prediction",
 }
@@ -51,6 +54,7 @@ def measure(scores: Vector, labels: Vector, loss: AnyLoss) -> Measures:
         The loss that the model was trained with.
     """
     known = _known(loss)
+    scores, labels = at_offsets(scores, labels)
     if known.task == "classification":
         return _of_classes(scores, labels, known)
     if known.name == "quantile":
@@ -62,14 +66,17 @@ def measure(scores: Vector, labels: Vector, loss: AnyLoss) -> Measures:
     if spread > 0:
         found["r2"] = 1.0 - float(np.sum(error**2)) / spread
     if known.task == "counts":
-        found |= _deviance(known.name, np.maximum(predicted, 1e-300), labels)
+        found |= _deviance(known, scores, np.maximum(predicted, 1e-300), labels)
     return found
 
 
-def _deviance(loss: str, predicted: Vector, labels: Vector) -> Measures:
+def _deviance(loss: Loss | TreeLoss, scores: Vector, predicted: Vector, labels: Vector) -> Measures:
     from sklearn.metrics import mean_gamma_deviance, mean_poisson_deviance
 
-    if loss == "gamma":
+    if loss.name in ("tweedie", "negative_binomial"):
+        with np.errstate(over="ignore"):
+            return {f"{loss.name}_deviance": 2 * float(np.mean(loss.value(scores, labels)))}
+    if loss.name == "gamma":
         return {"gamma_deviance": float(mean_gamma_deviance(labels, predicted))}
     return {"deviance": float(mean_poisson_deviance(labels, predicted))}
 
@@ -92,6 +99,7 @@ def _of_classes(scores: Vector, labels: Vector, loss: Loss | TreeLoss) -> Measur
 def row_losses(scores: Vector, labels: Vector, loss: AnyLoss) -> Vector:
     """The loss of each row that a model was trained on: log loss, squared error, or what the loss is."""
     known = _known(loss)
+    scores, labels = at_offsets(scores, labels)
     with np.errstate(over="ignore"):
         values = np.asarray(known.value(scores, labels), dtype=np.float64)
     return 2 * values if known.name == "squared" else values
@@ -123,6 +131,7 @@ def roc(scores: Vector, labels: Vector) -> list[list[float]]:
     """False and true positive rates, thinned out; empty where one class is missing."""
     from sklearn.metrics import roc_curve
 
+    scores, labels = at_offsets(scores, labels)
     if len(np.unique(labels)) < 2:
         return []
     false, true, _ = roc_curve(labels, scores)
@@ -139,7 +148,7 @@ def calibration(scores: Vector, labels: Vector, loss: AnyLoss) -> list[dict[str,
     kind = _known(loss)
     if kind.name == "quantile" or (kind.task == "classification" and not kind.log_odds):
         return []
-    predicted, outcome = scores, labels
+    predicted, outcome = scores, labels = at_offsets(scores, labels)
     if kind.task == "classification":
         predicted, outcome = expit(scores), (labels > 0).astype(np.float64)
     elif kind.task == "counts":

@@ -19,7 +19,20 @@ from tacit.text import duration, listing, plural, size
 
 DASH = "–"
 ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
-ORDER = ("auc", "accuracy", "log_loss", "pinball", "coverage", "r2", "rmse", "mae", "deviance", "gamma_deviance")
+ORDER = (
+    "auc",
+    "accuracy",
+    "log_loss",
+    "pinball",
+    "coverage",
+    "r2",
+    "rmse",
+    "mae",
+    "deviance",
+    "gamma_deviance",
+    "tweedie_deviance",
+    "negative_binomial_deviance",
+)
 NOT_FOR_OTHERS = (
     "Not for publication. The figures of this page come from labels and from scores of single rows, which no "
     "certificate covers."

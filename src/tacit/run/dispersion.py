@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tacit.errors import InputError
 from tacit.plan import Plan
-from tacit.problem.losses import Loss, NegativeBinomial
+from tacit.problem.losses import NegativeBinomial
 from tacit.problem.losses.families import LEAST_DISPERSION, MOST_DISPERSION, fit_dispersion
 from tacit.problem.losses.rows import ROW, RowLoss, bare_labels
 from tacit.run.result import Result
@@ -35,12 +35,6 @@ class SettledDispersion:
     dispersion: float
     result: Result
     rounds: int
-
-
-def estimates_dispersion(loss: Loss, given: object) -> bool:
-    """Whether a dispersion was left open that the loss has."""
-    inner = loss.inner if isinstance(loss, RowLoss) else loss
-    return isinstance(inner, NegativeBinomial) and given is None
 
 
 def with_dispersion(plan: Plan, dispersion: float) -> Plan:

@@ -55,7 +55,9 @@ from tacit.job import Job, read_job
 from tacit.job.trees import TREES
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
+from tacit.problem.decisions import probability_threshold
 from tacit.problem.losses import Loss, Modified
+from tacit.problem.losses.rows import RowLoss
 from tacit.run.checkpoint import (
     data_difference,
     fingerprint,
@@ -119,6 +121,7 @@ class SavedPart:
     part: PartyModel
     id: str | None = None
     encoder: Encoder | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)  # with the offset and the exposure of its rows
 
     def record(self) -> dict[str, Any]:
         """What model/PARTY.json holds, beside its format."""
@@ -132,14 +135,21 @@ class SavedPart:
             "clip": _clip_record(self.part.clip),
             "schema": None if self.encoder is None else to_record(self.encoder),
             **_noise_record(self.part.noise, self.encoder),
+            **offset_record(self.columns),
         }
+
+
+def offset_record(columns: Mapping[str, str]) -> dict[str, Any]:
+    """Which columns of new rows are added to scores, for a model's file; nothing where none is."""
+    known = {role: columns[role] for role in ("offset", "exposure") if role in columns}
+    return {"row_columns": known} if known else {}
 
 
 def serving_loss(loss: Any) -> Any:
     """The loss of true labels, which a model serves that was trained on randomized ones."""
     if isinstance(loss, RandomizedTrees):
         return LogisticTrees()
-    return loss.inner if isinstance(loss, Modified) else loss
+    return loss.inner if isinstance(loss, Modified | RowLoss) else loss
 
 
 @dataclass(frozen=True)
@@ -166,6 +176,8 @@ class SavedJoint:
     model: Model
     encoder: Encoder | None = None
     ids: Sequence[str] | None = None
+    costs: Mapping[str, float] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def _tree_parties(self) -> list[str]:
@@ -183,6 +195,7 @@ class SavedJoint:
             "task": loss.task,
             "classes": list(self.classes),
             "parties": list(self.parties),
+            **({} if self.costs is None else {"threshold": probability_threshold(self.costs)}),
             **(self._sum() if self.model.mean is None else self._whole(self.model.mean)),
         }
 
@@ -202,6 +215,7 @@ class SavedJoint:
             "schema": None if self.encoder is None else to_record(self.encoder),
             **({} if self.ids is None else {"ids": list(self.ids)}),
             **_noise_record(mean.noise, self.encoder),
+            **offset_record(self.columns),
         }
 
 
@@ -527,10 +541,13 @@ class RunFolder:
             if isinstance(part, TreePart):
                 self.write_part(SavedTrees(part, ids[part.name], prepared.raw[part.name]))
                 continue
-            self.write_part(SavedPart(part, ids[part.name] if model.mean is None else None, encoders.get(part.name)))
+            own = prepared.labels.columns if part.name == prepared.job.holder and model.mean is None else {}
+            id_ = ids[part.name] if model.mean is None else None
+            self.write_part(SavedPart(part, id_, encoders.get(part.name), own))
         named = list(dict.fromkeys(name for name in ids.values() if name is not None))  # each once
         loss, classes = result.plan.problem.loss, prepared.labels.classes
-        self.write_joint(SavedJoint(loss, classes, names, model, encoders.get(names[0]), named))
+        costs, columns = prepared.job.model.costs, prepared.labels.columns
+        self.write_joint(SavedJoint(loss, classes, names, model, encoders.get(names[0]), named, costs, columns))
 
     def write_part(self, saved: SavedPart | SavedTrees) -> None:
         """Write one party's part of the model."""

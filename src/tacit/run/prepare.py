@@ -25,7 +25,7 @@ from tacit.columns.words import constants
 from tacit.data.align import Counts, RowMatching, align
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
 from tacit.data.holdout import HeldOut, held_rows, set_aside
-from tacit.data.labels import Labels, check_labels, encode_labels
+from tacit.data.labels import Labels, RowValues, check_labels, encode_labels
 from tacit.data.load import JobData, MatchedFiles
 from tacit.data.nodes import NodesData
 from tacit.data.read import give_back_memory
@@ -39,10 +39,17 @@ from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan.make import Plan, make_plan
 from tacit.plan.memory import check_on_cluster, check_reading
 from tacit.plan.request import CODED_ALPHA, TrainingRequest
-from tacit.plan.terms import auto_remarks, curve_columns, loss_of, tree_settings, with_row_norms, with_terms
+from tacit.plan.terms import (
+    auto_remarks,
+    curve_columns,
+    loss_of,
+    trained_loss,
+    tree_settings,
+    with_row_norms,
+    with_terms,
+)
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
-from tacit.problem.registry import get_loss
 from tacit.run.folder import PreparedRun
 from tacit.text import listing, nearest, show, size
 from tacit.topologies import FeatureSplit, SampleSplit
@@ -103,8 +110,8 @@ def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingReq
     model, columns = job.model, curve_columns or [0] * len(job.parties)
     trees, coded = tree_settings(job), job.trees is not None and bool(job.protected)
     return TrainingRequest(
-        loss=model.loss,
-        penalty=model.penalty if trees is None else "l2" if coded else "none",
+        loss=trained_loss(job),
+        penalty=model.regularizer if trees is None else "l2" if coded else "none",
         alpha=CODED_ALPHA if coded else model.alpha,
         fit_intercept=coded if trees is not None else model.fit_intercept,  # trees have a constant of their own
         tol=job.tol,
@@ -182,7 +189,7 @@ def prepare_codes(job: Job, *, cluster: Cluster | None = None, note: Note = no_n
     if not job.chooses_terms:
         return (prepare(job, cluster=cluster, note=note),)
     job = with_terms(job)
-    loss = get_loss(job.model.loss)
+    loss = cast("Loss", loss_of(job))
     files = match_job_files(job, lambda counts: _note_few(counts, note))
     lines, curves = [_encoded(job.with_terms(terms), loss, files) for terms in (LINEAR, SPLINE)]
     del files
@@ -277,12 +284,13 @@ def _in_memory(job: Job, loss: Loss, note: Note) -> PreparedRun:
 def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
     """Encode the rows of files that were read, and hold the job's part of them out."""
     data = encode_job_data(job, files)
-    labels, held = _labels_of_holder(job, loss, data), None
+    labels, held = _labels_of_holder(job, loss, data).with_rows(data.rows), None
     shards: Sequence[Shard] = data.shards
     if job.holdout:
         mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)
         shards, left, held = set_aside(data.shards, labels.values, [mask] * len(data.shards))
         labels = replace(labels, values=left)
+    labels = labels.weighted(job.model.class_weight)
     columns = tuple(shard.features.shape[1] for shard in shards)
     taken = sum(_nbytes(shard.features) for shard in shards)
     plan = plan_job(job, len(labels.values), columns, taken, curve_columns(data.encodings, job.names, job.privacy))
@@ -358,13 +366,14 @@ def _nbytes(matrix: Any) -> int:
 def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun:
     """Prepare a job whose parties hold different rows; refusals name the job's file."""
     with job.named_refusals():
-        loss = get_loss(job.model.loss)  # before files that may be large are read
+        loss = cast("Loss", loss_of(job))  # before files that may be large are read
         data = load_job_nodes(job)
-        labels = _labels_of_nodes(job, data, loss)
+        labels = _labels_of_nodes(job, data, loss).with_rows(RowValues.together(data.rows))
         shards: Sequence[Shard] = data.shards
         epsilons, held = data.epsilons, None
         if job.holdout:
             shards, labels, epsilons, held = _hold_out(job, data, labels)
+        labels = labels.weighted(job.model.class_weight)
         rows = tuple(shard.features.shape[0] for shard in shards)
         encodings = {} if data.encoding is None else dict.fromkeys(job.names, data.encoding)
         columns = curve_columns(encodings, job.names, job.privacy)

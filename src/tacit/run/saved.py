@@ -19,7 +19,7 @@ from tacit.mechanisms.base import Mechanism
 from tacit.privacy.certificate import Certificate
 from tacit.run.curves import Points, model_curves
 from tacit.run.folder import PLAN, RunFolder
-from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_model, load_rows, predict
+from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_model, load_rows, offset_remarks, predict
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Trace
 
@@ -213,7 +213,7 @@ def _plan(folder: RunFolder) -> tuple[dict[str, Any], dict[str, str]]:
 
 def prediction_remarks(model: SavedModel, data: PredictionData) -> list[str]:
     """What whoever predicts should know: of columns and blanks, of rows left out, and of what no certificate covers."""
-    remarks = list(data.said)
+    remarks = [*data.said, *offset_remarks(model, data)]
     dropped = {name: count for name, count in data.counts.dropped.items() if count}
     if dropped:
         listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())

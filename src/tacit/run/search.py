@@ -34,6 +34,7 @@ from tacit.problem.alphas import (
     edge_remark,
     mean_losses,
 )
+from tacit.problem.losses.rows import bare_labels
 from tacit.run.result import Result
 from tacit.run.star import Run
 from tacit.types import Shard, Vector
@@ -239,7 +240,7 @@ def search_job(
     plan: Plan, shards: Sequence[Shard], labels: Labels, spec: SearchSpec, watch: Watch | None = None
 ) -> AlphaSearch:
     """The search that a job asks for: the same alphas and folds for every plan of the same rows and seed."""
-    kinds = labels.values if labels.classes else None
+    kinds = bare_labels(labels.values) if labels.classes else None
     splits = deal_folds(
         spec.folds_of(plan.problem.rows), plan.problem.rows, plan.problem.seed, kinds, name="search.folds"
     )

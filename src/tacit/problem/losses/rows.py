@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tacit.problem.losses.base import Loss
+from tacit.problem.losses.families import NegativeBinomial
 from tacit.types import Vector
 
 ROW = np.dtype([("label", np.float64), ("offset", np.float64), ("weight", np.float64)])
@@ -33,9 +34,20 @@ def bare_labels(labels: Any) -> Vector:
     return np.asarray(labels["label"] if labels.dtype == ROW else labels)
 
 
+def at_offsets(scores: Vector, labels: Any) -> tuple[Vector, Vector]:
+    """Scores with the offsets of their rows, and the labels alone."""
+    return (scores + labels["offset"], bare_labels(labels)) if labels.dtype == ROW else (scores, labels)
+
+
 def offset_range(labels: Any) -> tuple[float, float]:
     """Least and largest offset of the rows; 0 where they have none."""
     return (float(labels["offset"].min()), float(labels["offset"].max())) if labels.dtype == ROW else (0.0, 0.0)
+
+
+def estimates_dispersion(loss: Loss, given: object) -> bool:
+    """Whether a dispersion was left open that the loss has."""
+    inner = loss.inner if isinstance(loss, RowLoss) else loss
+    return isinstance(inner, NegativeBinomial) and given is None
 
 
 class RowLoss(Loss):
