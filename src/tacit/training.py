@@ -22,7 +22,6 @@ from tacit.plan import Plan
 from tacit.problem.losses.rows import estimates_dispersion
 from tacit.report import evaluation
 from tacit.run.checkpoint import CHECKPOINT_SECONDS, LOW_MEMORY_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
-from tacit.run.dispersion import settle_dispersion, with_dispersion
 from tacit.run.drive import Observer
 from tacit.run.folder import PreparedRun, RunFolder
 from tacit.run.graph import GraphRun
@@ -37,7 +36,7 @@ from tacit.run.prepare import (
 )
 from tacit.run.result import Result
 from tacit.run.saved import SavedRun, load
-from tacit.run.search import TermsSearch, search_job
+from tacit.run.search import TermsSearch, search_job, settle_dispersion, with_dispersion
 from tacit.run.star import Run
 from tacit.types import TraceRow
 

@@ -19,11 +19,10 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from tacit.blocks import check_matrix
 from tacit.columns.raw import OwnColumns
 from tacit.columns.table import ArrowTable
-from tacit.data.labels import class_weights
+from tacit.data.labels import class_weights, score_threshold
 from tacit.data.partition import split_columns, take_columns
 from tacit.errors import InputError
 from tacit.estimators.encoding import as_table, dense, refuse_twins
-from tacit.problem.decisions import score_threshold
 from tacit.problem.losses import Loss
 from tacit.problem.registry import get_loss, make_loss
 from tacit.text import show

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from tacit.blocks import check_finite, check_matrix
 from tacit.columns.constants import Part
 from tacit.columns.table import ArrowTable
-from tacit.data.labels import encode_binary
+from tacit.data.labels import check_costs, encode_binary
 from tacit.errors import InputError
 from tacit.estimators.base import (
     BinaryClassifierMixin,
@@ -59,15 +59,14 @@ from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS
 from tacit.privacy.request import Privacy
-from tacit.problem.decisions import check_costs
 from tacit.problem.losses import Loss
 from tacit.problem.losses.rows import RowLoss, estimates_dispersion, with_rows
 from tacit.problem.regularizers import Regularizer
-from tacit.run.dispersion import settle_dispersion
 from tacit.run.graph import GraphRun
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result
+from tacit.run.search import settle_dispersion
 from tacit.topologies import make_graph
 from tacit.types import Shard, Vector
 

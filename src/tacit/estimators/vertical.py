@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from tacit.columns.table import ArrowTable
-from tacit.data.labels import encode_binary
+from tacit.data.labels import check_costs, encode_binary
 from tacit.errors import InputError
 from tacit.estimators.base import (
     BinaryClassifierMixin,
@@ -59,14 +59,13 @@ from tacit.estimators.encoding import (
 )
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
-from tacit.problem.decisions import check_costs
 from tacit.problem.losses import Loss
 from tacit.problem.losses.rows import RowLoss, estimates_dispersion, with_rows
 from tacit.problem.regularizers import Regularizer
-from tacit.run.dispersion import settle_dispersion
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result, TreePart, joint_scores
+from tacit.run.search import settle_dispersion
 from tacit.run.star import Run, Start
 from tacit.types import Shard, Vector
 

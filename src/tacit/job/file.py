@@ -27,6 +27,7 @@ from typing import Any
 from tacit.columns.spec import AUTO, LINEAR, SPLINE, EncodeRules
 from tacit.data.align import Counts
 from tacit.data.holdout import Holdout
+from tacit.data.labels import check_costs
 from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.errors import InputError
@@ -71,7 +72,6 @@ from tacit.job.trees import (
 )
 from tacit.job.values import parse_keys
 from tacit.privacy.request import PaperOptions, Privacy
-from tacit.problem.decisions import check_costs
 from tacit.problem.losses.rows import estimates_dispersion
 from tacit.problem.registry import LOSSES, make_loss
 from tacit.text import listing, nearest, one_line, show

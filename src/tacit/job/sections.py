@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.columns.encoder import MOST_BUCKETS
 from tacit.columns.spec import AUTO, DATE, KINDS, LINEAR, SCALES, TERMS, ColumnSpec
 from tacit.columns.table import MOST_COLUMNS
+from tacit.data.labels import WRONG_ANSWERS
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
 from tacit.job.trees import CLASSES, LINEAR_MODEL, MODEL_KINDS, QUANTILE, TREES_KEYS
@@ -49,7 +50,6 @@ from tacit.privacy.request import (
     Privacy,
 )
 from tacit.problem.alphas import CURVE_ALPHAS, MOST_ALPHAS, RULES, alpha_grid, has_alpha
-from tacit.problem.decisions import KINDS as WRONG
 from tacit.problem.registry import get_regularizer
 from tacit.problem.regularizers import ElasticNet, Regularizer
 from tacit.text import listing, nearest, show
@@ -600,9 +600,9 @@ def _class_weight(value: Any) -> str | dict[str, float]:
 
 def _costs(value: Any) -> dict[str, float]:
     """Parse what each kind of wrong answer costs."""
-    if not isinstance(value, dict) or set(value) != set(WRONG):
+    if not isinstance(value, dict) or set(value) != set(WRONG_ANSWERS):
         raise ValueError
-    return {name: float(POSITIVE.parse(value[name])) for name in WRONG}
+    return {name: float(POSITIVE.parse(value[name])) for name in WRONG_ANSWERS}
 
 
 POSITIVE_OR_ESTIMATE = Kind(

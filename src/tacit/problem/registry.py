@@ -8,10 +8,9 @@ from typing import TypeVar
 
 from tacit.errors import InputError
 from tacit.problem.losses.base import Loss
-from tacit.problem.losses.families import Gamma, NegativeBinomial, Tweedie
+from tacit.problem.losses.families import Gamma, NegativeBinomial, Poisson, Tweedie
 from tacit.problem.losses.hinge import Hinge, SquaredHinge
 from tacit.problem.losses.logistic import Logistic
-from tacit.problem.losses.poisson import Poisson
 from tacit.problem.losses.residual import Absolute, Huber, Quantile, Squared
 from tacit.problem.losses.sigmoid import Sigmoid
 from tacit.problem.regularizers import L1, L2, Ball, Box, ElasticNet, NonNegative, NoPenalty, Regularizer

@@ -38,7 +38,7 @@ from tacit.columns.spec import TERMS
 from tacit.data.align import RowMatching
 from tacit.data.cluster import ClusterGoneError
 from tacit.data.holdout import HeldOut
-from tacit.data.labels import Labels
+from tacit.data.labels import Labels, probability_threshold
 from tacit.errors import InputError
 from tacit.files import (
     TEMPORARY,
@@ -55,7 +55,6 @@ from tacit.job import Job, read_job
 from tacit.job.trees import TREES
 from tacit.plan import Plan
 from tacit.privacy.certificate import Certificate
-from tacit.problem.decisions import probability_threshold
 from tacit.problem.losses import Loss, Modified
 from tacit.problem.losses.rows import RowLoss
 from tacit.run.checkpoint import (
