@@ -357,8 +357,8 @@ def _is_continuous(classes: npt.NDArray[Any]) -> bool:
 # --- From a probability to a decision: the threshold that follows from what the two kinds of wrong answer cost
 #
 # Where p is the probability of the positive class, calling a row positive costs (1 - p) false_positive on average, and
-# calling it negative p false_negative. From p = false_positive / (false_positive + false_negative) on the first is less.
-# It is the best threshold where probabilities are calibrated; those of a model with class weights are not.
+# calling it negative p false_negative: the first is less from p = false_positive / (false_positive + false_negative)
+# on. It is the best threshold where probabilities are calibrated; those of a model with class weights are not.
 
 
 WRONG_ANSWERS = ("false_positive", "false_negative")

@@ -264,9 +264,12 @@ class NegativeBinomial(Loss):
         self.size, self.shift = 1.0 / self.dispersion, float(np.log(self.dispersion))
 
     def value(self, z: Vector, y: Vector) -> Vector:
-        """(y + 1/a) log((1 + a exp(z)) / (1 + a y)) - y (z - log y)."""
-        curve = (y + self.size) * (np.logaddexp(0.0, z + self.shift) - np.log1p(self.dispersion * y))
-        return np.asarray(np.maximum(curve - y * (z - np.log(np.where(y > 0, y, 1.0))), 0.0))
+        """(y + 1/a) log((1 + a exp(z)) / (1 + a y)) - y d with d = z - log y, from exp(d) - 1 where d is near 0."""
+        positive, mass = y > 0, self.dispersion * y
+        gap = np.where(positive, z - np.log(np.where(positive, y, 1.0)), 0.0)
+        near = np.log1p(mass / (1.0 + mass) * np.expm1(np.clip(gap, -NEAR, NEAR)))
+        ratio = np.where(positive & (np.abs(gap) < NEAR), near, np.logaddexp(0.0, z + self.shift) - np.log1p(mass))
+        return np.asarray(np.maximum((y + self.size) * ratio - y * gap, 0.0))
 
     def grad(self, z: Vector, y: Vector) -> Vector:
         """(exp(z) - y) / (1 + a exp(z)), as p / a - y (1 - p)."""
@@ -299,6 +302,7 @@ class NegativeBinomial(Loss):
 
 
 LEAST_DISPERSION, MOST_DISPERSION = 1e-6, 1e6
+NEAR = 1.0
 
 
 def fit_dispersion(y: Vector, mean: Vector, weights: Vector | None = None) -> float:
