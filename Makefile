@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test test-lowest test-newest quick check bench docs clean help
+.PHONY: demo test test-lowest test-newest quick check bench docs dist lock clean help
 
 # One process for each core, and two for the tests that start others and wait for them.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
@@ -22,6 +22,8 @@ help:
 	@echo "make quick  style, types and the tests that are soon done, for the time between two changes"
 	@echo "make check  style and types only"
 	@echo "make docs   set up and build the documentation into site/"
+	@echo "make dist   build wheels and source archives twice, compare them byte for byte, list what they need (dist/)"
+	@echo "make lock   pin every package that a developer needs, with its digest (requirements.lock)"
 	@echo "make bench  ratios against peers, measured in one run (a few minutes)"
 
 $(READY): pyproject.toml papers/pyproject.toml
@@ -70,5 +72,22 @@ docs: $(READY)
 	$(BIN)/python -m sphinx -q -W --keep-going -d site/.doctrees docs site
 	@echo "open site/index.html (it needs no server and no network)"
 
+# Two builds of a commit are the same bytes: times in archives come from the commit. The list of materials is that of the wheel alone.
+dist: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+dist: $(READY)
+	rm -rf dist .venv-dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build cyclonedx-bom
+	@for copy in dist .venv-dist/again; do for part in . papers; do $(BIN)/python -m build --outdir $$copy $$part >$(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 1; }; done; done
+	@for file in dist/*; do cmp $$file .venv-dist/again/$$(basename $$file) || exit 1; sha256sum $$file; done
+	$(PYTHON) -m venv .venv-dist/wheel
+	.venv-dist/wheel/bin/python -m pip install --quiet --disable-pip-version-check dist/tacit-[0-9]*.whl
+	$(BIN)/cyclonedx-py environment --output-reproducible --output-file dist/tacit.cdx.json .venv-dist/wheel
+	cd .venv-dist && wheel/bin/tacit demo --out demo-run >/dev/null && echo "the wheel alone runs its demo"
+
+lock: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --universal --all-extras --generate-hashes --no-emit-index-url --no-annotate --no-header --upgrade \
+		--python-version 3.11 --no-emit-package tacit --output-file requirements.lock pyproject.toml
+
 clean:
-	rm -rf $(VENV) .venv-* site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-* dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -162,6 +162,23 @@ def test_the_promised_rate_is_the_one_seen_and_hard_to_beat(kind, nodes, equal):
         assert ours < averaged(graph, factor * found.eta, found.relaxation, parts, rounds)
 
 
+@pytest.mark.parametrize("kind", ["ring", "complete", "star", "grid"])
+@pytest.mark.parametrize("nodes", [4, 6, 9, 12, EXACT + 4])
+def test_nodes_whose_processors_round_differently_choose_the_same_penalty(kind, nodes, monkeypatch):
+    """On regular graphs several penalties have the same rate: the last bits must not decide between them."""
+    graph, sizes = make_graph(kind, nodes), (1.0,) * nodes
+    there = tune(graph, sizes)
+    rng = np.random.default_rng(0)
+    exact = np.linalg.eigvals
+    monkeypatch.setattr(np.linalg, "eigvals", lambda a: exact(a) * (1 + 1e-9 * rng.standard_normal()))
+    for _ in range(5):
+        tune.cache_clear()
+        here = tune(graph, sizes)
+        assert (here.eta, here.relaxation) == (there.eta, there.relaxation)
+        assert here.rate == pytest.approx(there.rate, abs=1e-7)
+    tune.cache_clear()
+
+
 def test_large_graphs_are_tuned_by_their_spectrum_alone():
     graph = make_graph("ring", EXACT + 4)  # regular, so that the short cut is exact
     small = tune(make_graph("ring", EXACT), (1.0,) * EXACT)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tacit.version import __version__
 
@@ -64,3 +68,25 @@ def test_forms_and_containers_can_be_read() -> None:
         "make check"
     )
     assert {one["package-ecosystem"] for one in read(".github/dependabot.yml")["updates"]} == {"pip", "github-actions"}
+
+
+def test_the_lock_file_pins_every_package_within_the_ranges() -> None:
+    lines = (ROOT / "requirements.lock").read_text().replace("\\\n", " ").splitlines()
+    pinned: dict[str, list[str]] = {}
+    for line in lines:
+        wanted = Requirement(line.split(" --hash")[0])
+        assert "--hash=sha256:" in line, wanted.name
+        pinned.setdefault(canonicalize_name(wanted.name), []).append(str(wanted.specifier).removeprefix("=="))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
+    for wanted in map(Requirement, asked):
+        if wanted.name != "tacit":
+            versions = pinned[canonicalize_name(wanted.name)]
+            assert all(wanted.specifier.contains(version) for version in versions), f"{wanted}: make lock"
+
+
+def test_a_release_is_published_without_a_password() -> None:
+    jobs = read(".github/workflows/release.yml")["jobs"]
+    assert [step["run"] for step in jobs["build"]["steps"] if "make" in step.get("run", "")] == ["make dist"]
+    assert jobs["publish"]["permissions"]["id-token"] == "write"
+    assert "secrets." not in (ROOT / ".github/workflows/release.yml").read_text()

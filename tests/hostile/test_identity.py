@@ -30,7 +30,9 @@ from tacit.federation.channel import (
 from tacit.federation.identity import Card, OwnKeys, as_fingerprint, read_chain
 from tacit.federation.kit import Kit
 from tacit.federation.members import CONFIRMED, REVOKED, UNCONFIRMED, Members
+from tacit.privacy.signature import sign
 from tests.hostile.parties import RUN, Receiver, channel, copied_kits, make_kits
+from tests.privacy.conftest import make_certificate
 
 
 @pytest.fixture
@@ -470,3 +472,29 @@ def test_who_shows_the_card_of_another_cannot_answer_in_its_name(kits: dict[str,
     with pytest.raises(SealError):
         line.open(request, false.answer(request, asked))
     assert asked.asked == []  # it could not even read what was asked
+
+
+# --- signed certificates --------------------------------------------------------------------------------
+
+
+def test_a_signed_certificate_is_checked_against_the_keys_that_were_confirmed(
+    kits: dict[str, Kit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bank signs; shop knows bank's key. A member that signs in bank's name is noticed, and so is a revoked key."""
+    certificate = tmp_path / "certificate.json"
+    certificate.write_text(make_certificate().to_json())
+    assert main(["sign", str(certificate), "--kit", str(kits["bank"].path)]) == 0
+    signature = certificate.with_suffix(".bank.sig")
+    check = ["verify", str(certificate), "--signature", str(signature), "--kit", str(kits["shop"].path)]
+    assert main(check) == 0
+    assert "Signed by bank." in capsys.readouterr().out
+
+    forged = sign(OwnKeys.of(kits["shop"]).signing, "bank", certificate.read_bytes())
+    signature.write_text(json.dumps(forged.record()))
+    assert main(check) == 1
+    assert "its key is not the one that your organisation confirmed" in capsys.readouterr().out
+
+    assert main(["sign", str(certificate), "--kit", str(kits["bank"].path)]) == 0
+    Members(kits["shop"]).revoke("bank")
+    assert main(check) == 1
+    assert "has confirmed no key of whoever it names" in capsys.readouterr().out

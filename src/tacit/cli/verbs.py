@@ -43,6 +43,7 @@ VERBS = {
     "report": Verb("write a page about a finished run"),
     "audit": Verb("try to break the privacy of a job"),
     "verify": Verb("recompute a privacy certificate"),
+    "sign": Verb("sign a privacy certificate with your own key"),
     "answer": Verb("answer requests for scores (a party's service)"),
     "ask": Verb("predict with the parties' services"),
     "design": Verb("choose the alpha of the methods dual and primal", "tacit-papers"),

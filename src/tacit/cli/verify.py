@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tacit.errors import InputError
 
 if TYPE_CHECKING:
+    from tacit.privacy.signature import Signature
     from tacit.privacy.verify import Verification
 
 DESCRIPTION = """\
@@ -18,10 +19,13 @@ Compute the numbers of a privacy certificate anew from the releases it lists, by
 two accountants, and compare them with what it states.
 
 It shows that the certificate's numbers follow from its releases. It cannot show
-that the run released nothing else, nor who wrote the certificate."""
+that the run released nothing else. With --signature it also checks who stated
+the certificate."""
 EPILOG = """\
-example:
+examples:
   tacit verify runs/credit/certificate.json
+  tacit verify certificate.json --signature certificate.bank.sig --kit phone-kit
+  tacit verify certificate.json --signature certificate.bank.sig --signed-by KEY
 
 exit codes: 0 it agrees, 1 it does not, 2 it cannot be read."""
 CERTIFICATE, PLAN = "certificate.json", "plan.json"
@@ -31,26 +35,82 @@ AGREES, DISAGREES = 0, 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
     parser.add_argument("certificate", metavar="CERT", help="a certificate.json, or the directory of a run")
+    add = parser.add_argument
+    add("--signature", metavar="FILE", action="append", default=[], help="check a signature too (made by tacit sign)")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--signed-by", metavar="KEY", help="the key that must have signed, as its owner told you")
+    whose.add_argument("--kit", metavar="KIT", help="compare keys with the members that your organisation confirmed")
 
 
 def run(options: argparse.Namespace) -> int:
     """Check the certificate and say what was found."""
-    from tacit.privacy.verify import verify
-
+    if not options.signature and (options.kit is not None or options.signed_by is not None):
+        raise InputError("--kit and --signed-by say whose signature is checked: name it with --signature FILE")
     path = Path(options.certificate)
     text = read(path)
+    verdict = read_checked(path, text)
+    _print(verdict)
+    signed = [_signed(Path(signature), text, options) for signature in options.signature]
+    return AGREES if verdict.agrees and all(signed) else DISAGREES
+
+
+def read_checked(path: Path, text: bytes) -> Verification:
+    """What both accountants say of a certificate."""
+    from tacit.privacy.verify import verify
+
     try:
-        verdict = verify(text)
+        return verify(text)
     except InputError as error:
         raise InputError(f"cannot read the certificate {_shown(path)}: {error}") from error
-    _print(verdict)
-    return AGREES if verdict.agrees else DISAGREES
+
+
+def _signed(path: Path, text: bytes, options: argparse.Namespace) -> bool:
+    """Whether a signature holds, which is printed."""
+    from tacit.files import read_json
+    from tacit.privacy.signature import Signature
+    from tacit.text import plain
+
+    try:
+        found = Signature.read(read_json(path))
+    except InputError as error:
+        raise InputError(f"cannot read the signature {_shown(path)}: {error}") from error
+    problem = found.problem(text) or _whose(found, options)
+    name = plain(found.party)
+    if problem:
+        print(f"The signature {_shown(path)} does NOT hold: {problem}.")
+    elif options.kit is None and options.signed_by is None:
+        print(f"Signed with the key {found.key_text}, by somebody called {name}: ask {name} whether it is theirs.")
+    else:
+        print(f"Signed by {name}.")
+    return not problem
+
+
+def _whose(found: Signature, options: argparse.Namespace) -> str:
+    """What is wrong with the key of a signature; empty where nobody says whose it must be."""
+    if options.signed_by is not None:
+        return "" if options.signed_by.strip() == found.key_text else "it was made with a different key"
+    if options.kit is None:
+        return ""
+    from tacit.federation.identity import OwnKeys
+    from tacit.federation.kit import Kit
+    from tacit.federation.members import Members
+
+    kit = Kit.open(Path(options.kit))
+    card = OwnKeys.of(kit).card if found.party == kit.name else Members(kit).card(found.party)
+    if card is None:
+        return "your organisation has confirmed no key of whoever it names (tacit federation members KIT)"
+    return "" if card.signing == found.public_key else "its key is not the one that your organisation confirmed"
+
+
+def certificate_path(path: Path) -> Path:
+    """The certificate that is meant, where the directory of a run may be given."""
+    return path / CERTIFICATE if path.is_dir() else path
 
 
 def read(path: Path) -> bytes:
     """The bytes of a certificate, or of the certificate in a run directory."""
     try:
-        return (path / CERTIFICATE if path.is_dir() else path).read_bytes()
+        return certificate_path(path).read_bytes()
     except (OSError, ValueError) as error:
         if os.path.exists(path / PLAN):
             raise InputError(

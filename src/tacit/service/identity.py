@@ -29,20 +29,20 @@ class Identity:
     """A party's lasting Ed25519 key pair, with which it signs the keys of its sessions."""
 
     def __init__(self, key: Ed25519PrivateKey | None = None) -> None:
-        self._key = key if key is not None else Ed25519PrivateKey.generate()
+        self.key = key if key is not None else Ed25519PrivateKey.generate()
 
     @property
     def text(self) -> str:
         """The public half, as it is written into the others' files."""
-        return base64.b64encode(self._key.public_key().public_bytes_raw()).decode()
+        return base64.b64encode(self.key.public_key().public_bytes_raw()).decode()
 
     def sign(self, statement: bytes) -> bytes:
         """The party's signature of a statement."""
-        return self._key.sign(statement)
+        return self.key.sign(statement)
 
     def pem(self) -> bytes:
         """The private half, for its file."""
-        return self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def open_identity(path: Path) -> Identity:

@@ -80,6 +80,7 @@ EXACT = 60  # nodes up to which the map itself is looked at; beyond, as if all n
 DENSE = 2000  # nodes up to which all eigenvalues of the adjacency matrix are computed
 RELAXATIONS = (1.0, 1.2, 1.4, 1.6, 1.8)
 ETAS = np.geomspace(0.02, 20.0, 11)
+TIE = 1e-6  # rates this near each other count as equal: double eigenvalues are known to about 1e-8
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,21 @@ def tune(graph: Graph, sizes: tuple[float, ...]) -> Tuning:
         return Tuning(1.0, 1.0, 0.0)
     parts = np.array(sizes) * graph.nodes / sum(sizes)
     rate = _exact_rate(graph, parts) if graph.nodes <= EXACT else _regular_rate(graph)
-    best = min((rate(eta, 1.4), eta) for eta in ETAS)[1]
+    best = _first_best([(rate(eta, 1.4), eta) for eta in ETAS])[1]
     step = ETAS[1] / ETAS[0]
     near = best * step ** np.array([-0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75])
-    least, eta, relaxation = min((rate(eta, a), eta, a) for eta in near for a in RELAXATIONS)
+    least, eta, relaxation = _first_best([(rate(eta, a), eta, a) for eta in near for a in RELAXATIONS])
     return Tuning(float(eta) / graph.nodes, relaxation, least)
+
+
+def _first_best(candidates: list[tuple[float, ...]]) -> tuple[float, ...]:
+    """The first candidate whose rate, its first entry, is the least one but for rounding.
+
+    Every node makes this choice by itself. On a regular graph several candidates have the same rate, and processors
+    round it differently: the least number would not be the same candidate at every node.
+    """
+    least = min(candidate[0] for candidate in candidates)
+    return next(candidate for candidate in candidates if candidate[0] <= least + TIE)
 
 
 class _exact_rate:  # noqa: N801 - a function with data
