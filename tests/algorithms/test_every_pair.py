@@ -49,6 +49,7 @@ def fit(
         alpha=ALPHA,
         tol=tol,
         max_rounds=MAX_ROUNDS,
+        **({"dispersion": 1.0} if loss == "negative_binomial" else {}),
     )
     return model.fit(X, y)
 
@@ -86,7 +87,7 @@ def test_averaging_reaches_the_pooled_optimum(loss: str, penalty: str) -> None:
         check_optimal(fit(loss, penalty, parties, "averaged"), least(loss, penalty, 1))
 
 
-@pytest.mark.parametrize("penalty", sorted(REGULARIZERS))
+@pytest.mark.parametrize("penalty", sorted(set(REGULARIZERS) - {"group_lasso"}))
 @pytest.mark.parametrize("loss", sorted(set(LOSSES) - set(CONVEX)))
 def test_without_convexity_the_default_reaches_a_stationary_point(loss: str, penalty: str) -> None:
     _, y = data(loss, penalty)

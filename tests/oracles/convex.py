@@ -38,6 +38,7 @@ def optimum(loss: str, penalty: str, X: np.ndarray, y: np.ndarray, alpha: float,
         "none": 0.0,
         "l2": alpha * cp.sum_squares(x) / 2,
         "l1": alpha * cp.norm1(x),
+        "group_lasso": alpha * cp.norm1(x),  # groups of one
         "elastic_net": alpha * (cp.norm1(x) / 2 + cp.sum_squares(x) / 4),
     }
     constraints = {

@@ -441,7 +441,9 @@ def _shards(
                 Shard(table.party, _pick(table.features(columns, absent_as_zero=remarks is not None), rows), columns)
             )
         elif remarks is None:
-            shards.append(Shard(table.party, encoder.matrix(table, rows), encoder.names, encoder.curves))
+            shards.append(
+                Shard(table.party, encoder.matrix(table, rows), encoder.names, encoder.curves, encoder.widths)
+            )
         else:
             matrix, more = encoder.predicting(table, rows)
             remarks += more

@@ -72,7 +72,9 @@ class OwnFile:
             shard = Shard(self.spec.name, self.table.features(self.features)[chosen], self.features)
         else:
             encoder = encoding.encoder
-            shard = Shard(self.spec.name, encoder.matrix(self.table, chosen), encoder.names, encoder.curves)
+            shard = Shard(
+                self.spec.name, encoder.matrix(self.table, chosen), encoder.names, encoder.curves, encoder.widths
+            )
         return OwnRows(shard, self._labels(chosen), encoding)
 
     def _as_they_are(self, rows: Rows) -> OwnRows:

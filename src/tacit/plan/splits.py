@@ -438,6 +438,11 @@ def _fastest_solver(problem: Problem, columns: tuple[int, ...]) -> str:
     if not SOLVERS["memory"].refusal(problem.loss, problem.regularizer):
         return "memory"
     wide = max(columns or (0,)) > min(problem.rows, WIDE_BLOCK)
+    if problem.regularizer.form == "group":
+        reason = SOLVERS["multipliers"].refusal(problem.loss, problem.regularizer)
+        if reason:
+            raise InputError(f"penalty={problem.regularizer.name!r} needs a convex loss: {reason}; choose another loss")
+        return "multipliers"
     if SOLVERS["multipliers"].refusal(problem.loss, problem.regularizer) or wide:
         return "averaged"
     return "multipliers" if not problem.loss.smooth or problem.parties >= MANY_PARTIES else "averaged"

@@ -13,7 +13,7 @@ from tacit.problem.losses.hinge import Hinge, SquaredHinge
 from tacit.problem.losses.logistic import Logistic
 from tacit.problem.losses.residual import Absolute, Huber, Quantile, Squared
 from tacit.problem.losses.sigmoid import Sigmoid
-from tacit.problem.regularizers import L1, L2, Ball, Box, ElasticNet, NonNegative, NoPenalty, Regularizer
+from tacit.problem.regularizers import L1, L2, Ball, Box, ElasticNet, GroupLasso, NonNegative, NoPenalty, Regularizer
 
 LOSSES: dict[str, type[Loss]] = {
     "absolute": Absolute,
@@ -34,6 +34,7 @@ REGULARIZERS: dict[str, type[Regularizer]] = {
     "ball": Ball,
     "box": Box,
     "elastic_net": ElasticNet,
+    "group_lasso": GroupLasso,
     "l1": L1,
     "l2": L2,
     "none": NoPenalty,

@@ -131,7 +131,9 @@ def join_columns(shards: Sequence[Shard]) -> Shard:
         table = RawTable.beside(TOGETHER, matrices)
         return Shard(TOGETHER, table, table.columns)
     whole = CurveMatrix.beside(matrices) if _are_curves(matrices) else _stacked(matrices, sparse.hstack, np.hstack)
-    return Shard(TOGETHER, whole, tuple(f"{shard.name}.{name}" for shard in shards for name in shard.columns))
+    names = tuple(f"{shard.name}.{name}" for shard in shards for name in shard.columns)
+    groups = tuple(width for shard in shards for width in shard.groups or (1,) * len(shard.columns))
+    return Shard(TOGETHER, whole, names, groups=groups)
 
 
 def stack_rows(shards: Sequence[Shard]) -> Shard:

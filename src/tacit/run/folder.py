@@ -301,7 +301,8 @@ def model_objective(result: Result, prepared: PreparedRun) -> float:
     model, problem, labels = result.model, result.plan.problem, prepared.labels.values
     if model.mean is not None:
         return result.trace[-1].objective
-    penalty = sum(problem.regularizer.value(part.coef) for part in model.parts)
+    pairs = zip(model.parts, prepared.shards, strict=True)
+    penalty = sum(problem.regularizer.for_groups(shard.groups).value(part.coef) for part, shard in pairs)
     return problem.loss.total(model.scores(prepared.shards), labels) / len(labels) + problem.alpha * penalty
 
 
