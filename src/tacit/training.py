@@ -19,7 +19,6 @@ from tacit.data.cluster import Cluster, ClusterAddress
 from tacit.errors import InputError, RunError
 from tacit.job import Job, read_job
 from tacit.plan import Plan
-from tacit.problem.losses.rows import estimates_dispersion
 from tacit.report import evaluation
 from tacit.run.checkpoint import CHECKPOINT_SECONDS, LOW_MEMORY_CHECKPOINT_SECONDS, Checkpoints, write_checkpoint
 from tacit.run.drive import Observer
@@ -36,7 +35,7 @@ from tacit.run.prepare import (
 )
 from tacit.run.result import Result
 from tacit.run.saved import SavedRun, load
-from tacit.run.search import TermsSearch, search_job, settle_dispersion, with_dispersion
+from tacit.run.search import TermsSearch, leaves_dispersion_open, search_job, settle_dispersion, with_dispersion
 from tacit.run.star import Run
 from tacit.types import TraceRow
 
@@ -235,7 +234,7 @@ def _with_alpha(prepared: PreparedRun, record: dict[str, Any]) -> PreparedRun:
 def _with_dispersion(prepared: PreparedRun, observer: JobObserver) -> PreparedRun:
     """The dispersion that the job leaves open fitted beforehand; the same whenever the run goes on."""
     plan, labels = prepared.plan, prepared.labels.values
-    if not estimates_dispersion(plan.problem.loss, prepared.job.model.dispersion):
+    if not leaves_dispersion_open(plan, prepared.job.model.dispersion):
         return prepared
 
     def fit(plan: Plan, last: Result | None) -> Result:

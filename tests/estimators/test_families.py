@@ -255,6 +255,9 @@ def test_privacy_refuses_what_has_no_bound() -> None:
                 kind(loss, privacy=privacy, **more).fit(X, y)
         with pytest.raises(InputError, match="offset, exposure, weights and class weights are not available"):
             kind("squared", privacy=privacy).fit(X, y, offset=np.ones(ROWS))
+    shares = Privacy(epsilon=1.0, mechanism="shares")
+    with pytest.raises(InputError, match="privacy does not fit a dispersion that is estimated: give dispersion"):
+        VerticalRegressor("negative_binomial", privacy=shares).fit(X, y)
     with pytest.raises(InputError, match="sample_weight is not available with privacy"):
         VerticalClassifier(class_weight="balanced", privacy=vertical).fit(X, score > 0.5)
 

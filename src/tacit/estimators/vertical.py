@@ -60,12 +60,12 @@ from tacit.estimators.encoding import (
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.problem.losses.rows import RowLoss, estimates_dispersion, with_rows
+from tacit.problem.losses.rows import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result, TreePart, joint_scores
-from tacit.run.search import settle_dispersion
+from tacit.run.search import leaves_dispersion_open, settle_dispersion
 from tacit.run.star import Run, Start
 from tacit.types import Shard, Vector
 
@@ -182,11 +182,12 @@ class _Vertical(EncodedTables, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, extras: RowExtras) -> Result:
         prepared = self._prepare(X, y, extras, self.alpha, self.privacy, self._wishes(self.terms))
+        estimated = leaves_dispersion_open(prepared.plan, getattr(self, "dispersion", None))
         run = Run(prepared.plan, prepared.shards, prepared.labels)
         if self.warm_start and hasattr(self, "coef_by_party_"):
             run.start_from(self._last_model(prepared))
         result = self._go(run, prepared)
-        if estimates_dispersion(prepared.plan.problem.loss, getattr(self, "dispersion", None)):
+        if estimated:
             result = self._settle_dispersion(result, prepared)
         return result
 
@@ -422,7 +423,8 @@ class VerticalClassifier(BinaryClassifierMixin, _Vertical):
     loss : str or Loss, default "logistic"
         "logistic", "hinge", "squared_hinge" or "sigmoid" (smooth, not convex).
     penalty : str, Regularizer or None, default "l2"
-        "l2" (1/2 ||coef||^2), "l1", "elastic_net", "nonnegative", "box", "ball" (of each party's coefficients), "none".
+        "l2" (1/2 ||coef||^2), "l1", "elastic_net", "group_lasso" (of the encoded columns of each column),
+        "nonnegative", "box", "ball" (of each party's coefficients), "none".
     alpha : float, default 1e-4
         Weight of the penalty; without meaning for the constraints "nonnegative", "box" and "ball".
     parties : int, list of sizes, or list of column lists, default 2

@@ -38,7 +38,7 @@ from tacit.problem.alphas import (
 )
 from tacit.problem.losses import NegativeBinomial
 from tacit.problem.losses.families import LEAST_DISPERSION, MOST_DISPERSION, fit_dispersion
-from tacit.problem.losses.rows import ROW, RowLoss, bare_labels
+from tacit.problem.losses.rows import ROW, RowLoss, bare_labels, estimates_dispersion
 from tacit.run.result import Result
 from tacit.run.star import Run
 from tacit.types import Shard, Vector
@@ -336,6 +336,20 @@ class SettledDispersion:
     rounds: int
 
 
+def leaves_dispersion_open(plan: Plan, given: object) -> bool:
+    """Whether the dispersion is to be estimated.
+
+    Raises
+    ------
+    InputError
+        In a run with privacy: how often it is fitted depends on the rows.
+    """
+    estimated = estimates_dispersion(plan.problem.loss, given)
+    if estimated and plan.private is not None:
+        raise InputError("privacy does not fit a dispersion that is estimated: give dispersion")
+    return estimated
+
+
 def with_dispersion(plan: Plan, dispersion: float) -> Plan:
     """The plan with a loss of this dispersion."""
     loss, made = plan.problem.loss, NegativeBinomial(dispersion)
@@ -360,14 +374,7 @@ def settle_dispersion(
         As they are trained on.
     weights : array, optional
         Of each row, beside those that the labels carry.
-
-    Raises
-    ------
-    InputError
-        In a run with privacy: how often it is fitted depends on the rows.
     """
-    if first.plan.private is not None:
-        raise InputError("privacy does not fit a dispersion that is estimated: give dispersion")
     result, before, rounds = first, np.inf, len(first.trace)
     for _ in range(MOST_TURNS):
         now = _fitted(result, shards, labels, weights)
