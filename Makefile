@@ -12,6 +12,7 @@ PYTEST  := $(BIN)/python -m pytest --workers $(WORKERS)
 # Processes fill the cores: threads within them would wait for each other. What was compiled is kept for the next process.
 # argparse looks for translations of its words on the disk, for every word anew, unless it is told that there are none.
 test quick: export OPENBLAS_NUM_THREADS := 1
+test quick: export OMP_NUM_THREADS := 1
 test quick: export PYTHONDONTWRITEBYTECODE :=
 test quick: export LANGUAGE := C
 
@@ -55,6 +56,7 @@ test: $(READY)
 test-lowest: RESOLUTION := lowest-direct
 test-newest: RESOLUTION := highest
 test-lowest test-newest: export OPENBLAS_NUM_THREADS := 1
+test-lowest test-newest: export OMP_NUM_THREADS := 1
 test-lowest test-newest: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-$(RESOLUTION)

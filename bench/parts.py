@@ -6,7 +6,9 @@ from types import ModuleType
 
 from bench import (
     align,
+    align_size,
     baselines,
+    coverage,
     curves,
     curves_size,
     dense,
@@ -59,9 +61,11 @@ PARTS: dict[str, ModuleType] = {
     "trees_size": trees_size,
     "trees_federated": trees_federated,
     "align": align,
+    "align_size": align_size,
     "service": service,
     "faults": faults,
     "flare": flare,
     "dask": on_dask,
+    "coverage": coverage,
     "structure": structure,
 }

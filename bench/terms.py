@@ -22,8 +22,8 @@ from bench.progress import say, tell
 from bench.row import Row
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.job import Job, read_job
-from tacit.report.measures import row_losses
 from tacit.run.folder import PreparedRun
+from tacit.run.measures import row_losses
 from tacit.run.prepare import prepare_codes
 from tacit.run.search import AlphaSearch, TermsSearch, search_job
 from tacit.run.star import Run

@@ -108,7 +108,7 @@ def test_coefficients_and_predictions(files: Files, capsys: pytest.CaptureFixtur
         np.testing.assert_allclose(found.score, printed["score"], rtol=1e-12)
         assert found.prediction == printed["prediction"].tolist()
         assert found.ids is not None
-        assert found.ids.tolist() == printed["id"].tolist()
+        assert found.ids.tolist() == printed["customer"].tolist()
     linear = run.intercept + sum(
         frame[column].to_numpy() * value
         for name, coef in run.coef.items()

@@ -1,4 +1,4 @@
-"""Draw what privacy costs, from the table in README.md: `python docs/images/draw.py` writes privacy.svg."""
+"""Draw what privacy costs, from the table of the page of benchmarks: `python docs/images/draw.py` makes privacy.svg."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ COLOURS = ("#1b5e9b", "#c2541b", "#2e7d32", "#7b3f9d", "#7a7a7a")
 
 
 def read_table() -> dict[str, dict[str, float]]:
-    """Log loss by what is protected and by epsilon, and the two lines without noise, as README.md states them."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """Log loss by what is protected and by epsilon, and the two lines without noise, as that page states them."""
+    text = (ROOT / "docs" / "explanation" / "benchmarks.md").read_text(encoding="utf-8")
     head, rows = re.findall(r"^\| protected \| epsilon (.*) \|\n\|[-|]+\|\n((?:\|.*\n)+)", text, flags=re.M)[0]
     epsilons = [cell.strip() for cell in head.split("|")]
     table = {}

@@ -12,20 +12,25 @@ if TYPE_CHECKING:
     from tacit.estimators.base import PartyTables
     from tacit.estimators.baselines import alone, pooled
     from tacit.estimators.boosting import VerticalBoostingClassifier, VerticalBoostingRegressor
+    from tacit.estimators.fitted import load
     from tacit.estimators.horizontal import HorizontalClassifier, HorizontalRegressor
     from tacit.estimators.vertical import VerticalClassifier, VerticalRegressor
     from tacit.estimators.vertical_cv import VerticalClassifierCV, VerticalRegressorCV
     from tacit.privacy.request import PaperOptions, Privacy
-    from tacit.run.saved import load
+    from tacit.report.displays import ContributionDisplay, ConvergenceDisplay, CurvesDisplay, PrivacyDisplay
     from tacit.training import run_job
 
 _HOMES = {
+    "ContributionDisplay": "tacit.report.displays",
+    "ConvergenceDisplay": "tacit.report.displays",
+    "CurvesDisplay": "tacit.report.displays",
     "HorizontalClassifier": "tacit.estimators.horizontal",
     "HorizontalRegressor": "tacit.estimators.horizontal",
     "InputError": "tacit.errors",
     "PaperOptions": "tacit.privacy.request",
     "PartyTables": "tacit.estimators.base",
     "Privacy": "tacit.privacy.request",
+    "PrivacyDisplay": "tacit.report.displays",
     "RunError": "tacit.errors",
     "TacitError": "tacit.errors",
     "VerticalBoostingClassifier": "tacit.estimators.boosting",
@@ -35,19 +40,23 @@ _HOMES = {
     "VerticalRegressor": "tacit.estimators.vertical",
     "VerticalRegressorCV": "tacit.estimators.vertical_cv",
     "alone": "tacit.estimators.baselines",
-    "load": "tacit.run.saved",
+    "load": "tacit.estimators.fitted",
     "pooled": "tacit.estimators.baselines",
     "run_job": "tacit.training",
     "survival_rows": "tacit.data.partition",
 }
 
 __all__ = [
+    "ContributionDisplay",
+    "ConvergenceDisplay",
+    "CurvesDisplay",
     "HorizontalClassifier",
     "HorizontalRegressor",
     "InputError",
     "PaperOptions",
     "PartyTables",
     "Privacy",
+    "PrivacyDisplay",
     "RunError",
     "TacitError",
     "VerticalBoostingClassifier",

@@ -111,6 +111,25 @@ def show_path(path: str | os.PathLike[str]) -> str:
     return "".join(c if c.isprintable() else "?" for c in os.fspath(path))
 
 
+def quote_path(path: str | os.PathLike[str]) -> str:
+    """A path for a message, in quotes."""
+    return f'"{show_path(path)}"'
+
+
+def writable(path: str, option: str) -> Path:
+    """The path of a file to write, which `option` named.
+
+    Raises
+    ------
+    InputError
+        For a folder, or where its folder is not there.
+    """
+    target = Path(path)
+    if target.is_dir() or not target.parent.is_dir():
+        raise InputError(f"cannot write {show_path(target)}: give {option} a file in a directory that is there")
+    return target
+
+
 def plain_number(value: float) -> float | str:
     """A number for strict JSON, which has no infinities and no NaN: these become "infinity", "-infinity", "nan"."""
     if math.isfinite(value):

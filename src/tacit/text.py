@@ -7,6 +7,7 @@ through `PlainStream`, so no print has to remember it.
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import math
 import os
@@ -15,6 +16,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from html import escape
 from typing import Any, TextIO, cast
 
 # --- How values appear in messages: on one line, quoted, and cut when long
@@ -22,6 +24,7 @@ from typing import Any, TextIO, cast
 
 _LONGEST = 60
 _LISTED = 12
+_MOST_NEAR = 20_000  # names that one is compared with
 # Marks, embeddings, overrides and isolates of the direction of writing.
 _TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -65,6 +68,14 @@ def listing(values: Iterable[object], limit: int = _LISTED) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
+def day(days: float) -> str:
+    """The date of so many days since 1970-01-01; the number where there is no such date."""
+    try:
+        return (datetime.date(1970, 1, 1) + datetime.timedelta(days=math.floor(days))).isoformat()
+    except OverflowError:
+        return f"{days:.6g}"
+
+
 def plural(count: int, noun: str) -> str:
     """Return '1 row', '3 rows' or '2 parties'."""
     if count == 1:
@@ -74,8 +85,11 @@ def plural(count: int, noun: str) -> str:
 
 def nearest(name: str, allowed: Sequence[str]) -> str:
     """Return ' (did you mean "rounds"?)' for the allowed name closest to `name`, or nothing."""
-    # A very long name is no typing slip, and matching it would take quadratic time.
-    close = difflib.get_close_matches(name, allowed, n=1) if len(name) <= _LONGEST else []
+    # A very long name is no typing slip, and matching it would take quadratic time; so would very many.
+    if len(name) > _LONGEST or len(allowed) > _MOST_NEAR:
+        return ""
+    same = [other for other in allowed if other.casefold() == name.casefold()]
+    close = same or difflib.get_close_matches(name, allowed, n=1)
     return f" (did you mean {show(close[0])}?)" if close else ""
 
 
@@ -172,3 +186,27 @@ def traffic(sent: Mapping[str, int]) -> str:
 def tell(text: str) -> None:
     """Say on stderr what is no result."""
     print(plain(text, keep="\n"), file=sys.stderr)
+
+
+# --- How results appear in a notebook
+
+
+_CARD = "border:1px solid #8886;border-radius:6px;padding:.6em 1em;max-width:46em;margin:.3em 0;line-height:1.45"
+_CELL = "text-align:left;vertical-align:top;padding:.1em .8em .1em 0"
+
+
+def html_card(title: str, rows: Iterable[tuple[str, str | Sequence[str]]], *, head: str = "") -> str:
+    """A box for a notebook: a title, a sentence, and named values; a list of several is folded. All text is escaped."""
+    parts = [f'<div style="{_CARD}"><strong>{escape(title)}</strong>']
+    parts += [f'<p style="margin:.3em 0">{escape(head)}</p>'] if head else []
+    rows = list(rows)
+    pairs = [(name, value) for name, value in rows if isinstance(value, str)]
+    cells = (
+        f'<tr><th scope="row" style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(value)}</td></tr>'
+        for name, value in pairs
+    )
+    parts += [f'<table style="margin:.3em 0">{"".join(cells)}</table>'] if pairs else []
+    for name, lines in ((name, value) for name, value in rows if not isinstance(value, str)):
+        items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        parts.append(f"<details><summary>{escape(name)} ({len(lines)})</summary><ul>{items}</ul></details>")
+    return "".join([*parts, "</div>"])

@@ -17,6 +17,7 @@ from typing import Any
 from tacit.columns.spec import SPLINE
 from tacit.data.cluster import Cluster, ClusterAddress
 from tacit.errors import InputError, RunError
+from tacit.estimators.fitted import LoadedModel, load
 from tacit.job import Job, read_job
 from tacit.plan import Plan
 from tacit.report import evaluation
@@ -34,12 +35,13 @@ from tacit.run.prepare import (
     with_own_trees,
 )
 from tacit.run.result import Result
-from tacit.run.saved import SavedRun, load
 from tacit.run.search import TermsSearch, leaves_dispersion_open, search_job, settle_dispersion, with_dispersion
 from tacit.run.star import Run
+from tacit.text import plural, size
 from tacit.types import TraceRow
 
 Note = Callable[[str], None]
+MOST_FILES = 3  # that are named while they are read
 
 
 def run_job(
@@ -47,12 +49,13 @@ def run_job(
     out: str | os.PathLike[str] | None = None,
     *,
     resume: bool = False,
+    overwrite: bool = False,
     memory: str | None = None,
     dask: str | ClusterAddress | None = None,
     checkpoint_every: float | None = None,
     observe: Observer | None = None,
     note: Note | None = None,
-) -> SavedRun:
+) -> LoadedModel:
     """Train a job in this process, as `tacit train` does: the same files in the same folder.
 
     Parameters
@@ -62,7 +65,9 @@ def run_job(
     out : path, optional
         The folder of the run; by default runs/NAME, by the job's name.
     resume : bool
-        Whether to go on with the run in the folder. One that is finished is read, and not run again.
+        Whether to continue the run in the folder. One that is finished is read, and not run again.
+    overwrite : bool
+        Whether to replace the run in the folder.
     memory : str, optional
         Limit the memory of the process, such as "2GB": rows of Parquet and LIBSVM files are then left on disk.
     dask : str or ClusterAddress, optional
@@ -76,7 +81,7 @@ def run_job(
 
     Returns
     -------
-    SavedRun
+    LoadedModel
         The finished run, as `load` reads it.
 
     Raises
@@ -87,6 +92,8 @@ def run_job(
         Where the run failed; it has no model then.
     """
     check_interval(checkpoint_every, "checkpoint_every")
+    if resume and overwrite:
+        raise InputError("resume continues the run in the folder and overwrite replaces it: choose one")
     known = job if isinstance(job, Job) else read_job(job)
     if known.engine != "in-process":
         raise InputError('run_job trains in this process: for engine = "flare" use tacit train JOB --kit KIT')
@@ -95,7 +102,15 @@ def run_job(
     address = ClusterAddress(dask) if isinstance(dask, str) else dask
     with cluster_for(known, address) as cluster:
         observer = _Callbacks(observe, note or _warn)
-        train_job(known, folder, observer, resume=resume, cluster=cluster, checkpoint_every=checkpoint_every)
+        train_job(
+            known,
+            folder,
+            observer,
+            resume=resume,
+            overwrite=overwrite,
+            cluster=cluster,
+            checkpoint_every=checkpoint_every,
+        )
     return load(folder.path)
 
 
@@ -128,6 +143,10 @@ class JobObserver:
 
     def resumable(self, folder: Path) -> AbstractContextManager[None]:
         """Around everything after which an interrupted run can go on in its folder."""
+        return nullcontext()
+
+    def working(self, what: str) -> AbstractContextManager[None]:
+        """Around what takes its time before the first round: files that are read, a search."""
         return nullcontext()
 
     def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
@@ -181,11 +200,12 @@ def train_job(
     observer: JobObserver,
     *,
     resume: bool = False,
+    overwrite: bool = False,
     cluster: Cluster | None = None,
     checkpoint_every: float | None = None,
 ) -> Trained | None:
     """Train a job into a folder, evaluate the model and write everything; None where the run was finished before."""
-    with folder.locked(resume=resume):
+    with folder.locked(resume=resume, overwrite=overwrite):
         if folder.finished:
             folder.check_job(job)
             folder.forget()
@@ -199,6 +219,9 @@ def train_job(
             trained = Trained(prepared, result, _evaluate_and_finish(folder, prepared, result, observer), search)
     if not trained.ended_as_planned:
         observer.note(f"not converged: {_why_not(result)}")
+    if result.boosting is not None and not any(map(any, result.boosting.steps)):
+        rows = plural(len(prepared.labels.values), "row")
+        observer.note(f"no trees were kept, so every row gets the same prediction: {rows} told nothing of the labels")
     return trained
 
 
@@ -209,21 +232,33 @@ def _prepare(
 
     A run that goes on takes what its search took.
     """
-    spec = job.searched
+    spec, reading = job.searched, f"reading, matching and encoding {_files(job)}"
     if spec is None:
-        return _with_dispersion(prepare(job, cluster=cluster, note=observer.note), observer), None
+        with observer.working(reading):
+            prepared = prepare(job, cluster=cluster, note=observer.note)
+        return _with_dispersion(prepared, observer), None
     record = folder.read_search(job)
     if record is not None:
         settled = job.with_terms(record["terms"]) if job.chooses_terms else job
-        return _with_alpha(prepare(settled, cluster=cluster, note=observer.note), record), record
-    codes = prepare_codes(job, cluster=cluster, note=observer.note)
-    found = [search_job(code.plan, code.shards, code.labels, spec) for code in codes]
+        with observer.working(reading):
+            return _with_alpha(prepare(settled, cluster=cluster, note=observer.note), record), record
+    with observer.working(reading):
+        codes = prepare_codes(job, cluster=cluster, note=observer.note)
+    with observer.working("choosing the model by cross-validation"):
+        found = [search_job(code.plan, code.shards, code.labels, spec) for code in codes]
     record = found[0].record()
     if job.chooses_terms:
         record = TermsSearch(found[0], found[1] if len(found) > 1 else None).record()
     observer.searched(record)
     _note_search(record, observer.note)
     return _with_alpha(codes[record.get("terms") == SPLINE and len(codes) > 1], record), record
+
+
+def _files(job: Job) -> str:
+    """The parties' files, with how large they are together."""
+    paths = [job.folder / spec.data for spec in job.parties]
+    names = ", ".join(path.name for path in paths) if len(paths) <= MOST_FILES else plural(len(paths), "file")
+    return f"{names} ({size(sum(path.stat().st_size for path in paths if path.is_file()))})"
 
 
 def _with_alpha(prepared: PreparedRun, record: dict[str, Any]) -> PreparedRun:
@@ -363,5 +398,5 @@ def _why_not(result: Result) -> str:
         )
     return (
         f"the stopping rule (tol = {result.plan.problem.tol:g}) does not hold after {len(result.trace)} rounds; "
-        "the model is usable but not optimal: raise rounds or tol, or scale the columns to similar size"
+        "the model is usable but not optimal: raise rounds or tol, or scale the columns to a similar size"
     )

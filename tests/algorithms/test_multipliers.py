@@ -229,6 +229,19 @@ def test_slopes_of_the_loss_are_derivatives_and_the_value_is_a_bound(loss: str) 
         z = z + 0.1 * rng.normal(size=50)
 
 
+def test_constant_columns_are_held_as_firmly_beside_others_as_alone() -> None:
+    """Rounding would move a column without end that the penalty's envelope hardly holds."""
+    varied = np.random.default_rng(1).normal(size=30)
+    stiffness = []
+    for columns in ([np.ones(30)], [np.zeros(30)], [np.ones(30), varied]):
+        block = Block(np.column_stack(columns))
+        block.set_centre(None)
+        envelope = PenaltyEnvelope(problem("hinge", "box", 30), block)
+        envelope.set_stiffness(1.0)
+        stiffness.append(envelope.stiffness[0])
+    np.testing.assert_allclose(stiffness, stiffness[-1], rtol=0.5)
+
+
 @pytest.mark.parametrize("penalty", ["l1", "elastic_net", "nonnegative", "box", "ball", "l2", "none"])
 def test_slopes_of_the_penalty_are_derivatives_and_the_value_is_a_bound(penalty: str) -> None:
     rng = np.random.default_rng(1)

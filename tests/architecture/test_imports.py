@@ -27,12 +27,12 @@ LAYERS = [
     ["mechanisms"],
     ["plan"],
     ["run"],
+    ["report"],
     ["alignment"],
     ["federation"],
     ["service"],
     ["estimators"],
     ["audit"],
-    ["report"],
     ["training"],
     ["cli"],
 ]

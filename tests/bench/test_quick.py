@@ -66,6 +66,12 @@ def test_alignment_finds_the_plain_intersection():
     assert all(math.isfinite(row.value) and row.value > 0 and row.met is None for row in (times, library, ratio))
 
 
+def test_a_large_alignment_is_the_plain_intersection():
+    rows = PARTS["align_size"].run(quick=True)
+    assert (rows[-1].value, rows[-1].met) == (0.0, True)
+    assert all(math.isfinite(row.value) and row.value > 0 for row in rows[:-1])
+
+
 def test_main_prints_tables_and_writes_json(tmp_path, capsys):
     path = tmp_path / "bench.json"
     assert main(["--only", "baselines", "--quick", "--json", str(path)]) == 0

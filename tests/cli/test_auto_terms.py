@@ -146,8 +146,8 @@ def test_the_cost_of_both_is_counted_and_told(waves: Any, tacit: Any) -> None:
     rounds = np.array(found["curve"]["rounds_by_fit"])
     assert found["curve"]["traffic"]["rounds"] == rounds.sum(axis=0).max()
     assert f"search     {found['traffic']['rounds']} rounds, " in answer.out
-    assert "terms      curves: loss on rows left out lower by " in answer.out
-    assert f"alpha      {found['alpha']:.4g}, of 3 tried on 3 folds (best)" in answer.out
+    assert "terms      curves: loss on left-out folds lower by " in answer.out
+    assert f"alpha      {found['alpha']:.4g}, of 3 compared on 3 folds (best)" in answer.out
     lines = answer.out.splitlines()
     assert lines.index("lines") < lines.index("curves")
     assert sum(line.endswith("<- taken") for line in lines) == 1
@@ -267,7 +267,7 @@ def test_plan_says_what_will_be_searched(waves: Any, tacit: Any) -> None:
     job = waves.write()
     said = " ".join(tacit("plan", job).out.split())
     assert "search 11 alphas on 5 folds for lines and for curves before the last fit, which with curves is" in said
-    assert "where their loss on rows left out is lower by over one standard error" in said
+    assert "where their loss on left-out folds is lower by over one standard error" in said
     planned = json.loads(tacit("plan", job, "--json").out)["search"]
     assert (planned["terms"], len(planned["alphas"]), planned["folds"]) == (["linear", "spline"], 11, None)
     waves.model = AUTO + "alpha = 0.01"

@@ -229,7 +229,7 @@ def test_the_part_that_one_organisation_has_of_a_joint_run(
 def test_the_page_draws_what_matters_most_and_lists_the_rest(
     runs: Callable[[str], Path], tacit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tacit.report.curve_words.MOST", 4)
+    monkeypatch.setattr("tacit.report.curves.MOST", 4)
     for name in ("plain", "everyone", "private rows"):
         assert tacit("report", runs(name), "--out", tmp_path / "page.html").code == 0
         page = Page((tmp_path / "page.html").read_text())

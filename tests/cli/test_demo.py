@@ -34,7 +34,7 @@ def test_prints_a_table_and_commands_that_work(tacit: Any, tmp_path: Path, monke
     assert [words[1] for words in commands] == ["train", "predict"]
     assert tacit(*commands[0][1:]).code == 0
     rows = list(csv.DictReader(io.StringIO(tacit(*commands[1][1:]).out)))
-    assert_accuracy_as_printed(answer.out, {row["id"]: row["prediction"] for row in rows})
+    assert_accuracy_as_printed(answer.out, {row["patient"]: row["prediction"] for row in rows})
     again = tacit("demo").out
     assert "--out demo-run/run-2" in again
 

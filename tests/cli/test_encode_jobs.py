@@ -106,7 +106,7 @@ def model(run: Path, *names: str) -> dict[str, float]:
 
 
 def scores(text: str) -> dict[str, float]:
-    return {row["id"]: float(row["score"]) for row in csv.DictReader(io.StringIO(text))}
+    return {row["customer"]: float(row["score"]) for row in csv.DictReader(io.StringIO(text))}
 
 
 def assert_close(left: dict[str, float], right: dict[str, float], atol: float = 1e-8) -> None:
@@ -230,7 +230,7 @@ def test_new_rows_with_other_columns_blanks_and_categories(customers: Customers,
         'tacit: bank: column "extra" not used by the model, so not looked at',
         f'tacit: bank: column "city": {unknown}',
         f'tacit: bank: column "vip" has 1 blank, for which the model has no column: filled with {share:.6g}',
-        "tacit: left out for lack of a match at another party: phone 156 rows",
+        "tacit: rows without a match at another party were left out: phone 156 rows",
     ]
     write_csv(customers.files[0], [{**row, "age": "old"} for row in new])
     assert 'column "age" holds "old" in row 1, but the model was trained on numbers' in refused(
@@ -297,7 +297,7 @@ def test_which_label_is_positive(customers: Customers, tacit: Any, labels: str, 
 def test_a_positive_label_that_is_none(customers: Customers, refused: Any) -> None:
     customers.bank_keys += '\npositive = "maybe"'
     line = refused("train", customers.write(), "--out", customers.folder / "run")
-    assert 'party "bank": positive = "maybe" is none of the labels, "no", "yes": fix it' in line
+    assert 'party "bank": positive = "maybe" is none of the labels: choose one of "no", "yes"' in line
     customers.head = 'loss = "squared"'
     for row in customers.bank:
         row["default"] = 1.5
@@ -342,7 +342,7 @@ def test_a_stopped_run_goes_on_to_the_same_model(
     assert 'the data of party "phone" are not those it began with' in line
     customers.phone[3]["calls"] = before
     answer = tacit("train", customers.write(random.Random(2)), "--out", run, "--resume")
-    assert (answer.code, "going on after round 2" in answer.out) == (0, True)
+    assert (answer.code, "continuing after round 2" in answer.out) == (0, True)
     assert_close(model(whole, "bank", "phone"), model(run, "bank", "phone"), atol=1e-12)
 
 

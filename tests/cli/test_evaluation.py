@@ -301,7 +301,7 @@ def test_a_run_interrupted_while_it_is_evaluated_says_how_to_go_on(
         patched.setattr(evaluation, "evaluate", interrupted)
         answer = tacit("train", job, "--out", run)
     assert answer.code == 130
-    assert answer.err == f"tacit: stopped; go on with: tacit train {job} --out {run} --resume\n"
+    assert answer.err == f"tacit: stopped; continue with: tacit train {job} --out {run} --resume\n"
     assert tacit("train", job, "--out", run, "--resume").code == 0
     assert (run / "evaluation.json").exists()
 

@@ -37,7 +37,7 @@ def test_parts_sum_to_the_prediction(files: Any, tacit: Any) -> None:
     wanted = predicted(tacit, words)[16]
     for options in (["--id", "c0016"], ["--row", 17], ["--id", " c0016 "]):
         record = json.loads(tacit("explain", *words, *options, "--json").out)
-        assert record["id"] == "c0016" == wanted["id"]
+        assert record["id"] == "c0016" == wanted["customer"]
         total = record["constant"] + sum(one["adds"] for one in record["parties"])
         assert total == pytest.approx(float(wanted["score"]), rel=1e-12)
         assert record["score"] == pytest.approx(total, rel=1e-12)
@@ -132,7 +132,7 @@ def test_text(files: Any, tacit: Any) -> None:
     answer = tacit("explain", *trained(files, tacit), "--id", "c0007")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
-    assert lines[0] == "id c0007"
+    assert lines[0] == "customer c0007"
     assert [line.split()[0] for line in lines[2:5]] == ["constant", "bank", "shop"]
     assert sum(float(line.split()[1]) for line in lines[2:5]) == pytest.approx(
         float(lines[6].split()[1][:-1]), abs=2e-3

@@ -219,7 +219,7 @@ def test_rows_of_protected_parties_are_never_read(
 ) -> None:
     seen: set[str] = set()
     plain: Callable[..., Any] = skeleton.read_table
-    monkeypatch.setattr(skeleton, "read_table", lambda path, party: seen.add(party) or plain(path, party=party))
+    monkeypatch.setattr(skeleton, "read_table", lambda path, party, style: seen.add(party) or plain(path, party=party))
     assert tacit("init", "bank.csv", "phone.csv", "--label", "default", *words).code == 0
     assert seen == read
     job = read_job(here / "job.toml")

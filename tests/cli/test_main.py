@@ -55,7 +55,7 @@ def test_versions_for_a_bug_report(tacit: Any) -> None:
 def test_unknown_verb_suggests_the_nearest(refused: Any) -> None:
     assert 'did you mean "train"?' in refused("trian", "job.toml")
     assert (
-        "choose one of demo, init, randomize, align, plan, compare, train, watch, predict, explain, curves, report, "
+        "choose one of demo, init, plan, train, report, predict, evaluate, summary, explain, curves, scorecard, "
         in refused("xyzzy")
     )
 

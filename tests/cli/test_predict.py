@@ -40,7 +40,7 @@ def test_predictions_equal_those_of_the_estimator(files: Any, tacit: Any) -> Non
     answer = tacit("predict", trained, *paths(files))
     rows = read(answer.out)
     assert (answer.code, answer.err) == (0, "")
-    assert [row["id"] for row in rows] == [f"c{number:04d}" for number in range(files.rows)]
+    assert [row["customer"] for row in rows] == [f"c{number:04d}" for number in range(files.rows)]
     np.testing.assert_allclose([float(row["score"]) for row in rows], model.decision_function(blocks), rtol=1e-9)
     assert [row["prediction"] for row in rows] == model.predict(blocks).tolist()
     probability = [float(row["probability"]) for row in rows]
@@ -65,7 +65,7 @@ def test_rows_that_one_party_lacks_are_left_out_and_said(files: Any, tacit: Any,
     files.write()
     answer = tacit("predict", trained, *paths(files))
     assert len(read(answer.out)) == files.rows - 3
-    assert answer.err == "tacit: left out for lack of a match at another party: bank 3 rows\n"
+    assert answer.err == "tacit: rows without a match at another party were left out: bank 3 rows\n"
 
 
 def test_labels_are_not_needed(files: Any, tacit: Any, trained: Path) -> None:

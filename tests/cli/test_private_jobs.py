@@ -150,7 +150,7 @@ def test_the_summary_says_what_is_protected_and_whether_it_was_worth_it(files: A
     assert answer.err == ""
     assert "epsilon = 3 at delta = 1e-05 for each record, and 2 for each label." in answer.out
     assert "protects   each record of shop, epsilon 3; each label of bank, epsilon 2\n" in answer.out
-    assert "mechanism  private sharing in Gram space" in answer.out
+    assert "mechanism  each protected party fits once" in answer.out
     assert "worth it?  estimated from noisy sums, log loss on new rows with randomized labels: bank alone" in answer.out
     assert "rounds     2 rounds, " in answer.out
     for absent in ("nan", "infinity", "NOT", "objective", "optimum"):
@@ -268,7 +268,7 @@ def test_a_run_that_goes_on_repeats_its_noise_and_draws_no_new(files: Any, tacit
     for out in (run, files.folder / "again"):
         answer = tacit("train", job, "--out", out, "--resume")
         assert answer.code == 0
-        assert "going on after round 1" in answer.out
+        assert "continuing after round 1" in answer.out
         models.append([(out / "model" / f"{name}.json").read_text() for name in ("bank", "shop", "joint")])
     assert models[0] == models[1]
     np.testing.assert_allclose(json.loads(models[0][1])["coef"], fitted, rtol=1e-12)  # damping of one party is 1

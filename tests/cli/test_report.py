@@ -56,13 +56,20 @@ def test_page_of_other_columns(files: Any, tacit: Any) -> None:
     for model in record["models"]:
         assert f"{model['measures']['log_loss']:.4f}" in page.text
     for words in (
-        "bank and shop trained one model together", "Evaluated on 30 rows that were held out", "bank alone",
+        "bank and shop trained one model together", "Evaluated on 30 held-out rows", "bank alone",
         "shop alone, given the label",
         "all data in one place", "yes is positive", "Rows were matched by id", "NOT differentially private",
         "Not covered", "certified within", "predictions: each asked row discloses one score per party",
     ):  # fmt: skip
         assert words in page.text
-    assert "The joint model is better than bank alone on 30 held-out rows: log loss" in page.text
+    own = next(model["joint_against_it"] for model in record["models"] if model["party"] == "bank")
+    ends = [f"{own['difference'] + side * 1.959964 * own['error']:+.2g}".replace("-", "−") for side in (-1, 1)]
+    verdict = f"its log loss on 30 held-out rows is {own['joint']:.4f} against {own['other']:.4f}, a difference of"
+    assert f"The joint model is better than bank alone: {verdict}" in page.text
+    assert f"(95 % interval {ends[0]} to {ends[1]}). It is not private: nothing is protected" in page.text
+    assert page.text.index("95 % interval") < page.text.index("Who trained what")
+    assert re.search(r"yes is positive \(\d+\.\d% of the evaluated rows\)", page.text)
+    assert re.search(r"Trained on \d{4}-\d\d-\d\d with tacit \d", page.text)
     assert re.search(r"bank \(has the label\) 3 118 2 shop 4 118 0", page.text)
 
 
@@ -89,7 +96,7 @@ def test_page_of_a_private_run_is_not_for_others(files: Any, tacit: Any) -> None
     assert "Not for publication." in page.text
     assert "every other party gives away one exact score of each of them" in page.text
     assert "This run is differentially private: epsilon = 3" in page.text
-    assert "after the number of rounds that was planned" in page.text
+    assert "after the planned number of rounds" in page.text
     assert "shop alone" not in page.text
     assert "Objective" not in page.pictures
     assert stat.S_IMODE((files.folder / "run" / "report.html").stat().st_mode) == 0o600

@@ -155,7 +155,7 @@ def test_resume_repeats_every_round_and_refuses_another_graph(
     assert "the labels are not those it began with" in refused("train", nodes.write(), "--out", two, "--resume")
     nodes.tables["east"]["ill"][0] = before
     answer = tacit("train", nodes.write(), "--out", two, "--resume")
-    assert "going on after round 4" in answer.out
+    assert "continuing after round 4" in answer.out
     np.testing.assert_allclose(joint(one)["coef"], joint(two)["coef"], rtol=1e-12)
 
 

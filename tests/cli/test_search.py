@@ -37,7 +37,7 @@ def test_chooses_tells_and_writes(searching: Any, tacit: Any) -> None:
     assert found["alpha"] == taken == json.loads((out / "plan.json").read_text())["plan"]["alpha"]
     marked = [line for line in answer.out.splitlines() if line.endswith("<- taken")]
     assert [line.split()[0] for line in marked] == [f"{taken:.4g}"]
-    assert f"alpha      {taken:.4g}, of 4 tried on 4 folds (best): {found['traffic']['rounds']} rounds" in answer.out
+    assert f"alpha      {taken:.4g}, of 4 compared on 4 folds (best): {found['traffic']['rounds']} rounds" in answer.out
     assert "search.json" in answer.out
     assert "is the least that was tried: try smaller ones too" in answer.err
 

@@ -84,6 +84,67 @@ def test_quiet_says_nothing(files: Any, tacit: Any) -> None:
     assert (answer.code, answer.out, answer.err) == (0, "", "")
 
 
+def test_overwrite_replaces_a_run_and_nothing_else(files: Any, tacit: Any, refused: Any) -> None:
+    out, words = files.folder / "run", ("train", files.write(), "--out", files.folder / "run", "--quiet")
+    assert tacit(*words).code == 0
+    first = coefs(out)
+    assert "--overwrite" in refused(*words)
+    (out / "notes.txt").write_text("mine")
+    files.model = "alpha = 10"
+    files.write()
+    assert "not allowed with argument" in refused(*words, "--resume", "--overwrite")
+    assert tacit(*words, "--overwrite").code == 0
+    assert coefs(out)["shop"]["coef"] != first["shop"]["coef"]
+    assert (out / "notes.txt").read_text() == "mine"
+    stranger = files.folder / "other"
+    stranger.mkdir()
+    (stranger / "notes.txt").write_text("mine")
+    assert "holds other files and no run" in refused(*words[:2], "--out", stranger, "--overwrite")
+    assert [path.name for path in stranger.iterdir()] == ["notes.txt"]
+
+
+def test_options_that_would_do_nothing_are_refused(files: Any, refused: Any) -> None:
+    job = files.write()
+    assert "--kit is for training between organisations" in refused("train", job, "--kit", "kit")
+    for options in (["--out", "x"], ["--overwrite"], ["--report"], ["--checkpoint-every", "3"]):
+        line = refused("train", job, "--engine", "flare", "--kit", "kit", *options)
+        assert f"{options[0]} does nothing between organisations" in line
+
+
+def test_a_job_of_one_party_says_so(files: Any, tacit: Any) -> None:
+    job = files.write()
+    job.write_text(job.read_text().rpartition("[[party]]")[0])
+    assert "(one party: nothing is trained jointly)" in tacit("plan", job).out
+    assert "(one party: nothing was trained jointly)" in tacit("train", job, "--out", files.folder / "run").out
+
+
+def test_names_that_nobody_typed_are_not_said(files: Any, tacit: Any) -> None:
+    files.encode = 'scale = "none"'
+    for privacy in (None, "epsilon = 4\nrow_norm = 2.0"):
+        files.privacy = privacy
+        job, out = files.write(), files.folder / f"run-{privacy is None}"
+        said = tacit("plan", job).out + tacit("train", job, "--out", out, "--report").out
+        assert not {"gram", "memory"} & set(said.replace(":", " ").replace(",", " ").lower().split())
+    files.privacy, files.model = None, 'method = "averaged"'
+    assert "method      averaged" in tacit("plan", files.write()).out
+
+
+def test_near_names_are_suggested(files: Any, tacit: Any, refused: Any) -> None:
+    job, text = files.write(), files.write().read_text()
+    for old, new, near in (
+        ('id = "customer"', 'id = "Customer"', "customer"),
+        ('label = "default"', 'label = "defualt"', "default"),
+        ('data = "bank.csv"', 'data = "bnak.csv"', "bank.csv"),
+        ("[[party]]", "[[prty]]", "party"),
+    ):
+        job.write_text(text.replace(old, new))
+        assert f'(did you mean "{near}"?)' in refused("train", job, "--out", files.folder / "run")
+    job.write_text(text)
+    assert tacit("train", job, "--out", files.folder / "run", "--quiet").code == 0
+    paths = [files.folder / "bank.csv", files.folder / "shop.csv"]
+    assert '(did you mean "c0' in refused("explain", files.folder / "run", *paths, "--id", "c01O3")
+
+
 def test_default_directory_is_safe(files: Any, tacit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files.folder)
     job = files.write()
@@ -295,7 +356,7 @@ def test_killed_run_goes_on_to_the_same_result(files: Any, tacit: Any, method: s
     assert killed >= 1
     answer = tacit("train", job, "--out", broken, "--resume")
     assert answer.code == 0
-    assert "going on after round" in answer.out
+    assert "continuing after round" in answer.out
     assert_same_model(whole, broken)
     rounds = [len((run / "trace.jsonl").read_text().splitlines()) for run in (whole, broken)]
     assert rounds[0] == rounds[1]
@@ -318,7 +379,7 @@ def test_interrupt_says_how_to_go_on(files: Any, tacit: Any) -> None:
             os.kill(process.pid, signal.SIGKILL)
             process.communicate(timeout=120)
     assert process.returncode == 130
-    assert err == f"tacit: stopped; go on with: tacit train {job} --out {run} --resume\n"
+    assert err == f"tacit: stopped; continue with: tacit train {job} --out {run} --resume\n"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -77,7 +77,7 @@ def test_a_killed_run_under_masks_goes_on_to_the_same_model(files: Any, tacit: A
     assert process.returncode == -signal.SIGKILL
     answer = tacit("train", job, "--out", broken, "--resume")
     assert answer.code == 0
-    assert "going on after round" in answer.out
+    assert "continuing after round" in answer.out
     np.testing.assert_allclose(model(broken), model(whole), rtol=1e-8, atol=1e-10)
     results = [json.loads((run / "result.json").read_text()) for run in (whole, broken)]
     assert results[0]["rounds"] == results[1]["rounds"]

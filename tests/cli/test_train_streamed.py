@@ -159,7 +159,7 @@ def test_killed_run_goes_on_to_the_same_result(pair: Pair, tacit: Any) -> None:
     assert list(scratch.iterdir()) == []
     assert "memory is" in tacit("train", job, "--out", broken, "--resume").err
     answer = tacit("train", job, "--out", broken, "--resume", "--memory", "600MB")
-    assert "going on after round" in answer.out
+    assert "continuing after round" in answer.out
     np.testing.assert_allclose(model_of(broken), model_of(whole), rtol=0, atol=1e-9)
 
 

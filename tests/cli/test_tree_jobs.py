@@ -25,6 +25,7 @@ from tacit.errors import InputError
 from tacit.job import read_job
 from tacit.job.file import parse_job
 from tacit.job.trees import TREE_LOSSES, TreesSection
+from tacit.run import folder as run_folder
 from tacit.run.folder import RunFolder
 from tacit.run.own_scores import read_own_scores
 from tacit.run.predict import load_model, load_part, load_rows, predict
@@ -124,6 +125,7 @@ REFUSED = [
     ({"model": 'loss = "quantile"\nquantile = 1.0'}, "model.quantile = 1.0 is not allowed: it must be"),
     ({"model": 'loss = "softmax"'}, 'loss = "softmax" needs classes = how many labels there are'),
     ({"model": "classes = 3"}, 'model.classes is for loss = "softmax"'),
+    ({"label": "grade"}, 'write loss = "softmax" and classes = 3 under [model], or join them into two'),
     ({"model": SOFTMAX.replace("3", "4"), "label": "grade"}, "the labels have 3 classes"),
     ({"model": SOFTMAX, "label": "grade", "sections": "[privacy]\nepsilon = 1"}, "privacy does not fit loss='softmax'"),
     ({"sections": "[search]\nalphas = 3"}, "[search] does not go with trees: there is no alpha to choose"),
@@ -241,12 +243,19 @@ def test_one_party_alone_and_few_rows_are_trained_to_the_end(tmp_path: Path, tac
         assert json.loads((tmp_path / f"run-{place}" / "result.json").read_text())["boosting"]["parties"][0] == "bank"
 
 
+def test_a_model_without_trees_is_said_to_be_one(tmp_path: Path, tacit: Any) -> None:
+    answer = tacit("train", write(tmp_path, rows=10), "--out", tmp_path / "run")
+    assert answer.code == 0, answer.err
+    assert "no trees were kept, so every row gets the same prediction: 8 rows told nothing" in answer.err
+    assert "bank nothing, shop nothing" in answer.out
+
+
 def test_predictions_from_files_and_frames_are_the_same_and_follow_the_model(trained: Path, tacit: Any) -> None:
     files = [trained / "bank.csv", trained / "shop.csv"]
     rows = list(csv.DictReader(io.StringIO(tacit("predict", trained / "run", *files).out)))
     saved = package.load(trained / "run")
     again = saved.predict(files)
-    assert [row["id"] for row in rows] == list(again.ids)
+    assert [row[again.id_column] for row in rows] == list(again.ids)
     np.testing.assert_array_equal([float(row["score"]) for row in rows], again.score)
     np.testing.assert_allclose([float(row["probability"]) for row in rows], 1 / (1 + np.exp(-again.score)))
     assert {row["prediction"] for row in rows} == {"yes", "no"}
@@ -458,17 +467,41 @@ def test_more_than_two_classes_are_trained_predicted_and_shown(tmp_path: Path, t
     np.testing.assert_array_equal(shares.argmax(axis=1), [found.classes.index(one) for one in found.prediction])
     truth = [row["grade"] for row in csv.DictReader((tmp_path / "bank.csv").read_text().splitlines())]
     assert np.mean(np.array(truth) == np.array(found.prediction)) > 0.6
-    assert "3 classes" in (run / "report.html").read_text()
-    answer = tacit("explain", run, *files, "--row", 1)
-    assert (answer.code, answer.err.count("\n")) == (2, 1)
-    with pytest.raises(InputError, match="of more than two classes"):
-        read_own_scores(run / "model" / "shop.json", tmp_path / "shop.csv")
+    page = (run / "report.html").read_text()
+    assert "3 classes" in page
+    assert "A row has 3 scores, one of each class." in page
+    said = (run / "certificate.txt").read_text()
+    assert "each asked row discloses 3 scores per party, one of each class" in " ".join(said.split())
+    assert "add to the scores (3 for each row, one of each class) of each of 210 rows" in " ".join(said.split())
+    _check_explanations(rows[6], saved.model, [run, *files, "--row", 7, "--party", "shop"], tacit)
+    own = read_own_scores(run / "model" / "shop.json", tmp_path / "shop.csv")
+    assert own.scores.shape == (301, 3)
+    np.testing.assert_array_equal(own.of(["nobody"])[0][0], load_part(run / "model" / "shop.json")[0].average)
     text = (run / "model" / "joint.json").read_text()
     record = json.loads(text)
     (run / "model" / "joint.json").write_text(json.dumps(record | {"constant": record["constant"][:2]}))
     answer = tacit("predict", run, *files)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "not one number for each of 3 classes" in answer.err
+
+
+def _check_explanations(row: dict[str, str], model: Any, words: list[Any], tacit: Any) -> None:
+    """Of each class the parts sum to its score; that of the predicted class is taken apart where none is named."""
+    for label in (*model.classes, None):
+        which = [] if label is None else ["--class", label]
+        record = json.loads(tacit("explain", *words, *which, "--json").out)
+        shown = row["prediction"] if label is None else label
+        assert (record["class"], record["prediction"]) == (shown, row["prediction"])
+        assert f"score of {shown} " in tacit("explain", *words, *which).out
+        total = record["constant"] + sum(one["adds"] for one in record["parties"])
+        assert total == pytest.approx(float(row[f"score {shown}"]), abs=1e-12) == record["score"]
+        assert record["probability"] == pytest.approx(float(row[f"probability {shown}"]), abs=1e-12)
+        view = record["view"]
+        columns = sum(one["adds"] for one in view["columns"]) + view["own_constant"]
+        assert columns == pytest.approx(record["parties"][1]["adds"], abs=1e-9)
+    answer = tacit("explain", *words, "--class", "hihg")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert 'there is no class "hihg" (did you mean "high"?): the classes are' in answer.err
 
 
 # --- going on -------------------------------------------------------------------------------------------
@@ -508,18 +541,18 @@ def test_a_killed_run_goes_on_to_the_same_trees(tmp_path: Path, tacit: Any) -> N
     assert (tmp_path / "killed" / "checkpoint.npz").exists()
     answer = tacit("train", path, "--out", tmp_path / "killed", "--resume")
     assert answer.code == 0, answer.err
-    assert "going on after round" in answer.out
+    assert "continuing after round" in answer.out
     assert tacit("train", path, "--out", tmp_path / "whole", "--quiet").code == 0
     assert texts(tmp_path / "killed") == texts(tmp_path / "whole")
     results = [json.loads((tmp_path / name / "result.json").read_text())["boosting"] for name in ("killed", "whole")]
     assert results[0] == results[1]
 
 
-def test_a_run_does_not_go_on_with_other_data_or_settings(tmp_path: Path) -> None:
+def test_a_run_does_not_go_on_with_other_data_settings_or_lightgbm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, rows=120, job="rounds = 2")
     begun = prepare(read_job(path))
-    from tacit.run.folder import RunFolder
-
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
     folder.begin(begun)
@@ -529,6 +562,19 @@ def test_a_run_does_not_go_on_with_other_data_or_settings(tmp_path: Path) -> Non
             prepare(read_job(write(tmp_path, rows=120, job="rounds = 2", sections="[trees]\nmax_leaf_nodes = 8")))
         )
     write(tmp_path, rows=120, job="rounds = 2")
+    with monkeypatch.context() as other:
+        other.setattr(run_folder, "lightgbm_version", lambda: "9.9.9")
+        with pytest.raises(InputError, match=r'LightGBM is "9\.9\.9" here, and it began with "\d+\.\d+') as caught:
+            folder.begin(prepare(read_job(path)))
+        assert "\n" not in str(caught.value)
+    record = json.loads((folder.path / "plan.json").read_text())
+    assert record["versions"].pop("lightgbm")
+    (folder.path / "plan.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match="and it began with an unknown version; undo that, or choose another --out"):
+        folder.begin(prepare(read_job(path)))
+    folder = RunFolder(tmp_path / "again")
+    folder.path.mkdir()
+    folder.begin(begun)
     text = (tmp_path / "shop.csv").read_text().replace("Bern", "Chur", 1)
     (tmp_path / "shop.csv").write_text(text)
     with pytest.raises(InputError, match='the data of party "shop" are not those it began with'):

@@ -141,7 +141,7 @@ def test_cluster_that_is_gone_is_one_line_and_the_run_goes_on(
     assert said[1].endswith("go on with --resume")
     assert time.monotonic() - began < 180  # not for ever, on a busy machine
     assert train(job, broken, "--dask", address, "--resume") == 0
-    assert "going on after round" in capfd.readouterr().out
+    assert "continuing after round" in capfd.readouterr().out
     np.testing.assert_allclose(model_of(broken), model_of(whole), rtol=0, atol=1e-9)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tacit import load
 from tacit.audit.attacks import BROKEN
 from tacit.audit.auditor import Effort, audit
 from tacit.audit.graph import audit_graph
@@ -23,7 +24,6 @@ from tacit.privacy import accountant
 from tacit.privacy.certificate import Certificate
 from tacit.privacy.request import Privacy
 from tacit.run.graph import GraphRun
-from tacit.run.saved import load
 from tacit.run.star import Run
 from tacit.topologies import make_graph
 from tacit.types import Shard

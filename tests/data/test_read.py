@@ -197,7 +197,7 @@ def test_paths_that_are_refused(tmp_path: Path) -> None:
         ("folder.csv", "is a folder"),
         ("a\0b.csv", "no file"),
         ("a" * 5000 + ".csv", "cannot open"),
-        ("bank.xlsx", "ends in .csv"),
+        ("bank.xls", "ends in .csv"),
         ("bank.parquet.gz", "ends in .csv"),
     ):
         with pytest.raises(InputError, match=expected) as caught:

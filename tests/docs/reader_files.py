@@ -91,9 +91,12 @@ def claims(folder: Path) -> None:
 
 
 FILES: dict[str, Callable[[Path], None]] = {
+    "README.md": lambda folder: credit(folder, "calls", "plan"),
     "docs/how-to/align-ids.md": some_common,
     "docs/how-to/curves.md": lambda folder: credit(folder, "calls", "plan", "since"),
     "docs/how-to/dask.md": large,
+    "docs/how-to/evaluate.md": lambda folder: credit(folder, "calls", "plan", "since"),
+    "docs/explanation/inference.md": lambda folder: credit(folder, "calls", "plan", "since"),
     "docs/how-to/encode-columns.md": lambda folder: credit(folder, "calls", "plan", "since", "zip"),
     "docs/how-to/families.md": claims,
     "docs/how-to/job-files.md": job_files,

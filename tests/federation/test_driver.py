@@ -98,7 +98,7 @@ def test_whom_a_run_waits_for_is_said_once(run: Callable[..., Any]) -> None:
     def status(folder: Path) -> str:
         looks.append(folder)
         answers = len(looks) > 20
-        write_progress(folder, 3, 1.0, {"shop": (17.0 + len(looks), answers)})
+        write_progress(folder, 3, 1.0, {"shop": (17.0 + len(looks), answers, "an answer")})
         if len(looks) > 40:
             ends(folder)
         return "RUNNING"

@@ -29,7 +29,7 @@ def trained(tmp_path: Path, parties: int) -> tuple[dict[str, Path], Loopback]:
 
 
 def read(text: str) -> dict[str, float]:
-    return {row["id"]: float(row["score"]) for row in csv.DictReader(text.splitlines())}
+    return {row["customer"]: float(row["score"]) for row in csv.DictReader(text.splitlines())}
 
 
 @pytest.mark.parametrize("parties", [2, 3])

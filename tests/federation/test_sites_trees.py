@@ -34,7 +34,7 @@ from tacit.federation.protocol import (
     decode_request,
     encode,
 )
-from tacit.federation.score_handler import PredictionRequest
+from tacit.federation.score_handler import PredictionRequest, ScoreHandler
 from tacit.federation.site import read_text
 from tacit.run.prepare import plan_job
 from tacit.run.star import InProcess, Run
@@ -436,8 +436,10 @@ def opening(folder: Path) -> Any:
     return leads.Open(run=RUN, job=text, version=leads.__version__, lightgbm=leads.lightgbm_version())
 
 
-def predicted(text: str) -> dict[str, float]:
-    return {row["id"]: float(row["score"]) for row in csv.DictReader(text.splitlines())}
+def predicted(text: str) -> dict[str, list[float]]:
+    """The scores of each id: one number, or one for each class."""
+    rows = csv.DictReader(text.splitlines())
+    return {row["customer"]: [float(row[name]) for name in row if name.startswith("score")] for row in rows}
 
 
 def test_the_lead_gets_the_predictions_of_one_process(
@@ -458,13 +460,64 @@ def test_the_lead_gets_the_predictions_of_one_process(
     assert {numbers.kind for numbers in sent} == {"u8"}  # under masks
 
 
-def test_scores_of_several_classes_are_not_added_up_between_sites(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [NAMES, NAMES[:2]], ids=["under masks", "as they are"])
+def test_scores_of_several_classes_are_added_up_between_sites(
+    tmp_path: Path, names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {name: path for name, path in write_files(tmp_path).items() if name in names}
+    loop, parts = Loopback(files, tmp_path / "sites"), CASES["three classes"] | {"top": "rounds = 1"}
+    loop.run(job_text(files, "flare", **parts))
+    one = in_process(tmp_path, files, **parts)
+    capsys.readouterr()
+    assert main(["predict", str(one), *map(str, files.values())]) == 0
+    wanted = capsys.readouterr().out
+    loop.run(PredictionRequest(RUN, names).to_toml(), "predict-0001")
+    got = (tmp_path / "sites/bank/predict-0001/predictions.csv").read_text()
+    ids = list(predicted(wanted))
+    assert sorted(ids) == sorted(predicted(got))
+    scores = [np.array([predicted(text)[key] for key in ids]) for text in (got, wanted)]
+    assert scores[0].shape == (len(ids), 3)
+    np.testing.assert_allclose(*scores, rtol=0, atol=1e-9)
+    chosen = [{row["id"]: row["prediction"] for row in csv.DictReader(text.splitlines())} for text in (got, wanted)]
+    assert chosen[0] == chosen[1]
+    sent = [one.answered.message.arrays["share"] for one in loop.carried if isinstance(one.asked, Scores)]
+    words = [2] if len(names) > 2 else []  # of 64 bits for each number under masks
+    assert [(numbers.kind, numbers.shape) for numbers in sent] == [
+        ("u8" if words else "f8", [*words, len(ids), 3]) for _ in names[1:]
+    ]
+
+
+def test_consent_to_predictions_of_several_classes_counts_their_scores(tmp_path: Path) -> None:
     files = write_files(tmp_path)
     loop = Loopback(files, tmp_path / "sites")
     loop.run(job_text(files, "flare", **(CASES["three classes"] | {"top": "rounds = 1"})))
-    with pytest.raises(RunError, match="it stopped; tacit status there says why"):
-        loop.run(PredictionRequest(RUN, NAMES).to_toml(), "predict-0001")
-    assert "of more than two classes" in (tmp_path / "sites/bank/predict-0001/problem.txt").read_text()
+    shop = loop.sites["shop"]
+    text = PredictionRequest(RUN, NAMES).to_toml()
+    handler = ScoreHandler.open(shop, leads.Open(run="predict-0001", job=text, version=leads.__version__), "bank")
+    handler.prepare()
+    said = " ".join(" ".join(handler.describe(90)).split())
+    assert "you send 3 scores, one of each class, for each of 90 rows, once, under masks" in said
+    job = read_text(job_text(files, "flare", **CASES["three classes"]))
+    consent = describe(job, plan_job(job, 1000, (2, 2, 1), 0), "shop", BudgetBook(tmp_path / "ledger.json", {}, "shop"))
+    told = " ".join(" ".join(consent).split())
+    assert "model boosted trees, softmax loss, at most 15 leaves" in told
+    assert "size about 12 kB in each round; 10.2 kB come back" in told  # 4 bytes for each of 1000 rows and 3 classes
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 2), (1, 4)])
+def test_scores_of_another_number_of_classes_are_refused_in_one_line(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    files = {name: path for name, path in write_files(tmp_path).items() if name in NAMES[:2]}
+    loop = Loopback(files, tmp_path / "sites")
+    loop.run(job_text(files, "flare", **(CASES["three classes"] | {"top": "rounds = 1"})))
+
+    def after(caller: str, name: str, request: Step, reply: Step) -> None:
+        if isinstance(request, Scores) and isinstance(reply, Answered):
+            rows = reply.message.arrays["share"].shape[0]
+            reply.message.arrays["share"] = Numbers.of(np.zeros((rows, *shape[1:])))
+
+    loop.after = after
+    with pytest.raises(RunError, match=r"shop did not send 3 scores for each of \d+ rows$"):
+        loop.run(PredictionRequest(RUN, NAMES[:2]).to_toml(), "predict-0001")
 
 
 @pytest.mark.parametrize("change", ["foreign", "damaged", "missing"])

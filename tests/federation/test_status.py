@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,10 +15,23 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.federation.kit import Kit
-from tacit.federation.progress import write_outcome, write_progress
-from tacit.federation.protocol import Answer, Done, Numbers, Open, Packet, Reason, Refused, Step
+from tacit.federation.progress import (
+    COMPUTING,
+    KEYS,
+    PREPARE,
+    STAGES,
+    TRAIN,
+    MatchingProgress,
+    as_waiting,
+    matching_line,
+    waiting_line,
+    write_outcome,
+    write_progress,
+)
+from tacit.federation.protocol import Answer, Done, Numbers, Open, Packet, Prepare, Reason, Refused, Step
 from tacit.federation.questions import PENDING
-from tacit.federation.releases import log_step
+from tacit.federation.releases import log_question, log_step, read_steps
+from tacit.federation.site import OWNER
 from tacit.federation.status import status_of
 from tacit.files import write_json
 from tests.federation.live import environment
@@ -80,8 +94,9 @@ def test_the_server_sees_rounds_and_refusals(kit: Callable[[str], Kit]) -> None:
     server = kit("server")
     folder = server.jobs / "run-00000001"
     folder.mkdir(parents=True)
-    write_progress(folder, 7, 1.5)
+    write_progress(folder, 7, 1.5, {"shop": [61.0, True, TRAIN]})
     assert "run run-00000001: going on, step 7" in status_of(server).lines()
+    assert "waiting for 'shop' for 61 s: somebody there must agree to what is sent" in status_of(server).lines()[-1]
     write_outcome(folder, {"refused": "party 'shop': no"})
     assert "run run-00000001: refused: party 'shop': no" in status_of(server).lines()
     write_outcome(folder, {"done": {"rounds": 9, "objective": 0.123}})
@@ -92,15 +107,59 @@ def test_the_server_sees_rounds_and_refusals(kit: Callable[[str], Kit]) -> None:
 def test_the_log_of_steps_holds_sizes_and_no_values(kit: Callable[[str], Kit]) -> None:
     shop = kit("shop")
     asked = Answer(message=Packet(3, "step", {"share": Numbers.of(np.full(10, 0.123456789))}))
-    log_step(shop, asked, Done(), "bank", 80, 160, 0.25)
+    log_step(shop, "run-00000001", asked, Done(), "bank", 80, 160, 0.25)
     opening = Open(run="run-00000001", job="secret words", version="1")
-    log_step(shop, opening, Refused(reason=Reason.JOB), "bank", 12, 4, 0.5)
+    log_step(shop, "run-00000001", opening, Refused(reason=Reason.JOB), "bank", 12, 4, 0.5)
     lines = [json.loads(line) for line in (shop.logs / "steps.jsonl").read_text().splitlines()]
     assert [(one["number"], one["bytes_in"], one["bytes_out"], one["refused"]) for one in lines] == [
         (3, 80, 160, False),
         (None, 12, 4, True),
     ]
     assert not any(word in (shop.logs / "steps.jsonl").read_text() for word in ("0.123", "secret"))
+    log_question(shop, "run-00000002", asked, Done(), "bank", 5, 7, 0.1)
+    with (shop.logs / "steps.jsonl").open("a") as log:
+        log.write('half a line of "run-00000002"')
+    found = read_steps(shop.logs, "run-00000002")
+    assert [(one["asked"], one["bytes_out"]) for one in found] == [("bank", 7)]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_is_waited_for_is_said_with_what_to_do(stage: str) -> None:
+    line = waiting_line("shop", [75.0, True, stage], "bank")
+    assert line.startswith("waiting for 'shop' for 75 s: ")
+    wanted = {KEYS: "federation members", PREPARE: "tacit accept", TRAIN: "tacit accept", COMPUTING: "tacit status"}
+    assert wanted[stage] in line
+    assert "does not answer" in waiting_line("shop", [75.0, False, stage], "bank")
+
+
+def test_how_far_matching_is_stands_at_the_lead_while_it_goes_on(tmp_path: Path) -> None:
+    assert matching_line(tmp_path) == []
+    with MatchingProgress(tmp_path) as observe:
+        observe("encrypting ids", 0.25)
+        observe("adding keys", 0.26)  # too soon to be worth a write
+        assert matching_line(tmp_path) == ["matching ids: encrypting ids, 25% done"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_lead_says_of_waiting_is_of_few_words() -> None:
+    assert as_waiting([3, 1, "secret"]) == [3.0, True, COMPUTING]
+    assert as_waiting("nonsense") == [0.0, True, COMPUTING]
+
+
+def test_a_question_says_since_when_and_about_what(
+    kit: Callable[[str], Kit], capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = kit("shop")
+    folder = shop.jobs / "run-00000001"
+    folder.mkdir(parents=True)
+    asked = {"digest": "d", "lines": ["all of it"], "stage": PREPARE, "since": time.time() - 130}
+    write_json(folder / PENDING, asked)
+    assert main(["watch", str(shop.path), "--once"]) == 0
+    said = capsys.readouterr().out
+    assert "waits for your yes\n  somebody here is asked about the preparation for 2 min 1" in said
+    assert f"tacit accept {shop.path} --show shows everything" in said
+    assert main(["watch", str(shop.path), "--job", "run-00000009", "--once"]) == 2
+    assert 'it has "run-00000001"' in capsys.readouterr().err
 
 
 def test_a_run_goes_on_while_a_process_works_on_it(kit: Callable[[str], Kit]) -> None:
@@ -116,5 +175,15 @@ def test_a_run_goes_on_while_a_process_works_on_it(kit: Callable[[str], Kit]) ->
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
         assert "run run-00000001: going on" in status_of(shop).lines()
+        assert "nothing was asked yet" in status_of(shop).lines()[-1]
+        log_step(shop, "run-00000001", Prepare(), Done(), "bank", 2, 3, 0.1)
+        assert "bank asked last 0" in status_of(shop).lines()[-1]
+        write_json(folder / OWNER, {"lead": "shop"})
+        write_progress(folder, 0, 0.0, {"phone": [42.0, True, PREPARE]})
+        assert "waiting for 'phone' for 42 s: somebody there must agree" in status_of(shop).lines()[-1]
+        assert json.dumps(status_of(shop).record()["runs"][0]["waits"]).count("phone") == 1
+        old = json.loads((folder / "progress.json").read_text())
+        write_json(folder / "progress.json", {**old, "at": old["at"] - 100})
+        assert "nothing was heard of shop for 1 min 40 s" in status_of(shop).lines()[-1]
         process.kill()
     assert "run run-00000001: stopped (tacit train JOB --resume goes on with it)" in status_of(shop).lines()

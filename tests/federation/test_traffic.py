@@ -220,7 +220,7 @@ def test_between_sites_the_server_sees_cards_numbers_and_sealed_bytes_and_nothin
             assert isinstance(value, bytes | int) or value in NAMES or is_cards(value), told
     assert kinds == {
         ("hello", ("cards", "name")),
-        ("reply", ("cards", "process")),
+        ("reply", ("cards", "process", "proof", "start")),
         ("take", ("content", "floor", "number", "process", "salt", "sender", "start")),
         ("reply", ("content", "salt")),
     }
@@ -254,7 +254,7 @@ def test_what_the_server_itself_is_told_is_rounds_seconds_and_how_it_ended(captu
     assert set(said) <= {"lead", "result", "progress"}
     assert said.get("progress", set()) <= {"run", "round_", "seconds", "waiting"}
     folder = captured.homes["server"].jobs / captured.run
-    assert {path.name for path in folder.iterdir()} <= {"job.toml", "outcome.json", "progress.json"}
+    assert {path.name for path in folder.iterdir()} <= {"job.toml", "outcome.json", "progress.json", "version.json"}
     assert set(json.loads((folder / "outcome.json").read_text())) == {"rounds", "at"}
 
 

@@ -26,7 +26,12 @@ pytest.importorskip("lightgbm", reason="needs tacit[trees]")
 
 NAMES = ("bank", "shop")
 SECONDS = 240
-LONG = {"top": "rounds = 12\ntol = 0", "more": "[trees]\nn_iter_no_change = 20"}
+LONG = {
+    "top": "rounds = 12\ntol = 0",
+    "model": 'loss = "softmax"\nclasses = 3',  # a number for each row and class
+    "label": "size",
+    "more": "[trees]\nn_iter_no_change = 20",
+}
 
 
 @contextlib.contextmanager

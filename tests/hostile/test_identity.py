@@ -400,7 +400,7 @@ def test_confirming_needs_the_fingerprint_or_somebody_at_a_terminal(
     assert main(["federation", "members", shop, "--confirm", "bank", "--yes"]) == 0
     said = capsys.readouterr().out
     assert f"confirmed      bank: {bank.card.fingerprint}" in said
-    assert f"you            shop: {OwnKeys.of(kits['shop']).card.fingerprint} (generation 1)" in said
+    assert f"you            shop: {OwnKeys.of(kits['shop']).card.fingerprint} (generation 1; 0 starts)" in said
     assert as_fingerprint(bank.card.fingerprint.upper().replace(" ", ":")) == bank.card.fingerprint
 
 

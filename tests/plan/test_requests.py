@@ -100,9 +100,9 @@ def test_what_is_larger_than_a_record_is_said() -> None:
         (
             "auto",
             {"method": "memory"},
-            "method='memory' does not fit mechanism='gram', which has a method of its own",
+            "method='memory' does not go with this privacy, whose mechanism has a method of its own",
         ),
-        ("shares", {"method": "averaged"}, "method='averaged' does not fit mechanism='shares'"),
+        ("shares", {"method": "averaged"}, "method='averaged' does not go with this privacy"),
         ("auto", {"rho": 0.5}, "rho=0.5 does not fit mechanism='gram', which has no such penalty: leave rho out"),
         ("auto", {"max_rounds": 1}, "max_rounds=1 does not fit mechanism='gram', which takes 2: leave max_rounds out"),
     ],

@@ -20,18 +20,19 @@ IDS = [f"c{number}" for number in range(40)]
 SESSION = "session-number-0001"
 
 
-def own_scores(seed: int, party: str) -> OwnScores:
-    scores = np.random.default_rng(seed).normal(size=len(IDS))
-    return OwnScores(party, np.append(scores, 0.0), {one: place for place, one in enumerate(IDS)}, b"part")
+def own_scores(seed: int, party: str, outputs: int = 1) -> OwnScores:
+    scores = np.random.default_rng(seed).normal(size=len(IDS) if outputs == 1 else (len(IDS), outputs))
+    scores = np.concatenate([scores, np.zeros((1, *scores.shape[1:]))])
+    return OwnScores(party, scores, {one: place for place, one in enumerate(IDS)}, b"part")
 
 
-def parties(folder: Path, names: Sequence[str] = NAMES, **rules: Any) -> dict[str, Answerer]:
+def parties(folder: Path, names: Sequence[str] = NAMES, outputs: int = 1, **rules: Any) -> dict[str, Answerer]:
     """Answerers that know each other."""
     identities = {name: Identity() for name in names}
     peers = {name: Ed25519PublicKey.from_public_bytes(to_bytes(identity.text)) for name, identity in identities.items()}
     allowed = Rules(**{"least": len(names), **rules})
     return {
-        name: Answerer(own_scores(seed, name), State(folder / f"{name}.db"), allowed, identities[name], peers)
+        name: Answerer(own_scores(seed, name, outputs), State(folder / f"{name}.db"), allowed, identities[name], peers)
         for seed, name in enumerate(names)
     }
 

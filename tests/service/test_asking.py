@@ -72,6 +72,41 @@ def test_requests_are_as_small_as_the_strictest_party_wants(tmp_path: Path) -> N
     assert (reply.replaced, len(reply.fingerprint)) == ((), 39)
 
 
+@pytest.mark.parametrize("least", [1, 3])
+def test_several_classes_have_a_number_each(tmp_path: Path, least: int) -> None:
+    sides = parties(tmp_path, outputs=4, least=least, most_ids=15)
+    lines = {name: Wire(side) for name, side in sides.items()}
+    total = Asker(lines, outputs=4).ask([*IDS[::-1], "nobody"]).total
+    assert total.shape == (len(IDS) + 1, 4)
+    np.testing.assert_allclose(total[:-1], exact(sides)[::-1], rtol=0, atol=1e-12)
+    assert not total[-1].any()
+    with pytest.raises(RunError, match=r"^phone answers with 4 numbers for each id, and this model needs 1: "):
+        Asker(lines).ask(IDS)
+    with pytest.raises(RunError, match=r"^phone answers with 4 numbers for each id, and this model needs 3: "):
+        Asker(lines, outputs=3).ask(IDS)
+    assert all(line.asked == [15, 15, 11] for line in lines.values())  # nobody was asked for ids in vain
+
+
+def test_an_answer_of_many_classes_is_no_longer_than_of_one(tmp_path: Path) -> None:
+    sides = parties(tmp_path, outputs=700, most_ids=10_000)
+    lines = {name: Wire(side) for name, side in sides.items()}
+    np.testing.assert_allclose(Asker(lines, outputs=700).ask(IDS).total, exact(sides), rtol=0, atol=1e-12)
+    assert all(line.asked == [14, 14, 12] for line in lines.values())
+    with pytest.raises(RefusedError, match="15 ids in one request, more than 14"):
+        sides["phone"].answer("bank", None, 0, IDS[:15])
+
+
+@pytest.mark.parametrize(
+    "scores", [[0.0, 1.0], [[0.0, 1.0]] * 2, [[0.0, 1.0, 2.0]], [[0.0], [1.0, 2.0, 3.0]], [[np.nan] * 3] * 2, [], None]
+)
+def test_scores_of_another_shape_are_refused_by_name(tmp_path: Path, scores: Any) -> None:
+    side = parties(tmp_path, ("shop",), outputs=3)["shop"]
+    line = Wire(side)
+    line._post = lambda path, body, kind: ScoresReply(party="shop", number=0, scores=scores)  # type: ignore[method-assign]
+    with pytest.raises(RunError, match=r"^shop did not answer with 2 scores$"):
+        Asker({"shop": line}, outputs=3).ask(IDS[:2])
+
+
 def test_an_answer_that_was_lost_is_sent_again(tmp_path: Path) -> None:
     sides = parties(tmp_path, per_day=len(IDS))
     lines = {name: Wire(side, loses=1) for name, side in sides.items()}

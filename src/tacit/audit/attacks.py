@@ -57,6 +57,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 from scipy.linalg import subspace_angles, svd
 from scipy.stats import binom, rankdata
+from threadpoolctl import threadpool_limits
 
 from tacit.audit.game import CONFIDENCE as STATED
 from tacit.audit.game import interval, share_line
@@ -532,17 +533,21 @@ def guess_cells(
     return AttackResult(name, "not covered", said, judged(surely, covered=False), details)
 
 
+MANY_ROWS = 100_000  # fewer are guessed by one thread: several would wait for each other longer than they work
+
+
 def _guessed(seen: Vector, target: Vector, known: Any, others: Any, *, number: bool) -> Vector:
     """Guesses for the other rows: values, or probabilities of the commonest one."""
     # Heavy, and no other attack needs it.
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     options = {"min_samples_leaf": int(np.clip(len(known) // 20, 3, 20)), "random_state": 0}
-    if number:
-        values = HistGradientBoostingRegressor(**options).fit(seen[known], target[known])
-        return np.asarray(values.predict(seen[others]))
-    model = HistGradientBoostingClassifier(**options).fit(seen[known], target[known])
-    return np.asarray(model.predict_proba(seen[others])[:, 1])
+    with threadpool_limits(1 if len(target) < MANY_ROWS else None, user_api="openmp"):
+        if number:
+            values = HistGradientBoostingRegressor(**options).fit(seen[known], target[known])
+            return np.asarray(values.predict(seen[others]))
+        model = HistGradientBoostingClassifier(**options).fit(seen[known], target[known])
+        return np.asarray(model.predict_proba(seen[others])[:, 1])
 
 
 def _losses_of(guesses: Vector, truth: Vector, *, number: bool) -> Vector:

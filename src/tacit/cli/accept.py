@@ -82,3 +82,31 @@ def home_of(path: str) -> Path:
     if not place.is_dir():
         raise InputError(f"there is no kit {show(path)}: give the directory that tacit federation init made")
     return Kit.open(place).home if (place / "tacit.toml").exists() else place
+
+
+def run_of(path: str, job: str | None, *, ended: bool) -> Path:
+    """The folder of a run: the path itself, or by a kit the run of this name, else the last one.
+
+    Raises
+    ------
+    InputError
+        Where the kit's organisation has no such run; with `ended`, none in which it has its part of a model.
+    """
+    from tacit.text import listing, show
+
+    if not (Path(path) / "tacit.toml").exists():
+        if job is not None:
+            raise InputError(f"--job goes with a kit, and {show(path)} is none: leave it out")
+        return Path(path)
+    from tacit.federation.kit import Kit
+    from tacit.run.folder import ABOUT
+
+    jobs = Kit.open(path).jobs
+    found = sorted(jobs.iterdir(), key=lambda one: one.stat().st_mtime) if jobs.is_dir() else []
+    runs = [one for one in found if one.is_dir() and (not ended or (one / ABOUT).exists())]
+    chosen = [one for one in runs if job in (None, one.name)]
+    if not chosen:
+        has = listing(one.name for one in runs) if runs else "none"
+        which = "a run" if job is None else f"the run {show(job)}"
+        raise InputError(f"{show(path)} has not {which}{' that ended' if ended else ''}: it has {has}")
+    return chosen[-1]

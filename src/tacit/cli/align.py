@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Align and write one file for each party."""
     from tacit.alignment import align_here
-    from tacit.cli.bar import progress_bar
     from tacit.job import read_job
+    from tacit.run.progress import progress_bar
     from tacit.training import default_folder
 
     job = read_job(options.job)

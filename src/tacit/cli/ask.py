@@ -56,8 +56,6 @@ def run(options: argparse.Namespace) -> int:
 
     sources = _sources(options.sources)
     model = _own_model(options.directory, sources)
-    if model.kind == "trees" and len(model.classes) > 2:
-        raise InputError("services answer for two classes and for numbers: use tacit predict with the files of all")
     if options.degrade and model.has_trees_elsewhere:
         raise InputError("--degrade counts a party that is away as 0, and the average of trees is not: leave it out")
     data = load_prediction_data(model.specs, [options.data], model.encoders)
@@ -65,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("the model has no id column: train with id = ... to ask others by id")
     for remark in data.said:
         print(f"tacit: {remark}", file=sys.stderr)
-    asker = _asker(options, sources)
+    asker = _asker(options, sources, model)
     try:
         reply = asker.ask([str(one) for one in data.ids.tolist()])
     finally:
@@ -76,9 +74,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"tacit: away, so counted as average in every row: {listing(reply.replaced)}", file=sys.stderr)
     for line in model.not_covered:
         print(f"tacit: the certificate does not cover {line}", file=sys.stderr)
-    write_predictions(
-        options.out, predictions_of(model, data.ids, model.score(data.shards) + row_offsets(model, data) + reply.total)
-    )
+    score = model.score(data.shards) + row_offsets(model, data) + reply.total
+    write_predictions(options.out, predictions_of(model, data.ids, score, data.id_column))
     return 0
 
 
@@ -113,7 +110,7 @@ def _own_model(directory: str, sources: Mapping[str, Any]) -> SavedModel:
     return load_model(directory, own=own)
 
 
-def _asker(options: argparse.Namespace, sources: Mapping[str, str]) -> Asker:
+def _asker(options: argparse.Namespace, sources: Mapping[str, str], model: SavedModel) -> Asker:
     from tacit.service.access import client_tls, read_tokens
     from tacit.service.asking import Asker, PartyClient
 
@@ -122,4 +119,4 @@ def _asker(options: argparse.Namespace, sources: Mapping[str, str]) -> Asker:
     tokens = {} if options.token_file is None else read_tokens(Path(options.token_file))
     tls = client_tls(options.ca, options.cert, options.key)
     lines = {name: PartyClient(name, url, tokens.get(name), tls, options.seconds) for name, url in sources.items()}
-    return Asker(lines, degrade=options.degrade)
+    return Asker(lines, degrade=options.degrade, outputs=model.outputs)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.cli.bar import progress_bar
 from tacit.errors import InputError
+from tacit.run.progress import progress_bar
 from tacit.text import tell
 
 if TYPE_CHECKING:

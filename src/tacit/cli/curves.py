@@ -33,8 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the files and say where they are."""
-    from tacit.report.curve_words import band_lines
-    from tacit.report.curves import write_curves
+    from tacit.report.curves import band_lines, write_curves
     from tacit.run.curves import load_curves, of_party
     from tacit.run.folder import JOB, RunFolder
     from tacit.text import plural

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from tacit.run.predict import Predictions, SavedModel
 
 DESCRIPTION = """\
-Explain the prediction of one row: the constant, what each party adds to the
-score or takes off it, and what comes out.
+Explain the prediction of one row: the constant, what each party adds to or
+subtracts from the score, and the prediction.
 
-Columns are shown of one party alone, and only to whoever asks for that party's
-own view with --party: each with what stands in the file, and the sum of what
-its encoded parts add (--json has these, too). With a constant of the party's
-own they sum to its part. Where the parties hold different rows
-(split = "samples"), the model is common to all, and its columns are shown."""
+Columns are shown for one party only, with --party: each with its value in the
+file and what it adds to the score (--json also has the encoded parts). Together
+with the party's own constant they sum to its part. Where the parties hold
+different rows (split = "samples"), the model is common to all, and its columns
+are shown.
+
+With more than two classes each has a score of its own: that of the predicted
+class is taken apart, or that of --class."""
 EPILOG = """\
 examples:
   tacit explain runs/credit bank.csv shop.csv --id c0042
@@ -43,8 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", metavar="DATA", nargs="+", help="files of rows, as for tacit predict")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--id", metavar="ID", help="the row with this id")
-    which.add_argument("--row", metavar="N", type=int, help="the row that tacit predict writes as its Nth (default: 1)")
-    parser.add_argument("--party", metavar="NAME", help="the view of this party: its columns, and nobody else's")
+    which.add_argument("--row", metavar="N", type=int, help="the Nth row that tacit predict writes (default: 1)")
+    parser.add_argument("--party", metavar="NAME", help="show the columns of this party")
+    parser.add_argument("--class", dest="label", metavar="NAME", help="of several the class (default: the predicted)")
     parser.add_argument("--top", metavar="N", type=int, default=10, help="number of columns to show (default: 10)")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -64,14 +68,15 @@ def run(options: argparse.Namespace) -> int:
     data = load_rows(model, match_paths(options.data, names))
     row = find_row(data, options.id, options.row)
     predictions = predict(model, data)
-    shares = explain(model, data.shards, row)
+    output = find_class(model, options.label, predictions.prediction[row])
+    shares = explain(model, data.shards, row, output)
     places = zip(shares, model.parties, data.tables, data.rows, strict=True)
     shares = [with_offset(share, float(part_offsets(part, table, rows)[row])) for share, part, table, rows in places]
     for line in warnings(options.directory, model):
         tell(f"tacit: {line}")
     shown = names[0] if whole else options.party
     cells = None if shown is None else find_cells(model, data, names.index(shown), row)
-    record = make_record(model, predictions, row, shares, shown, options.top, cells)
+    record = make_record(model, predictions, row, output, shares, shown, options.top, cells)
     print(json.dumps(record, indent=2, ensure_ascii=False) if options.json else "\n".join(text(record, whole)))
     return 0
 
@@ -97,7 +102,7 @@ def _check_party(party: str | None, names: list[str], whole: bool) -> None:
 
 def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
     """The number of the asked row, from 0."""
-    from tacit.text import plural, show
+    from tacit.text import nearest, plural, show
 
     count = data.shards[0].features.shape[0]
     if id_ is not None:
@@ -106,7 +111,8 @@ def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
         found = [number for number, own in enumerate(data.ids.tolist()) if str(own) == id_.strip()]
         if not found:
             where = " at every party" if len(data.shards) > 1 else ""
-            raise InputError(f"no row has the id {show(id_)}{where}: there are {plural(count, 'row')}")
+            near = nearest(id_.strip(), [str(own) for own in data.ids.tolist()])
+            raise InputError(f"no row has the id {show(id_)}{where}{near}: there are {plural(count, 'row')}")
         if len(found) > 1:
             rows = ", ".join(str(number + 1) for number in found[:3])
             raise InputError(f"{len(found)} rows have the id {show(id_)}: give --row, such as {rows}")
@@ -115,6 +121,20 @@ def find_row(data: PredictionData, id_: str | None, row: int | None) -> int:
     if not 1 <= number <= count:
         raise InputError(f"--row {number} is not allowed: there are {plural(count, 'row')}, counted from 1")
     return number - 1
+
+
+def find_class(model: SavedModel, label: str | None, predicted: Any) -> int:
+    """The place of the class whose score is taken apart; 0 where a score is one number."""
+    from tacit.text import listing, nearest, show
+
+    names = [str(name) for name in model.classes]
+    if model.outputs == 1 and label is not None:
+        raise InputError("--class is for models of more than two classes, and a score of this one is one number")
+    if model.outputs == 1:
+        return 0
+    if label is not None and label not in names:
+        raise InputError(f"there is no class {show(label)}{nearest(label, names)}: the classes are {listing(names)}")
+    return names.index(str(predicted) if label is None else label)
 
 
 def find_cells(model: SavedModel, data: PredictionData, party: int, row: int) -> tuple[Cell, ...] | None:
@@ -148,22 +168,26 @@ def make_record(
     model: SavedModel,
     predictions: Predictions,
     row: int,
+    output: int,
     shares: list[Share],
     party: str | None,
     top: int,
     cells: Sequence[Cell] | None,
 ) -> dict[str, Any]:
     """The explanation as plain values; columns of `party` alone."""
-    probability = predictions.probability
+    probability, classes = predictions.probability, model.classes
+    several = model.outputs > 1
     record: dict[str, Any] = {
         "row": row + 1,
         "id": None if predictions.ids is None else predictions.ids.tolist()[row],
-        "constant": model.constant,
+        "id_column": None if predictions.ids is None else predictions.id_column,
+        "constant": _number(model.constant, output),
         "parties": [{"party": share.party, "adds": share.score} for share in shares],
-        "score": float(predictions.score[row]),
+        "score": _number(predictions.score[row], output),
         "prediction": predictions.prediction[row],
-        "probability": None if probability is None else float(probability[row]),
-        "positive": model.classes[1] if model.classes else None,
+        "probability": None if probability is None else _number(probability[row], output),
+        "positive": classes[output if several else 1] if classes else None,
+        **({"class": classes[output]} if several else {}),
     }
     own = next((share for share in shares if share.party == party), None)
     if own is not None:
@@ -180,12 +204,17 @@ def make_record(
     return record
 
 
+def _number(values: Any, output: int) -> float:
+    """One of the numbers of a score, which may be the only one."""
+    return float(values[output] if getattr(values, "ndim", 0) else values)
+
+
 # --- in words ----------------------------------------------------------------------------------------
 
 
 def text(record: dict[str, Any], whole: bool) -> list[str]:
     """The explanation for people."""
-    who = f"row {record['row']}" if record["id"] is None else f"id {record['id']}"
+    who = f"row {record['row']}" if record["id"] is None else f"{record['id_column']} {record['id']}"
     lines = [who, ""]
     if not whole:
         lines += _bars([("constant", record["constant"]), *((one["party"], one["adds"]) for one in record["parties"])])
@@ -194,7 +223,8 @@ def text(record: dict[str, Any], whole: bool) -> list[str]:
         lines += _bars(
             [("constant", record["constant"] + view["own_constant"]), *_columns(view | {"own_constant": 0.0})]
         )
-    lines += ["", f"score {record['score']:.4g}: {_meaning(record)}"]
+    of = f" of {record['class']}" if "class" in record else ""
+    lines += ["", f"score{of} {record['score']:.4g}: {_meaning(record)}"]
     if not whole and "view" in record:
         view = record["view"]
         lines += ["", f"the part of {view['party']}, column by column:"]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.errors import InputError
-from tacit.text import command, plain
+from tacit.text import command, plain, show
 
 if TYPE_CHECKING:
     from tacit.federation.kit import Kit
@@ -32,6 +34,9 @@ examples:
   tacit federation members credit/shop --confirm "bank=4f1c 90aa ..."
   tacit federation members credit/shop --revoke bank
   tacit federation rotate credit/shop
+  tacit federation clean credit/shop --days 90
+  tacit federation demo             all of it on this machine
+  tacit federation samples --out .  the sample files of the demo
 
 credit.toml:
   name = "credit"
@@ -39,6 +44,9 @@ credit.toml:
   host = "tacit.bank.example"
   port = 8002
   parties = ["bank", "shop", "phone"]"""
+
+
+ACTIONS = ("init", "add", "renew", "members", "rotate", "restored", "clean", "demo", "samples")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,14 +84,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rotate.add_argument("kit", metavar="KIT", help="your organisation's directory")
     rotate.add_argument("--stolen", action="store_true", help="the old key does not vouch for the new one")
     rotate.set_defaults(act=_rotate)
+    restored = actions.add_parser("restored", help="go on after your home was put back to a copy", allow_abbrev=False)
+    restored.add_argument("kit", metavar="KIT", help="your organisation's directory")
+    restored.add_argument("--starts", type=int, required=True, help="the largest number that others have seen of you")
+    restored.set_defaults(act=_restored)
+    clean = actions.add_parser("clean", help="free the disk of what ended runs have left", allow_abbrev=False)
+    clean.add_argument("kit", metavar="KIT", help="your organisation's directory, or the server's")
+    clean.add_argument("--days", type=float, default=30.0, help="only runs that ended so long ago (default: 30)")
+    clean.add_argument("--results", action="store_true", help="also models, predictions, reports and traces")
+    clean.add_argument("--yes", action="store_true", help="delete it; without this it is only listed")
+    clean.set_defaults(act=_clean)
+    demo = actions.add_parser("demo", help="see three organisations train on this machine", allow_abbrev=False)
+    demo.add_argument("--out", metavar="DIR", default="federation-demo", help="a new folder (default: federation-demo)")
+    demo.add_argument("--minutes", type=float, default=10.0, help="give up after so many minutes (default: 10)")
+    demo.set_defaults(act=_demo)
+    samples = actions.add_parser("samples", help="write sample files of three organisations", allow_abbrev=False)
+    samples.add_argument("--out", metavar="DIR", default=".", help="the folder (default: this one)")
+    samples.set_defaults(act=_samples)
 
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked for."""
     if options.action is None:
-        raise InputError(
-            "say what to do: tacit federation init, add, renew, members or rotate; see tacit federation --help"
-        )
+        raise InputError(f"say what to do: tacit federation {', '.join(ACTIONS)}; see tacit federation --help")
     options.act(options)
     return 0
 
@@ -120,7 +143,7 @@ def _renew(options: argparse.Namespace) -> None:
 
 
 def _members(options: argparse.Namespace) -> None:
-    from tacit.federation.identity import OwnKeys
+    from tacit.federation.identity import OwnKeys, starts_of
     from tacit.federation.members import Members
 
     kit = _party(options.kit)
@@ -132,12 +155,14 @@ def _members(options: argparse.Namespace) -> None:
         name, _, fingerprint = word.partition("=")
         done = members.confirm(name, fingerprint or _compared(members, name, options.yes))
         print(f"{name}: {done}")
-    print(f"{'you':<14} {own.name}: {own.fingerprint} (generation {own.generation})")
+    print(f"{'you':<14} {own.name}: {own.fingerprint} (generation {own.generation}; {starts_of(kit)} starts)")
     for name in members.names():
         member = members.get(name)
         card = member.card or member.seen
         shown = card.fingerprint if card is not None else member.pinned or "no key came yet"
+        starts = members.starts_seen(name)
         note = f"; {member.note}" if member.note else ""
+        note += f"; {starts} starts seen" if starts else ""
         print(plain(f"{members.state(name):<14} {name}: {shown}{note}"))
     if options.masks_of is not None:
         print(plain(f"{'masks':<14} run {options.masks_of}: {_masks(kit, options.masks_of)}"))
@@ -192,6 +217,61 @@ def _rotate(options: argparse.Namespace) -> None:
         print(
             "next       nothing: the old key vouches for it; each of the others takes it at the next job, and notes it"
         )
+
+
+def _restored(options: argparse.Namespace) -> None:
+    from tacit.federation.identity import raise_starts
+    from tacit.federation.processes import running
+
+    kit = _party(options.kit)
+    if running(kit):
+        raise InputError(f"{kit.name} runs: stop tacit join first")
+    if not 0 <= options.starts < 2**40:
+        raise InputError(f"--starts {options.starts} is not allowed: give the number that others read to you")
+    print(f"starts     {raise_starts(kit, options.starts)}: the next process has a larger number")
+    if not kit.ledger.exists():
+        print("budget     there is no ledger: nothing was promised")
+        return
+    aside = kit.home / f"ledger-restored-{time.strftime('%Y-%m-%d-%H%M%S')}.json"
+    kit.ledger.replace(aside)
+    print(f"budget     closed: what was spent since the copy is unknown; the old ledger is {aside}")
+    print("next       no training is taken part in; see Keep a budget: a new ledger is a new promise")
+
+
+def _clean(options: argparse.Namespace) -> None:
+    from tacit.federation.kit import Kit
+    from tacit.federation.status import KEPT, clean
+    from tacit.text import size
+
+    if not 0 <= options.days < 1e6:
+        raise InputError(f"--days {options.days:g} is not allowed: give a number of days from 0")
+    found = clean(Kit.open(options.kit), options.days, results=options.results, delete=options.yes)
+    for run, count in found:
+        print(f"{'deleted' if options.yes else 'would go':<10} {size(count)} of run {run}")
+    if not found:
+        print(f"nothing: no run ended more than {options.days:g} days ago")
+    elif not options.yes:
+        print(f"next       the same with --yes deletes it; {KEPT} stays")
+
+
+def _demo(options: argparse.Namespace) -> None:
+    from tacit.cli.federation_demo import run_demo
+
+    run_demo(Path(options.out), options.minutes)
+
+
+def _samples(options: argparse.Namespace) -> None:
+    from tacit.data.samples import JOB_FILE, sample_names, write_samples
+
+    folder = Path(options.out)
+    if not folder.is_dir():
+        raise InputError(f"there is no folder {show(options.out)}: make it first, or give another --out")
+    there = [name for name in sample_names() if (folder / name).exists()]
+    if there:
+        raise InputError(f"{show(options.out)} holds {there[0]} already: give another folder with --out")
+    for path in write_samples(folder):
+        print(f"written    {path}")
+    print(f"next       tacit federation init ..., then tacit train {JOB_FILE} --kit KITS/server")
 
 
 def _party(path: str) -> Kit:

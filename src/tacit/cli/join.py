@@ -81,6 +81,7 @@ def check_data(path: Path, party: str, column: str | None) -> None:
     import pyarrow.parquet
 
     from tacit.data.read import check_file, read_table
+    from tacit.files import quote_path
     from tacit.text import listing, nearest, one_line, show
 
     if path.name.lower().endswith(".parquet") and not path.is_dir():
@@ -88,12 +89,12 @@ def check_data(path: Path, party: str, column: str | None) -> None:
         try:  # the columns alone: the file may be larger than memory
             names = pyarrow.parquet.read_schema(path).names
         except (pyarrow.ArrowException, OSError) as error:
-            raise InputError(f"party {show(party)}: cannot read {show(str(path))}: {one_line(error)}") from error
+            raise InputError(f"party {show(party)}: cannot read {quote_path(path)}: {one_line(error)}") from error
     else:
         names = list(read_table(path, party=party, id_column=column).columns)
     if column is not None and column not in names:
         raise InputError(
-            f"party {show(party)}: {show(str(path))} has no column {show(column)}{nearest(column, names)}: "
+            f"party {show(party)}: {quote_path(path)} has no column {show(column)}{nearest(column, names)}: "
             f"it has {listing(names)}"
         )
 

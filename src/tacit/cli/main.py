@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -23,39 +24,8 @@ Train one model together with others who hold different columns about the same
 people, or the same columns about different people, without showing each other
 the data."""
 EPILOG = """\
-start here:
-  tacit demo                  see it work on data shipped with scikit-learn
-  tacit align job.toml        match rows by id without showing ids
-  tacit plan job.toml         see noise, privacy and traffic before training
-  tacit compare job.toml      see whether lines, curves or trees are worth it
-  tacit train job.toml        train what a job file describes
-  tacit watch RUN             watch a run that another process trains
-  tacit predict RUN a.csv b.csv
-                              predict new rows with what was trained
-  tacit explain RUN a.csv b.csv --id 7
-                              take a prediction apart, party by party
-  tacit answer RUN --party shop --data shop.csv --alone --token-file F
-                              let others ask for scores, over HTTP
-  tacit ask RUN --data bank.csv --from shop=https://shop.example:8443
-                              predict with the parties' services
-  tacit report RUN            write a page about what was trained
-  tacit randomize people.csv --label L --epsilon 1
-                              randomize labels before handing data over
-  tacit audit job.toml        try to break the privacy of a job
-  tacit verify RUN            recompute the privacy certificate of a run
-  tacit design job.toml --alphas 0.01,0.1,1
-                              balance loss and privacy of a round
-  tacit reproduce all         rerun the papers and judge their claims
-
-between organisations:
-  tacit federation init       make a kit for every organisation
-  tacit serve KIT             run the server
-  tacit join KIT --data FILE  take part with your data
-  tacit accept KIT            answer a job that waits for your consent
-  tacit federation members KIT
-                              compare and confirm everybody's keys
-  tacit status KIT            see your runs, budget and certificate
-
+New here? The first five lead from nothing to a report, in this order.
+tacit VERB --help describes a verb, with examples.
 exit codes: 0 done, 2 wrong input, 1 anything else, 130 interrupted.
 With TACIT_DEBUG=1 in the environment errors come with their traceback."""
 
@@ -70,9 +40,10 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser(used: Sequence[str] = ()) -> Parser:
     """The parser of all verbs, of which only the ones `used` have their arguments."""
-    parser = Parser(prog="tacit", description=DESCRIPTION, epilog=EPILOG, formatter_class=RAW, allow_abbrev=False)
-    parser.add_argument("--version", action="store_true", help="print the version and leave")
-    parser.add_argument("--verbose", action="store_true", help="with --version: those of Python and all packages, too")
+    wide = partial(RAW, max_help_position=16)
+    parser = Parser(prog="tacit", description=DESCRIPTION, epilog=EPILOG, formatter_class=wide, allow_abbrev=False)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("--verbose", action="store_true", help="with --version: also those of Python and all packages")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
     for name, own in VERBS.items():
         if name in used:
@@ -147,6 +118,8 @@ def _run(arguments: list[str]) -> int:
     if options.version:
         print("\n".join(version_lines() if options.verbose else [f"tacit {__version__}"]))
         return DONE
+    if options.verbose:
+        raise InputError("--verbose says more with --version: add it, or leave --verbose out")
     if options.verb is None:
         parser.print_help()
         return DONE
@@ -195,7 +168,7 @@ def load_verb(name: str) -> Any:
     own = VERBS.get(name)
     if own is None:
         return find_verb(name)
-    return need_verb(name, own) if own.distribution else import_module(f"tacit.cli.{name}")
+    return need_verb(name, own) if own.distribution else import_module(f"tacit.cli.{own.module or name}")
 
 
 if __name__ == "__main__":

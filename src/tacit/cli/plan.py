@@ -21,21 +21,22 @@ if TYPE_CHECKING:
     from tacit.types import Vector
 
 DESCRIPTION = """\
-Plan a job without training it: its mechanism, rounds, noise, the epsilon of the
-whole run for whom and against whom, what is not covered, the traffic, and what
-the sizes say about its use. What cannot be proven is refused.
+Plan a job without training it. First the verdict: who is protected from whom
+and at which epsilon, what the run costs, and whether it is worth it as far as
+that is known. Then the details: sizes, columns, noise, and what is and is not
+covered. What cannot be proven is refused.
 
-It needs the number of rows and of each party's encoded columns. They come from
-the options, or from the parties' files: of a party whose rows are to be
-protected the header is read and the rows are counted; other files are read, as
-their encoding comes from their rows. With split = "samples" --rows is what each
-party has, as in --rows a=100,b=200; and of labels that were randomized
-beforehand, the column with their epsilons is read."""
+The plan needs the number of rows and of each party's encoded columns. They come
+from the options or from the parties' files. Of a party whose rows are protected
+only the header is read and the rows are counted; other files are read in full.
+With split = "samples", --rows gives each party's rows (--rows a=100,b=200); of
+labels that were randomized beforehand, the epsilon column is read."""
 EPILOG = """\
 examples:
   tacit plan credit.toml
   tacit plan credit.toml --rows 50000 --columns bank=12,shop=30
   tacit plan credit.toml --json"""
+ALONE = " (one party: nothing is trained jointly)"
 MOST = 10**12  # rows or columns
 NO_COLUMNS = "--columns does not go with curves, whose number follows from the files or the job: leave it out"
 FEW_ROWS, SMALL_ALPHA = 10, 1e-4  # for each column; with less of both, joint models mostly lost in trials
@@ -67,17 +68,31 @@ def run(options: argparse.Namespace) -> int:
 
 def _lines(job: Job, sizes: JobSizes, plan: Plan) -> list[str]:
     """The job, its sizes, the plan, and remarks on them."""
-    from tacit.plan.describe import many
+    from tacit.plan.describe import details, many, one, verdict
 
     return [
-        f"{'job':<11} {job.name}",
+        f"{'job':<11} {job.name}{ALONE if len(job.parties) == 1 else ''}",
+        *verdict(plan),
+        *(one("worth it?", worth) if (worth := _worth(job)) else []),
+        "",
         *sizes.lines(),
         *label_lines(job),
         *sizes.encoding_lines(),
         *_search_lines(job, sizes.trained),
-        str(plan),
+        *([] if job.model.method == "auto" else one("method", job.model.method)),
+        *details(plan),
         *(line for title, remarks in sizes.remarks().items() for line in many(title, remarks)),
     ]
+
+
+def _worth(job: Job) -> str:
+    """How it will be known whether the others help; a private plan says so itself."""
+    if len(job.parties) == 1 or job.privacy is not None:
+        return ""
+    whom = "each party's own model" if job.rows_are_split else f"{job.holder} alone"
+    if not job.holdout:
+        return f"not measured: add holdout = 0.2 under [job], and training compares the joint model with {whom}"
+    return f"not known before training, which compares the joint model with {whom} on the held-out rows"
 
 
 def _search_record(job: Job) -> dict[str, Any]:
@@ -170,18 +185,20 @@ class PartySizes:
         )
         lines = [f"{'sizes':<11} {most}{plural(self.rows, 'row')}; {', '.join(parts)}"]
         if self.at_most:
-            lines.append(f"{'':<11} those of the smallest file: training leaves out what another party lacks")
+            lines.append(f"{'':<11} the rows of the smallest file; training leaves out rows without a match")
         if job.holdout:
             held = self.rows - self.trained
             lines.append(f"{'':<11} {plural(held, 'row')} of them held out (holdout = {job.holdout:g}): not trained on")
-        return [*lines, f"{'':<11} the number of rows and the column names count as public: {self._read()}"]
+        if job.holdout_after is not None:
+            lines.append(f"{'':<11} those from {job.holdout_after} on are held out: how many is known in training")
+        return [*lines, f"{'':<11} row counts and column names are treated as public: {self._read()}"]
 
     def _read(self) -> str:
         """What was read of the files."""
         whole = [name for name, encoding in self.encodings.items() if not encoding.protected]
         header = [name for name in self.opened if name not in whole]
         read = [f"nothing else was used of {', '.join(header)}"] if header else []
-        read += [f"{', '.join(whole)}: read, as nobody protects these rows"] if whole else []
+        read += [f"read in full, as the rows are not protected: {', '.join(whole)}"] if whole else []
         return "; ".join(read) or "nothing was read"
 
     def encoding_lines(self) -> list[str]:
@@ -233,6 +250,7 @@ def _says_columns(job: Job, spec: PartySpec) -> bool:
 
 def _check_there(job: Job, spec: PartySpec) -> None:
     """Refuse a party whose file is not here."""
+    from tacit.files import quote_path
     from tacit.text import show
 
     if not spec.data:
@@ -241,7 +259,7 @@ def _check_there(job: Job, spec: PartySpec) -> None:
     path = job.folder / spec.data
     if not os.path.exists(path):
         raise InputError(
-            f"party {show(spec.name)}: there is no file {show(str(path))}: check the path of data, or give --rows "
+            f"party {show(spec.name)}: there is no file {quote_path(path)}: check the path of data, or give --rows "
             "and --columns to plan without files"
         )
 
@@ -348,9 +366,11 @@ class NodeSizes:
         also = " and the label epsilons" if self.epsilons else ""
         aside = sum(held_count(count, self.job.holdout) for count in self.rows.values())
         held = f"{'':<11} {plural(aside, 'row')} of them held out (holdout = {self.job.holdout:g}): not trained on"
+        later = f"{'':<11} those from {self.job.holdout_after} on are held out: how many is known in training"
         return [
             f"{'sizes':<11} {parts}; {plural(self.columns, 'column')}",
             *([held] if aside else []),
+            *([later] if self.job.holdout_after is not None else []),
             f"{'':<11} numbers of rows, column names{also} count as public: {self._read()}",
         ]
 
@@ -529,7 +549,7 @@ def _search_lines(job: Job, rows: int) -> list[str]:
     both, last = (" for lines and for curves", "with curves ") if job.chooses_terms else ("", "")
     lines = [f"{alphas} on {spec.folds_of(rows)} folds{both} before the last fit, which {last}is what follows here;"]
     if job.chooses_terms:
-        lines.append("curves are taken where their loss on rows left out is lower by over one standard error;")
+        lines.append("curves are taken where their loss on left-out folds is lower by over one standard error;")
     lines.append("each further alpha takes a few rounds, and the folds' messages travel together")
     return [f"{'' if number else 'search':<11} {line}" for number, line in enumerate(lines)]
 

@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Predict new rows with the model of a finished run. Each party scores its own
-columns; only the scores are added up. Rows are matched by the id column where
-the job has one, else by position; labels are not needed and not looked at.
-Where the parties hold different rows (split = "samples"), one file is enough,
-and its rows keep the ids of the id column that the job names, if the file has
-it.
+columns, and only the scores are added. Rows are matched by the id column if the
+job has one, otherwise by position; labels are ignored. Where the parties hold
+different rows (split = "samples"), one file is enough.
 
-Writes CSV: id (or row, counted from 1), score, prediction and, for the logistic
-loss, the probability of the positive label."""
+Writes CSV: the id under its own name (or row, counted from 1), score,
+prediction and, for the logistic loss, the probability of the positive label."""
 EPILOG = """\
 examples:
   tacit predict runs/credit bank.csv shop.csv

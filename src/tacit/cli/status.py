@@ -19,6 +19,7 @@ EPILOG = """\
 examples:
   tacit status credit/shop
   tacit status credit/shop --json
+  tacit status credit/shop --check && echo it runs
   tacit status credit/shop --prometheus > /var/lib/node_exporter/tacit.prom"""
 
 
@@ -28,18 +29,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="as JSON")
     form.add_argument("--prometheus", action="store_true", help="as metrics for Prometheus")
+    form.add_argument("--check", action="store_true", help="print nothing; exit code 1 where the site does not run")
     form.add_argument("--count-again", action="store_true", help="count what the runs spent and an old ledger forgot")
 
 
 def run(options: argparse.Namespace) -> int:
     """Look, and print."""
     from tacit.federation.kit import Kit
+    from tacit.federation.processes import running
     from tacit.federation.status import count_again, status_of
 
     if options.count_again:
         found = count_again(Kit.open(options.kit))
         print("\n".join([f"counted again: {run}" for run in found] or ["nothing was forgotten"]))
         return 0
+    if options.check:
+        kit = Kit.open(options.kit)
+        return 0 if running(kit) and kit.certificate.days > 0 else 1
     status = status_of(Kit.open(options.kit))
     if options.json:
         print(json.dumps(status.record(), indent=1, allow_nan=False))

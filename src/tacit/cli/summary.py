@@ -10,10 +10,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tacit.cli.bar import progress_bar
 from tacit.columns.spec import LINEAR, SPLINE
 from tacit.errors import InputError
-from tacit.run.progress import progress
+from tacit.run.progress import progress, progress_bar, working
 from tacit.text import command, duration, listing, plural, size, tell, traffic, within
 from tacit.training import JobObserver, Trained
 
@@ -48,7 +47,7 @@ class Terminal(JobObserver):
     def going_on(self, rounds: int) -> None:
         """Print after which round."""
         if self.visible:
-            print(f"going on after round {rounds}")
+            print(f"continuing after round {rounds}")
 
     @contextmanager
     def resumable(self, folder: Path) -> Iterator[None]:
@@ -57,7 +56,7 @@ class Terminal(JobObserver):
             yield
         except KeyboardInterrupt:
             again = command("tacit", "train", self.options.job, "--out", folder, *self._same(), "--resume")
-            raise KeyboardInterrupt(f"stopped; go on with: {again}") from None
+            raise KeyboardInterrupt(f"stopped; continue with: {again}") from None
 
     def _same(self) -> tuple[str, ...]:
         """Where the rows are kept, for the command that goes on."""
@@ -67,6 +66,10 @@ class Terminal(JobObserver):
             return memory
         tls = () if options.dask_tls is None else ("--dask-tls", options.dask_tls)
         return (*memory, "--dask", options.dask, *tls, *(("--dask-insecure",) if options.dask_insecure else ()))
+
+    def working(self, what: str) -> AbstractContextManager[None]:
+        """A line with the time that passed."""
+        return working(what, visible=self.visible)
 
     def rounds(self, plan: Plan) -> AbstractContextManager[Observer | None]:
         """A bar of rounds."""
@@ -82,7 +85,7 @@ class Terminal(JobObserver):
 
 def table(record: dict[str, Any]) -> list[str]:
     """Every alpha with its loss and its rounds, the one taken marked; of lines and of curves where both were tried."""
-    lines = [f"{'alpha':>12}  {'loss of rows left out':>21}  {'rounds, by fold'}"]
+    lines = [f"{'alpha':>12}  {'loss on left-out folds':>21}  {'rounds, by fold'}"]
     if "terms" not in record:
         return [*lines, *_tried(record, taken=True), ""]
     for key, terms, title in (("linear", LINEAR, "lines"), ("curve", SPLINE, "curves")):
@@ -104,7 +107,7 @@ def _tried(record: dict[str, Any], *, taken: bool) -> list[str]:
 def search_rows(record: dict[str, Any]) -> list[tuple[str, str]]:
     """The search in the summary: the terms and the alpha that it took, and what it cost."""
     cost = f"{record['traffic']['rounds']} rounds, {duration(record['seconds'])}, {traffic(record['traffic'])}"
-    tried = f"{record['alpha']:.4g}, of {len(record['alphas'])} tried on {record['folds']} folds ({record['rule']})"
+    tried = f"{record['alpha']:.4g}, of {len(record['alphas'])} compared on {record['folds']} folds ({record['rule']})"
     if "terms" not in record:
         return [("alpha", f"{tried}: {cost}")]
     rows = [("terms", f"{_chosen(record)} ({record['folds']} folds)")]
@@ -119,8 +122,8 @@ def _chosen(record: dict[str, Any]) -> str:
         return "lines: no column has a curve"
     taken, other = ("curves", "lines") if record["terms"] == SPLINE else ("lines", "curves")
     if gain is None or error is None:
-        return f"{taken}: the loss of {other} on rows left out is not finite"
-    text = f"loss on rows left out {'lower' if gain > 0 else 'higher'} by {abs(gain):.2g}, standard error {error:.2g}"
+        return f"{taken}: the loss of {other} on left-out folds is not finite"
+    text = f"loss on left-out folds {'lower' if gain > 0 else 'higher'} by {abs(gain):.2g}, standard error {error:.2g}"
     return f"curves: {text}" if taken == "curves" else f"lines: with curves {text}"
 
 
@@ -133,19 +136,6 @@ def refuse_search(job: Job, verb: str) -> None:
 
 
 # --- How good the model is, in one sentence; and its page
-
-
-FIRST = (
-    "auc",
-    "pinball",
-    "r2",
-    "deviance",
-    "gamma_deviance",
-    "tweedie_deviance",
-    "negative_binomial_deviance",
-    "accuracy",
-    "rmse",
-)  # which measure is said, of those that there are
 
 
 def report_if_possible(run: Path) -> Path | None:
@@ -161,13 +151,13 @@ def report_if_possible(run: Path) -> Path | None:
 
 def evaluated_on(record: Mapping[str, Any]) -> str:
     """How good the model is, against others, in one sentence."""
-    from tacit.report.measures import TITLES
+    from tacit.run.measures import TITLES, headline
 
     models: Sequence[Mapping[str, Any]] = record["models"]
     if not models:
         return str(record["notes"][0])
     measures = models[0]["measures"]
-    key = next(name for name in FIRST if name in measures)
+    key = headline(measures)
     others = ", ".join(
         f"{model['party'] + ' alone' if model['party'] else 'all data in one place'} {model['measures'][key]:.4g}"
         for model in models[1:]
@@ -181,10 +171,23 @@ def evaluated_on(record: Mapping[str, Any]) -> str:
     return text if record["held_out"] else f"{text}; every model looks better on rows that it was trained on"
 
 
+def measured(model: Mapping[str, Any]) -> str:
+    """Every measure of a model with its 95 % interval, in one line."""
+    from tacit.run.measures import ORDER, TITLES
+
+    values, pairs = model["measures"], model["intervals"]
+    return ", ".join(f"{TITLES[key]} {values[key]:.4g}{_between(pairs.get(key))}" for key in ORDER if key in values)
+
+
+def _between(pair: Sequence[float] | None) -> str:
+    return f" ({pair[0]:.4g} to {pair[1]:.4g})" if pair else ""
+
+
 # --- At the end: how the run went, where everything is, and what to do next
 
 
 WIDTH = 88  # of a long text
+ALONE = " (one party: nothing was trained jointly)"
 CAUTION = "CAUTION: "  # how a line of a certificate begins that warns
 _WRITTEN = ("model", "trace.jsonl", "certificate.txt", "result.json")
 
@@ -201,7 +204,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
     rounds = f"{plural(record['rounds'], 'round')}, {duration(result.seconds)}"
     rows = [
         *_wrapped("verdict", verdict(trained.evaluation).sentence),
-        ("job", prepared.job.name),
+        ("job", prepared.job.name + (ALONE if len(prepared.job.parties) == 1 else "")),
         ("rows", words.rows(prepared)),
         *_held_out(prepared),
         *_titled("columns", [*raw_lines(prepared.raw), *words.columns(prepared.encodings)]),
@@ -210,6 +213,7 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
         ("rounds", rounds if trained.ended_as_planned else f"{rounds}: NOT converged"),
         *(_objective(record) if result.boosting is None else _boosted(result.boosting)),
         *_wrapped("evaluated", evaluated_on(trained.evaluation)),
+        *_intervals(trained.evaluation),
         ("traffic", words.traffic(record["traffic"])),
         *_privacy(result, still_true(trained.evaluation, result.outlook)),
         ("written", f"{folder}: {', '.join(_WRITTEN if searched is None else (*_WRITTEN, 'search.json'))}"),
@@ -222,6 +226,13 @@ def summary(trained: Trained, folder: Path, page: Path | None = None) -> list[st
 def finished_before(folder: RunFolder) -> list[str]:
     """That a run was finished before, and nothing was done."""
     return [f"the run in {folder.path} is finished ({folder.read_result().get('rounds')} rounds): nothing to do"]
+
+
+def _intervals(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Every measure on held-out rows, with its interval; on rows trained on intervals would say nothing."""
+    if not record["models"] or not record["held_out"]:
+        return []
+    return _wrapped("measures", f"{measured(record['models'][0])}; in brackets 95 % intervals")
 
 
 def _objective(record: dict[str, Any]) -> list[tuple[str, str]]:
@@ -279,6 +290,8 @@ def _titled(title: str, lines: Sequence[str]) -> list[tuple[str, str]]:
 def _held_out(prepared: PreparedRun) -> list[tuple[str, str]]:
     if prepared.held is None:
         return []
+    if prepared.job.holds_out_files:
+        return [("", f"{prepared.held.rows} more in files of their own, held out")]
     return [("", f"{prepared.held.rows} of them held out, {len(prepared.labels.values)} trained on")]
 
 
@@ -349,7 +362,8 @@ class _OfNodes:
     def rows(self, prepared: PreparedRun) -> str:
         """How many each node has, those held out with them."""
         held = prepared.held
-        more = [0] * len(prepared.shards) if held is None else [one.features.shape[0] for one in held.shards]
+        none = held is None or prepared.job.holds_out_files
+        more = [0] * len(prepared.shards) if held is None or none else [one.features.shape[0] for one in held.shards]
         pairs = zip(prepared.shards, more, strict=True)
         parts = ", ".join(f"{shard.name} {shard.features.shape[0] + aside}" for shard, aside in pairs)
         return f"{len(prepared.labels.values) + sum(more)} ({parts})"

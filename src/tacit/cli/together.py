@@ -6,13 +6,19 @@ import argparse
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tacit.errors import InputError, RunError
+from tacit.files import read_json, write_json
 from tacit.text import listing, raw, tell
+from tacit.version import __version__
+
+VERSION = "version.json"  # of the software that began a run
+PREDICTED = "predict-"  # begins the name of a run that predicts
 
 if TYPE_CHECKING:
     from tacit.federation.kit import Kit
@@ -42,8 +48,12 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
     folder = kit.jobs / run
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / JOB, text)
+    keep_version(folder)
     if not options.quiet:
         print(f"run {run}: {len(job.parties)} parties, led by {lead_of(job)}")
+        for line in who_must_accept(job.names, lead_of(job)):
+            print(line)
+        sys.stdout.flush()
     outcome = read_outcome(folder) or {}
     if "rounds" not in outcome:  # else it ended while nobody looked on
         with shown(not options.quiet) as show:
@@ -56,6 +66,33 @@ def train_together(job: Job, options: argparse.Namespace) -> int:
         print(f"{lead_of(job)} also has model/joint.json, the trace and the certificate")
         print("the model was not compared with what a party has alone: predict rows that were kept aside to measure it")
     return 0
+
+
+def keep_version(folder: Path) -> None:
+    """Write down which version begins a run; refuse to go on with one that another version began.
+
+    Raises
+    ------
+    InputError
+    """
+    path = folder / VERSION
+    began = read_json(path).get("tacit") if path.exists() else __version__
+    if began != __version__:
+        raise InputError(
+            f"the run {folder.name} was begun with tacit {began}, and this is {__version__}: finish it with {began} "
+            "everywhere, or hand the job in again without --resume"
+        )
+    write_json(path, {"tacit": __version__})
+
+
+def who_must_accept(names: Sequence[str], lead: str) -> list[str]:
+    """Who is asked what, and in which order, before anything is sent."""
+    others = ", ".join(name for name in names if name != lead)
+    return [
+        f"must accept: {lead} first, then {others}; each twice, for the preparation (ids, sizes) and for what is sent",
+        "each of them: tacit accept KIT --show, then tacit accept KIT (accept = ... in site.toml may answer for it);",
+        "at the first job everybody also compares keys: tacit federation members KIT --confirm NAME",
+    ]
 
 
 def predict_together(run: str, options: argparse.Namespace) -> int:
@@ -74,7 +111,10 @@ def predict_together(run: str, options: argparse.Namespace) -> int:
         raise InputError('every party of split = "samples" has the whole model: predict with it at home')
     lead = lead_of(job)
     request = PredictionRequest(run, (lead, *(name for name in job.names if name != lead)))
-    own = new_run(f"predict-{run}")
+    own = new_run(f"{PREDICTED}{run}")
+    print(f"run {own}: {len(request.parties)} parties, led by {lead}")
+    print("\n".join(who_must_accept(request.parties, lead)[:2]))
+    sys.stdout.flush()
     with shown(True) as show:
         outcome = Driver(kit, own, request.to_toml(), request.parties, lead, tell, show).go()
     if "refused" in outcome:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Train a job: read the parties' files, train, and write the model, the trace and
-the privacy certificate into a directory. Rows are matched by id where the
-parties hold different columns (split = "features"); they are not where the
-parties hold different rows (split = "samples").
+the privacy certificate into a directory. Rows are matched by id where parties
+hold different columns (split = "features").
 
-A run that is stopped or killed goes on with --resume, to the same result."""
+A run that was stopped or killed continues with --resume, to the same result;
+--overwrite replaces a run."""
 EPILOG = """\
 a job file:
   [job]
@@ -63,19 +63,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         metavar="ENGINE",
-        help="where it runs: in-process, or flare between organisations (default: what the job says)",
+        help="in-process, or flare between organisations (default: the job's)",
     )
     parser.add_argument("--kit", metavar="KIT", help="kit of the federation's server, for engine flare")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the directory")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--resume", action="store_true", help="continue the run in the directory")
+    existing.add_argument("--overwrite", action="store_true", help="replace the run in the directory")
     parser.add_argument(
         "--memory",
         metavar="SIZE",
-        help="limit the memory of the process, such as 2GB: rows of Parquet and LIBSVM files are then left on disk",
+        help="limit memory, such as 2GB: rows of Parquet and LIBSVM files stay on disk",
     )
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="have the rows of Parquet files read, kept and multiplied by a Dask cluster, such as tls://HOST:8786",
+        help="keep the rows of Parquet files on a Dask cluster, such as tls://HOST:8786",
     )
     parser.add_argument("--dask-tls", metavar="FOLDER", help="ca.pem, cert.pem and key.pem, for tls://")
     parser.add_argument("--dask-insecure", action="store_true", help="allow tcp:// to another machine")
@@ -86,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=float,
         default=None,
-        help="seconds between saves of the state, at least (default: 2); 0 saves after every round",
+        help="least seconds between checkpoints (default: 2); 0 saves after every round",
     )
 
 
@@ -102,12 +104,30 @@ def run(options: argparse.Namespace) -> int:
     check_engine(options.engine or job.engine)
     job = with_memory(replace(job, engine=options.engine or job.engine), options.memory, "--memory")
     check_trees(job)
+    _refuse_idle(job, options)
     with cluster_for(job, _address(options), "--dask") as cluster:
         if job.engine == "flare":
             from tacit.cli.together import train_together
 
             return train_together(job, options)
         return _train_here(job, options, cluster)
+
+
+def _refuse_idle(job: Job, options: argparse.Namespace) -> None:
+    """Refuse options that would do nothing."""
+    if job.engine != "flare":
+        if options.kit is not None:
+            raise InputError("--kit is for training between organisations: add --engine flare, or leave --kit out")
+        return
+    idle = {
+        "--out": options.out is not None,
+        "--overwrite": options.overwrite,
+        "--report": options.report,
+        "--checkpoint-every": options.checkpoint_every is not None,
+    }
+    for name, given in idle.items():
+        if given:
+            raise InputError(f"{name} does nothing between organisations, where each has its own part: leave it out")
 
 
 def _address(options: argparse.Namespace) -> ClusterAddress | None:
@@ -134,6 +154,7 @@ def _train_here(job: Job, options: argparse.Namespace, cluster: Cluster | None) 
         folder,
         summary.Terminal(options),
         resume=options.resume,
+        overwrite=options.overwrite,
         cluster=cluster,
         checkpoint_every=options.checkpoint_every,
     )

@@ -22,37 +22,45 @@ PARTS = ("HELP", "DESCRIPTION", "EPILOG", "add_arguments", "run")
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of this project: its line of help, and what to install for it where another distribution brings it."""
+    """A verb of this project: its line of help, and what to install for it where another distribution brings it.
+
+    Its module has its name where `module` says nothing else.
+    """
 
     HELP: str
     distribution: str = ""
+    module: str = ""
 
 
 VERBS = {
     "demo": Verb("see it work on data shipped with scikit-learn"),
     "init": Verb("write a first job file from data files"),
-    "randomize": Verb("randomize labels before handing data over"),
-    "align": Verb("match rows by id without showing ids"),
-    "plan": Verb("see rounds, noise, privacy and traffic before training"),
-    "compare": Verb("see whether lines, curves or trees are worth it"),
+    "plan": Verb("see privacy, cost and use of a job before training"),
     "train": Verb("train what a job file describes"),
-    "watch": Verb("watch a run in progress"),
+    "report": Verb("write a page about a finished run"),
     "predict": Verb("predict new rows with a trained model"),
+    "evaluate": Verb("measure a trained model on new rows with labels"),
+    "summary": Verb("see standard errors, p-values and tests by party", module="standard_errors"),
     "explain": Verb("take a prediction apart, party by party"),
     "curves": Verb("draw what each column adds to the score"),
-    "report": Verb("write a page about a finished run"),
-    "audit": Verb("try to break the privacy of a job"),
+    "scorecard": Verb("write a classifier as points that are added up"),
+    "describe": Verb("look at the columns of a job before training"),
+    "compare": Verb("see whether lines, curves or trees are worth it"),
+    "watch": Verb("watch a run in progress"),
     "verify": Verb("recompute a privacy certificate"),
     "sign": Verb("sign a privacy certificate with your own key"),
+    "audit": Verb("try to break the privacy of a job"),
+    "randomize": Verb("randomize labels before handing data over"),
+    "align": Verb("match rows by id without showing ids"),
     "answer": Verb("answer requests for scores (a party's service)"),
     "ask": Verb("predict with the parties' services"),
-    "design": Verb("choose the alpha of the methods dual and primal", "tacit-papers"),
-    "reproduce": Verb("rerun the papers' figures and tables and judge their claims", "tacit-papers"),
     "federation": Verb("set up training between organisations"),
     "serve": Verb("run the server of a federation"),
     "join": Verb("take part in a federation with your data"),
     "accept": Verb("answer a job that asks whether you take part"),
     "status": Verb("see what your part in a federation does"),
+    "design": Verb("choose the alpha of the mechanisms dual and primal", "tacit-papers"),
+    "reproduce": Verb("rerun the papers and judge their claims", "tacit-papers"),
 }
 
 

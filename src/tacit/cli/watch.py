@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tacit.cli.accept import run_of
 from tacit.errors import InputError
 from tacit.text import command, duration, plain, raw, size
 
@@ -17,12 +20,15 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Watch a run that another process trains: round, objective and certified gap,
 rounds per second, bytes, and privacy, until the run ends or you press Ctrl-C.
-It reads the run's files and changes none of them; a finished run works too."""
+It reads the run's files and changes none of them; a finished run works too.
+Between organisations give a kit: then it also says who is being waited for,
+since when, for what, and what to do."""
 EPILOG = """\
 examples:
   tacit watch runs/credit
   tacit watch runs/credit --once
   tacit watch runs/credit && tacit report runs/credit
+  tacit watch credit/shop         the last run of an organisation
 
 exit codes: 0 the run is finished, 1 it stopped before, 2 there is none."""
 FINISHED_WELL, NOT_FINISHED = 0, 1
@@ -31,7 +37,8 @@ EVERY, PLAIN_EVERY = 0.25, 1.0  # seconds between looks: in a terminal, and wher
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments of the verb."""
-    parser.add_argument("directory", metavar="RUN", help="directory that tacit train writes")
+    parser.add_argument("directory", metavar="RUN", help="directory that tacit train writes, or a kit")
+    parser.add_argument("--job", metavar="NAME", help="with a kit: which run (default: the last)")
     parser.add_argument("--once", action="store_true", help="say how it is now, and end")
     parser.add_argument(
         "--every", metavar="SECONDS", type=float, help="look so often (default: 0.25, or 1 into a pipe)"
@@ -44,7 +51,11 @@ def run(options: argparse.Namespace) -> int:
 
     if options.every is not None and not 0.01 <= options.every < math.inf:
         raise InputError(f"--every {options.every} is not allowed: it must be a number of seconds from 0.01")
-    watcher = Watcher(options.directory)
+    if (Path(options.directory) / "tacit.toml").exists():
+        return _watch_site(options)
+    if (Path(options.directory) / "owner.json").exists():
+        raise InputError(f"{options.directory} is a run between organisations: give the kit, and --job NAME")
+    watcher = Watcher(run_of(options.directory, options.job, ended=False))
     if options.once:
         print("\n".join(lines(watcher.look())))
         return 0
@@ -59,6 +70,30 @@ def run(options: argparse.Namespace) -> int:
     go_on = command("tacit", "train", "JOB.toml", "--out", watcher.folder.path, "--resume")
     print(f"           nobody is training it: go on with {go_on}")
     return NOT_FINISHED
+
+
+def _watch_site(options: argparse.Namespace) -> int:
+    """Follow a run between organisations, as one of them knows it: a line whenever something changes."""
+    from tacit.federation.kit import Kit
+    from tacit.federation.status import ENDED, GOING, WAITING, run_status
+
+    kit, before = Kit.open(options.directory), ""
+    folder = run_of(options.directory, options.job, ended=False)
+    while True:
+        seen = run_status(kit, folder)
+        text = "\n".join(plain(line) for line in seen.lines())
+        if _without_times(text) != before:
+            before = _without_times(text)
+            print(text)
+            sys.stdout.flush()
+        if options.once or seen.state not in (GOING, WAITING):
+            return FINISHED_WELL if options.once or seen.state == ENDED else NOT_FINISHED
+        time.sleep(options.every or PLAIN_EVERY)
+
+
+def _without_times(text: str) -> str:
+    """What must change before a line is worth printing again: not the seconds alone."""
+    return re.sub(r"(for|last) [0-9.]+ (s|min|h)[0-9a-z ]*", "", text)
 
 
 def _follow(watcher: Watcher, every: float | None) -> RunView:

@@ -66,8 +66,9 @@ IN_A_JOB = Advice(
     same="fix one of the files, or give its kind in [party.columns]",
     lost='write numbers as 28453.4 and dates as 2023-08-07 (with kind = "date"), give it kind = "category" in '
     "[party.columns] to keep it as it is (all of it counts as other), or list features without it",
-    amounts="write numbers as 28453.4 (no signs for thousands, percent or money) and dates as 2023-08-07 (with "
-    'kind = "date"), or give it kind = "category" in [party.columns] to keep it as it is',
+    amounts='say how the file writes numbers, as in numbers = "1.234,56" under its [[party]]; remove signs of percent '
+    'and money, and replace other words by blanks; write dates as 2023-08-07 (with kind = "date"); or give it '
+    'kind = "category" in [party.columns] to keep it as it is',
 )
 
 IN_PYTHON = Advice(

@@ -481,8 +481,9 @@ def _refuse_lost_amounts(party: str, name: str, counts: Mapping[str, float], rul
         return
     # of several texts, one that is written in another way says more than a plain number
     held = next((value for value in amounts if not reads_as_number(value)), amounts[0])
+    words = next((value for value in counts if not reads_as_amount(value)), often[0] if often else amounts[-1])
     raise InputError(
         f"party {show(party)}: column {show(name)} holds numbers or dates as text, such as {show(held)} beside "
-        f"{show(often[0])}: as categories {rows} rows with {len(amounts)} different ones would all count as other; "
+        f"{show(words)}: as categories {rows} rows with {len(amounts)} different ones would all count as other; "
         f"{rules.advice.amounts}"
     )

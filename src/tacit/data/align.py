@@ -270,4 +270,7 @@ def _nothing_in_common(tables: Sequence[Table], columns: Sequence[Any]) -> Input
     examples = ", ".join(
         f"{show(table.party)} has {show(column[0].as_py())}" for table, column in zip(tables, columns, strict=True)
     )
-    return InputError(f"no id is held by every party (for example {examples}): check that the id columns mean the same")
+    return InputError(
+        f"no id is held by every party (for example {examples}): write ids in the same way at every party, leading "
+        "zeros and all"
+    )

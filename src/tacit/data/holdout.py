@@ -1,13 +1,19 @@
 """Rows that are kept out of training, and folds: who is left out when.
 
-The model can be tried on rows it has not seen. How many is fixed by the number of rows. Which ones follows from ids (or
-positions) and the job's seed alone: never from features or labels, nor from the order of rows. Where one record is
-replaced by any other, the trained rows therefore differ in at most one record, and their number does not: what is
-proven for trained rows needs no other proof.
+The model can be tried on rows it has not seen. There are three ways to choose them:
+
+- A part of the rows. How many is fixed by the number of rows. Which ones follows from ids (or positions) and the job's
+  seed alone: never from features or labels, nor from the order of rows. Where one record is replaced by any other, the
+  trained rows therefore differ in at most one record, and their number does not: what is proven for trained rows needs
+  no other proof.
+- Files of their own. What is trained on does not depend on them.
+- By time: rows from a date (or number) on. Then the number of trained rows depends on the rows, and no proof holds:
+  jobs with [privacy] refuse it.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +22,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tacit.columns.table import ArrowTable, Table, number_cells
 from tacit.errors import InputError
 from tacit.problem.losses.rows import bare_labels
+from tacit.text import plural, show
 from tacit.types import Shard, Vector
 
 # --- Rows that are kept out of training, so that the model can be tried on rows it has not seen
 
 
 Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.intp]
+EPOCH = datetime.date(1970, 1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +52,65 @@ class HeldOut:
         return len(self.labels)
 
 
+Moment = str | float  # a date such as "2024-01-01", or a number
+
+
 @dataclass(frozen=True)
 class Holdout:
-    """Which part of the rows is held out, and by which seed."""
+    """Which rows are held out: a part of them, by a seed; or those from a date or number on."""
 
     part: float = 0.0
     seed: int = 0
+    after: Moment | None = None
 
-    def trained(self, rows: int, ids: npt.NDArray[Any] | None) -> Mask | None:
-        """Which of so many rows are trained on; None for all of them."""
-        return ~held_rows(rows, self.part, self.seed, ids) if self.part > 0 else None
+    def held(self, table: Table, column: str | None, rows: Rows | None, ids: npt.NDArray[Any] | None) -> Mask | None:
+        """Which rows are held out; None for none.
+
+        Parameters
+        ----------
+        table : Table
+            The file with the column of dates or numbers, where rows are held out by it.
+        column : str or None
+            This column.
+        rows : array or None
+            The rows of the table that are in question, in their order; None for all.
+        ids : array or None
+            One for each row in question.
+        """
+        if self.after is not None and column is not None:
+            return late_rows(table, column, self.after, rows)
+        count = table.n_rows if rows is None else len(rows)
+        return held_rows(count, self.part, self.seed, ids) if self.part > 0 else None
+
+
+def late_rows(table: Table, column: str, after: Moment, rows: Rows | None = None) -> Mask:
+    """Which rows are from a date or number on, the day itself among them.
+
+    Raises
+    ------
+    InputError
+        For a blank, for a column of another kind, and where this holds out all rows or none.
+    """
+    table.require([column])
+    if not isinstance(table, ArrowTable):
+        raise InputError(f"party {show(table.party)}: a LIBSVM file has no column of dates: give CSV or Parquet")
+    dates = isinstance(after, str)
+    limit = float((datetime.date.fromisoformat(after) - EPOCH).days) if isinstance(after, str) else after
+    cells = number_cells(table, column, days=dates)
+    blank = np.flatnonzero(np.isnan(cells))
+    if blank.size:
+        raise InputError(
+            f"party {show(table.party)}: column {show(column)} has {plural(blank.size, 'blank')}, the first in row "
+            f"{blank[0] + 1}: holdout_after needs a {'date' if dates else 'number'} in every row"
+        )
+    late = np.asarray((cells if rows is None else cells[rows]) >= limit)
+    if late.all() or not late.any():
+        which = "after" if late.all() else "before"
+        raise InputError(
+            f"holdout_after = {show(after)} leaves nothing to {'train' if late.all() else 'evaluate'} on: every "
+            f"{show(column)} of party {show(table.party)} is {which} it; choose another"
+        )
+    return late
 
 
 def held_count(rows: int, part: float) -> int:
@@ -119,7 +178,6 @@ def _rows(shard: Shard, mask: Mask) -> Shard:
 # --- Folds of rows: who is left out when, dealt out by a seed
 
 
-Rows = npt.NDArray[np.intp]
 Splits = list[tuple[Rows, Rows]]
 
 

@@ -23,6 +23,8 @@ from tacit.problem.losses.rows import ROW, bare_labels, with_rows
 from tacit.text import listing, plural, show
 from tacit.types import Vector
 
+MOST_SUGGESTED = 50  # classes: labels with more values are numbers, or ids by mistake
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -126,6 +128,8 @@ def encode_labels(
     if getattr(loss, "outputs", 1) > 1:
         return _encode_several(values, loss.outputs, party, positive)  # type: ignore[attr-defined]
     if loss.task == "classification":
+        if hasattr(loss, "outputs"):  # of trees, which have a loss for several classes
+            _suggest_softmax(values, party)
         encoded, classes = encode_binary(values, party=party, positive=positive, dropped=dropped)
         plain = (value if isinstance(value, str | int | float) else str(value) for value in classes.tolist())
         return Labels(encoded, tuple(plain))
@@ -138,6 +142,42 @@ def encode_labels(
             f"party {show(party)}: the labels are not numbers ({show(values[0])}, ...), which loss {show(loss.name)} "
             "needs: encode them, or choose a loss for two classes, such as logistic"
         ) from error
+
+
+def encode_known(values: Any, classes: Sequence[Any], loss: Loss, party: str) -> Vector:
+    """Labels of new rows as a trained model wants them: by the classes that it knows, or numbers.
+
+    Raises
+    ------
+    InputError
+        For a label that is none of the classes, no number, or outside what the loss is defined for.
+    """
+    if not classes:
+        labels = encode_labels(values, loss, party).values
+        loss.check_labels(labels)
+        return labels
+    known, codes = np.unique(np.array([str(value).strip() for value in values.tolist()]), return_inverse=True)
+    first = dict(zip(known[codes].tolist(), values.tolist(), strict=True))
+    places = [next((k for k, one in enumerate(classes) if _is_class(first[text], one)), -1) for text in known.tolist()]
+    if -1 in places:
+        other = first[known[places.index(-1)]]
+        raise InputError(
+            f"{_prefix(party)}the label {show(other)} is none of those that the model was trained on, "
+            f"{listing(classes)}: remove these rows, or write it as there"
+        )
+    found = np.asarray(places, dtype=np.float64)[codes]
+    return found if len(classes) > 2 else 2 * found - 1
+
+
+def _suggest_softmax(values: Any, party: str) -> None:
+    """Refuse more than two classes with the loss that is for them; other problems are refused elsewhere."""
+    found = check_labels(values, party=party)
+    classes = list(dict.fromkeys(found.tolist()))
+    if 2 < len(classes) <= MOST_SUGGESTED and not _is_continuous(found):
+        raise InputError(
+            f"{_prefix(party)}the labels have {len(classes)} classes, {listing(classes, 3)}: write "
+            f'loss = "softmax" and classes = {len(classes)} under [model], or join them into two'
+        )
 
 
 def _encode_several(values: Any, count: int, party: str, positive: Any) -> Labels:
@@ -227,7 +267,8 @@ def encode_binary(
     matches = [_is_class(value, positive) for value in classes.tolist()]
     if not any(matches):
         raise InputError(
-            f"{_prefix(party)}positive = {show(positive)} is none of the labels, {listing(classes.tolist())}: fix it"
+            f"{_prefix(party)}positive = {show(positive)} is none of the labels: "
+            f"choose one of {listing(classes.tolist())}"
         )
     return (signs, classes) if matches[1] else (-signs, classes[::-1])
 

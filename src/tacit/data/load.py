@@ -18,12 +18,13 @@ from tacit.columns.raw import RawEncoder
 from tacit.columns.spec import CATEGORY, ColumnSpec, EncodeRules, is_wildcard, resolve_specs, text_names
 from tacit.columns.table import ArrowTable, Table, is_column_number
 from tacit.data.align import Counts, MatchedRows, Rows, align
-from tacit.data.holdout import Holdout
-from tacit.data.labels import RowValues, file_labels, read_row_values, refuse_randomized
-from tacit.data.read import DAMAGED, csv_names, frame_table, is_libsvm, read_table
+from tacit.data.holdout import Holdout, Mask
+from tacit.data.labels import Labels, RowValues, encode_known, file_labels, read_row_values, refuse_randomized
+from tacit.data.read import DAMAGED, FileStyle, csv_names, frame_table, is_libsvm, read_table
 from tacit.errors import InputError
+from tacit.problem.losses import Loss
 from tacit.text import listing, plural, show
-from tacit.types import Matrix, Shard
+from tacit.types import Matrix, Shard, Vector
 
 ROW_COLUMNS = ("weight", "offset", "exposure")
 Source = Any  # the path of a file, or a data frame: pandas and Arrow ship no types
@@ -53,6 +54,14 @@ class PartySpec:
         How many columns its LIBSVM file has. Where rows are protected it must be stated, as the rows would tell it.
     weight, offset, exposure : str or None
         Columns beside the label: what a row counts, what is added to its score, and how long it was observed.
+    delimiter : str
+        What separates the cells of its CSV file.
+    numbers : str
+        How its CSV file writes the number 1234.56, as in "1.234,56".
+    holdout_column : str or None
+        Its column of dates or numbers, by which rows are held out; no feature unless `features` lists it.
+    holdout_data : str or None
+        Path of a file of rows to evaluate the model on; as `data`.
     """
 
     name: str
@@ -66,6 +75,15 @@ class PartySpec:
     weight: str | None = None
     offset: str | None = None
     exposure: str | None = None
+    delimiter: str = ","
+    numbers: str = "1234.56"
+    holdout_column: str | None = None
+    holdout_data: str | None = None
+
+    @property
+    def style(self) -> FileStyle:
+        """How its CSV file is written."""
+        return FileStyle(self.delimiter, self.numbers)
 
     @property
     def row_columns(self) -> dict[str, str]:
@@ -75,8 +93,8 @@ class PartySpec:
 
     @property
     def apart(self) -> dict[str, str]:
-        """The columns that are no features, by what they are."""
-        known = {"id": self.id, "label": self.label, **self.row_columns}
+        """The columns that are no features, by what they are; that of the holdout is one where it is listed."""
+        known = {"id": self.id, "label": self.label, **self.row_columns, "holdout_column": self.holdout_column}
         return {role: name for role, name in known.items() if name is not None}
 
     @property
@@ -134,6 +152,8 @@ class PredictionData:
         The parties' files as read.
     rows : sequence of array
         Which row of its table each row of a shard is.
+    id_column : str or None
+        How the first party that has one names its id column; None where rows have no ids.
     """
 
     shards: list[Shard]
@@ -142,6 +162,7 @@ class PredictionData:
     said: tuple[str, ...] = ()
     tables: Sequence[Table] = ()
     rows: Sequence[Rows] = ()
+    id_column: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +223,14 @@ class MatchedFiles:
 
     def _learnt(self, holdout: Holdout | None) -> Sequence[Rows]:
         """The rows of each file from which constants may be taken."""
-        kept = (holdout or Holdout()).trained(len(self.labels), self.alignment.ids)
-        return self.alignment.rows if kept is None else [rows[kept] for rows in self.alignment.rows]
+        held = self.held(holdout or Holdout())
+        return self.alignment.rows if held is None else [rows[~held] for rows in self.alignment.rows]
+
+    def held(self, holdout: Holdout) -> Mask | None:
+        """Which of the common rows are held out, by what the label holder knows of them; None for none."""
+        at = next(number for number, spec in enumerate(self.specs) if spec.label is not None)
+        column = self.specs[at].holdout_column
+        return holdout.held(self.tables[at], column, self.alignment.rows[at], self.alignment.ids)
 
     def _data(self, shards: list[Shard], encodings: Mapping[str, Encoding] | None = None) -> JobData:
         return JobData(shards, self.labels, self.alignment.ids, self.alignment.counts, encodings or {}, rows=self.rows)
@@ -281,7 +308,7 @@ def read_training_table(spec: PartySpec, folder: str | os.PathLike[str], *, prot
     path = Path(folder, spec.data)
     width = stated_width(spec, path, protected=protected)
     text = text_columns(spec, path)
-    return read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width)
+    return read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width, style=spec.style)
 
 
 def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
@@ -289,7 +316,7 @@ def text_columns(spec: PartySpec, path: Path) -> tuple[str, ...]:
     if not any(map(is_wildcard, spec.text_columns)):
         return spec.text_columns
     try:
-        names = csv_names(path)
+        names = csv_names(path, spec.style)
     except (csv.Error, *DAMAGED):  # what is wrong is said when its rows are read
         names = ()
     own = [name for name in names if name not in spec.apart.values()]
@@ -380,20 +407,71 @@ def load_prediction_data(
     names = [spec.features or () for spec in party_specs]
     remarks: list[str] = []
     shards = _shards(tables, names, alignment, encoders=encoders, remarks=remarks)
-    ids = _ids_of_rows(tables[0], row_ids) if alignment.ids is None else alignment.ids
-    return PredictionData(shards, ids, alignment.counts, tuple(remarks), tables, alignment.rows)
+    named = next((name for name in row_ids if name in tables[0].columns), None)
+    ids, id_column = _ids_of_rows(tables[0], named), named
+    if alignment.ids is not None:
+        ids, id_column = alignment.ids, next(spec.id for spec in party_specs if spec.id is not None)
+    return PredictionData(shards, ids, alignment.counts, tuple(remarks), tables, alignment.rows, id_column)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """New rows with labels as the loss wants them."""
+
+    data: PredictionData
+    labels: Vector
+
+    def labels_of(self, specs: Sequence[PartySpec]) -> Vector:
+        """The labels, with the offsets and weights of their rows where the label holder's file has such columns."""
+        at = next(number for number, spec in enumerate(specs) if spec.label is not None)
+        found = read_row_values(self.data.tables[at], specs[at].row_columns).take(self.data.rows[at])
+        return Labels(self.labels).with_rows(found).values
+
+
+def load_labelled(
+    specs: Sequence[PartySpec],
+    paths: Sequence[Source],
+    encoders: Sequence[Encoder | RawEncoder | None] | None,
+    classes: Sequence[Any],
+    loss: Loss,
+    row_ids: Sequence[str] = (),
+    labels: Sequence[str] = (),
+) -> LabelledRows:
+    """Read and align new rows with their labels, to evaluate a trained model on; as `load_prediction_data`.
+
+    Parameters
+    ----------
+    classes : sequence
+        The labels that the model knows; empty where they are numbers.
+    loss : Loss
+    labels : sequence of str
+        For one file of whole rows: label columns, of which the first that the file has is taken; else one party of
+        `specs` has the label.
+    """
+    data = load_prediction_data(specs, paths, encoders, row_ids)
+    at = 0 if labels else next(number for number, spec in enumerate(specs) if spec.label is not None)
+    table, wanted = data.tables[at], labels or (specs[at].label or "",)
+    name = next((own for own in wanted if own in table.columns), None)
+    if name is None:
+        raise InputError(
+            f"party {show(table.party)}: its file has no label column {listing(wanted)}: evaluating needs labels"
+        )
+    refuse_randomized(table)
+    found = file_labels(table.column(name), party=table.party)[data.rows[at]]
+    if not len(found):
+        raise InputError("no row is left to evaluate on: see that the files have rows in common")
+    return LabelledRows(data, encode_known(found, classes, loss, table.party))
 
 
 def _read_new(source: Source, spec: PartySpec, text_columns: tuple[str, ...]) -> Table:
     """New rows of one party, from a file or a data frame."""
     if isinstance(source, str | os.PathLike):
-        return read_table(source, party=spec.name, id_column=spec.id, text_columns=text_columns)
+        return read_table(source, party=spec.name, id_column=spec.id, text_columns=text_columns, style=spec.style)
     return frame_table(source, spec.name)
 
 
-def _ids_of_rows(table: Table, names: Sequence[str]) -> npt.NDArray[Any] | None:
-    """The ids of one file of whole rows, in its order; None where it has none of these columns."""
-    name = next((name for name in names if name in table.columns), None)
+def _ids_of_rows(table: Table, name: str | None) -> npt.NDArray[Any] | None:
+    """The ids of one file of whole rows, in its order; None where it has no such column."""
     if name is None:
         return None
     values = table.column(name).tolist()

@@ -39,6 +39,8 @@ class NodesData:
         Each node's ids as in its file; None for a node without an id column.
     encoding : Encoding or None
         How the columns of all nodes were encoded; None where they were not.
+    held : sequence of masks or None
+        Which rows of each node are held out; None for none.
     rows : sequence of RowValues
         What each node's rows have beside a label.
     """
@@ -48,6 +50,7 @@ class NodesData:
     epsilons: Mapping[str, Vector] = field(default_factory=dict)
     ids: Sequence[npt.NDArray[Any] | None] = ()
     encoding: Encoding | None = None
+    held: Sequence[Mask | None] = ()
     rows: Sequence[RowValues] = ()
 
 
@@ -90,14 +93,16 @@ def load_nodes(
     labels = [file_labels(table.column(spec.label or ""), party=spec.name) for table, spec in pairs]
     more = [read_row_values(table, spec.row_columns) for table, spec in pairs]
     ids = [None if spec.id is None else table.column(spec.id) for table, spec in pairs]
-    kept = [(holdout or Holdout()).trained(table.n_rows, own) for table, own in zip(tables, ids, strict=True)]
+    rule = holdout or Holdout()
+    held = [rule.held(table, spec.holdout_column, None, own) for (table, spec), own in zip(pairs, ids, strict=True)]
+    kept = [None if own is None else ~own for own in held]
     encoding = None if encode is None else node_encoding(tables, specs, columns, encode, kept, protected=protected)
     if encoding is not None:
         encoder = encoding.encoder
         shards = [Shard(table.party, encoder.matrix(table), encoder.names, encoder.curves) for table in tables]
-        return NodesData(shards, labels, epsilons, ids, encoding, more)
+        return NodesData(shards, labels, epsilons, ids, encoding, held, more)
     shards = [Shard(table.party, table.features(columns, absent_as_zero=wide), columns) for table in tables]
-    return NodesData(shards, labels, epsilons, ids, rows=more)
+    return NodesData(shards, labels, epsilons, ids, None, held, more)
 
 
 def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str], *, protected: bool = False) -> list[Table]:
@@ -107,7 +112,9 @@ def read_nodes(specs: Sequence[PartySpec], folder: str | os.PathLike[str], *, pr
     tables = []
     for spec, path in zip(specs, paths, strict=True):
         width = stated_width(spec, path, protected=protected)
-        tables.append(read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width))
+        tables.append(
+            read_table(path, party=spec.name, id_column=spec.id, text_columns=text, width=width, style=spec.style)
+        )
     return tables
 
 

@@ -1,4 +1,4 @@
-"""Read one party's file: CSV, Parquet or LIBSVM, told apart by the end of the name.
+"""Read one party's file: CSV, Parquet, LIBSVM or Excel, told apart by the end of the name.
 
 CSV is read by Arrow, which infers the type of each column; what it would pass over in silence is refused. A quote that
 stays open makes all that follows one cell, and Arrow says nothing where that is the last cell of a row: rows would be
@@ -12,20 +12,79 @@ import gzip
 import io
 import mmap
 import os
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 import scipy.sparse as sp
 
 from tacit.columns.table import MOST_COLUMNS, ArrowTable, SparseTable, Table
 from tacit.errors import InputError
-from tacit.text import listing, one_line, show
+from tacit.files import quote_path
+from tacit.text import listing, nearest, one_line, show
+
+# --- How a text file separates cells, and how it writes numbers: as the party says, never guessed
+
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+NUMBERS = {  # the number one thousand two hundred thirty-four and 56 hundredths: decimal point, thousands
+    "1234.56": (".", ""),
+    "1,234.56": (".", ","),
+    "1 234.56": (".", " "),
+    "1'234.56": (".", "'"),
+    "1234,56": (",", ""),
+    "1.234,56": (",", "."),
+    "1 234,56": (",", " "),
+    "1'234,56": (",", "'"),
+}
+
+
+@dataclass(frozen=True)
+class FileStyle:
+    """How a CSV file separates its cells, and how it writes the number 1234.56."""
+
+    delimiter: str = ","
+    numbers: str = "1234.56"
+
+    @property
+    def decimal(self) -> str:
+        """What stands before the decimals."""
+        return NUMBERS[self.numbers][0]
+
+    def with_numbers(self, data: Any, as_text: tuple[str, ...]) -> Any:
+        """A table as Arrow read it, in which columns of text that are numbers with thousands became numbers."""
+        if not NUMBERS[self.numbers][1]:
+            return data
+        for place, name in enumerate(data.column_names):
+            if name not in as_text and pa.types.is_string(data.column(place).type):
+                found = parse_numbers(data.column(place), self.numbers)
+                data = data if found is None else data.set_column(place, name, found)
+        return data
+
+
+def parse_numbers(column: Any, numbers: str) -> Any:
+    """The numbers of a column of text in a style; None where a cell that is not blank is none."""
+    decimal, thousands = NUMBERS[numbers]
+    text = pc.utf8_trim_whitespace(column)
+    text = pc.if_else(pc.is_in(text, pa.array([*_NOTHING, ""])), pa.scalar(None, pa.string()), text)
+    grouped = rf"\d{{1,3}}({re.escape(thousands)}\d{{3}})+|" if thousands else ""
+    pattern = rf"^[+-]?({grouped}\d+)({re.escape(decimal)}\d*)?$"
+    if text.null_count == len(text) or not pc.all(pc.match_substring_regex(text, pattern)).as_py():
+        return None
+    plain = pc.replace_substring(text, thousands, "") if thousands else text
+    return pc.cast(pc.replace_substring(plain, decimal, "."), pa.float64())
+
+
+PLAIN = FileStyle()
+
 
 # --- A CSV file by Arrow, which infers the type of each column; what it would pass over in silence is refused
 
@@ -35,7 +94,7 @@ _NOTHING: list[str] = pyarrow.csv.ConvertOptions().null_values  # in columns tha
 _SPACES = ["\t", *(" " * count for count in range(1, 33))]  # a cell of spaces is blank, and makes no number a text
 
 
-def read_arrow(path: Path, content: bytes | None, as_text: tuple[str, ...]) -> Any:
+def read_arrow(path: Path, content: bytes | None, as_text: tuple[str, ...], style: FileStyle = PLAIN) -> Any:
     """Read a CSV file as an Arrow table.
 
     Parameters
@@ -45,33 +104,44 @@ def read_arrow(path: Path, content: bytes | None, as_text: tuple[str, ...]) -> A
         The content of a zipped file; None where the file is not zipped.
     as_text : tuple of str
         Columns to read as text.
+    style : FileStyle
 
     Raises
     ------
     ValueError
         In a few words, where rows would be lost; Arrow's own exceptions for other damage.
     """
-    data = (
-        _read_quoted(path, content, as_text) if _has_quotes(path, content) else _read(_source(path, content), as_text)
-    )
+    if _has_quotes(path, content):
+        data = _read_quoted(path, content, as_text, style)
+    else:
+        data = _read(_source(path, content), as_text, style)
     if len(data.column_names) == 1:
-        _refuse_blank_lines(path, content)
-    return data
+        _refuse_blank_lines(path, content, style)
+    return style.with_numbers(data, as_text)
 
 
 def _source(path: Path, content: bytes | None) -> Any:
     return str(path) if content is None else pa.BufferReader(content)
 
 
-def _read(source: Any, as_text: tuple[str, ...], *, ignore_blank: bool = True) -> Any:
-    return pyarrow.csv.read_csv(source, *_options(as_text, ignore_blank))
+def _read(source: Any, as_text: tuple[str, ...], style: FileStyle, *, ignore_blank: bool = True) -> Any:
+    return pyarrow.csv.read_csv(source, *_options(as_text, style, ignore_blank))
 
 
-def _options(as_text: tuple[str, ...], ignore_blank: bool = True) -> tuple[Any, Any, Any]:
+def parse_options(style: FileStyle, *, ignore_blank: bool = True) -> Any:
+    """How Arrow cuts a file into cells."""
+    return pyarrow.csv.ParseOptions(delimiter=style.delimiter, newlines_in_values=True, ignore_empty_lines=ignore_blank)
+
+
+def _options(as_text: tuple[str, ...], style: FileStyle, ignore_blank: bool = True) -> tuple[Any, Any, Any]:
     return (
         pyarrow.csv.ReadOptions(block_size=BLOCK),
-        pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=ignore_blank),
-        pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(as_text, pa.string()), null_values=[*_NOTHING, *_SPACES]),
+        parse_options(style, ignore_blank=ignore_blank),
+        pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(as_text, pa.string()),
+            null_values=[*_NOTHING, *_SPACES],
+            decimal_point=style.decimal,
+        ),
     )
 
 
@@ -82,13 +152,15 @@ def _has_quotes(path: Path, content: bytes | None) -> bool:
         return mapped.find(b'"') >= 0
 
 
-def _read_quoted(path: Path, content: bytes | None, as_text: tuple[str, ...]) -> Any:
+def _read_quoted(path: Path, content: bytes | None, as_text: tuple[str, ...], style: FileStyle) -> Any:
     """Read with a row of blanks at the end, which is not found there where a quote took it for text."""
-    with pyarrow.csv.open_csv(_source(path, content), *_options(as_text)) as reader:  # no more than its first block
+    with pyarrow.csv.open_csv(
+        _source(path, content), *_options(as_text, style)
+    ) as reader:  # no more than its first block
         columns = len(reader.schema.names)
-    blanks = b'""' if columns == 1 else b"," * (columns - 1)
+    blanks = b'""' if columns == 1 else style.delimiter.encode() * (columns - 1)
     with _Ended(path, content, b"\n" + blanks + b"\n") as source:
-        data = _read(pa.PythonFile(source, mode="r"), as_text)
+        data = _read(pa.PythonFile(source, mode="r"), as_text, style)
     if data.column(columns - 1)[-1].as_py() not in (None, "", b""):
         raise ValueError("a quote is not closed")
     return data.slice(0, data.num_rows - 1)
@@ -121,10 +193,10 @@ class _Ended:
         self.close()
 
 
-def _refuse_blank_lines(path: Path, content: bytes | None) -> None:
+def _refuse_blank_lines(path: Path, content: bytes | None, style: FileStyle) -> None:
     """Refuse a file of one column with blank lines between its first and its last row."""
     whole = (path.read_bytes() if content is None else content).strip(b"\r\n")
-    rows = [_read(pa.BufferReader(whole), (), ignore_blank=ignore).num_rows for ignore in (True, False)]
+    rows = [_read(pa.BufferReader(whole), (), style, ignore_blank=ignore).num_rows for ignore in (True, False)]
     if rows[0] != rows[1]:
         raise ValueError('a file of one column has a blank line: remove it, or write "" for a blank')
 
@@ -143,14 +215,16 @@ def read_table(
     id_column: str | None = None,
     text_columns: Sequence[str] = (),
     width: int | None = None,
+    style: FileStyle = PLAIN,
 ) -> Table:
     """Read a table from a file.
 
     Parameters
     ----------
     path : path
-        A file whose name ends in .csv, .csv.gz, .parquet, .svm, .svm.gz, .libsvm or .libsvm.gz. The
-        first line of a CSV file is its header. The columns of a LIBSVM file are named "1" to "d",
+        A file whose name ends in .csv, .csv.gz, .parquet, .svm, .svm.gz, .libsvm, .libsvm.gz or .xlsx. The
+        first line of a CSV file, or of the first sheet of an Excel file, is its header. The columns of
+        a LIBSVM file are named "1" to "d",
         its label column "label", and it stays sparse.
     party : str
         The party's name, for messages.
@@ -162,6 +236,8 @@ def read_table(
     width : int, optional
         How many columns a LIBSVM file has, whatever its rows say: entries beyond are left out. Without it the largest
         number in its rows counts, which is a fact about the rows.
+    style : FileStyle
+        How a CSV file separates its cells and writes numbers.
 
     Returns
     -------
@@ -177,14 +253,15 @@ def read_table(
     path = Path(path)
     reader, hint = reader_of(path, party)
     check_file(path, party)
+    as_text = tuple(text_columns) if id_column is None else (id_column, *text_columns)
     try:
         if reader is _read_libsvm:
             return _read_libsvm(path, party, (), width)
-        return reader(path, party, tuple(text_columns) if id_column is None else (id_column, *text_columns))
+        return _read_csv(path, party, as_text, style) if reader is _read_csv else reader(path, party, as_text)
     except InputError:
         raise
     except DAMAGED as error:
-        raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
+        raise InputError(f"party {show(party)}: cannot read {quote_path(path)} ({one_line(error)}): {hint}") from error
 
 
 _Reader = Callable[[Path, str, tuple[str, ...]], Table]
@@ -193,7 +270,7 @@ _Reader = Callable[[Path, str, tuple[str, ...]], Table]
 def reader_of(path: Path, party: str) -> tuple[_Reader, str]:
     """Choose the reader by the end of the name, and what to advise when it fails."""
     if os.path.isdir(path):  # never raises, whatever the path is
-        raise InputError(f"party {show(party)}: {show(str(path))} is a folder: give the file in it")
+        raise InputError(f"party {show(party)}: {quote_path(path)} is a folder: give the file in it")
     name = path.name.lower().removesuffix(".gz")
     zipped = name != path.name.lower()
     if name.endswith(".csv"):
@@ -202,9 +279,11 @@ def reader_of(path: Path, party: str) -> tuple[_Reader, str]:
         return _read_libsvm, "each line is a label, then column:value pairs, columns counted from 1"
     if name.endswith(".parquet") and not zipped:
         return _read_parquet, "write the Parquet file again"
+    if name.endswith(".xlsx") and not zipped:
+        return _read_excel, "save it as an Excel workbook whose first sheet has a header and rows"
     raise InputError(
-        f"party {show(party)}: the kind of {show(str(path))} is not known: "
-        "use a name that ends in .csv, .csv.gz, .parquet, .svm, .svm.gz or .libsvm"
+        f"party {show(party)}: the kind of {quote_path(path)} is not known: "
+        "use a name that ends in .csv, .csv.gz, .parquet, .svm, .svm.gz, .libsvm or .xlsx"
     )
 
 
@@ -213,11 +292,12 @@ def check_file(path: Path, party: str) -> None:
     try:
         found, empty = path.is_file(), path.is_file() and path.stat().st_size == 0
     except (OSError, ValueError) as error:
-        raise InputError(f"party {show(party)}: cannot open {show(str(path))}: {one_line(error)}") from error
+        raise InputError(f"party {show(party)}: cannot open {quote_path(path)}: {one_line(error)}") from error
     if not found:
-        raise InputError(f"party {show(party)}: there is no file {show(str(path))}: check the path of data")
+        near = nearest(path.name, sorted(os.listdir(path.parent)) if path.parent.is_dir() else [])
+        raise InputError(f"party {show(party)}: there is no file {quote_path(path)}{near}: check the path of data")
     if empty:
-        raise InputError(f"party {show(party)}: {show(str(path))} is empty: it needs rows")
+        raise InputError(f"party {show(party)}: {quote_path(path)} is empty: it needs rows")
 
 
 def unzipped(path: Path) -> bytes:
@@ -226,15 +306,44 @@ def unzipped(path: Path) -> bytes:
     return gzip.decompress(content) if path.name.lower().endswith(".gz") else content
 
 
-def _read_csv(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
+def _read_csv(path: Path, party: str, as_text: tuple[str, ...], style: FileStyle = PLAIN) -> Table:
     """Read CSV."""
     zipped = path.name.lower().endswith(".gz")
-    data = read_arrow(path, unzipped(path) if zipped else None, as_text)
+    data = read_arrow(path, unzipped(path) if zipped else None, as_text, style)
     check_separator(data.column_names, path, party)
     return arrow_table(data, path, party)
 
 
-def csv_names(path: Path) -> tuple[str, ...]:
+def _read_excel(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
+    """Read the first sheet of an Excel workbook; formulas count as their last values."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError as error:
+        raise InputError('Excel files need openpyxl, which is not installed: pip install "tacit[excel]"') from error
+    book = load_workbook(path, read_only=True, data_only=True)
+    try:
+        header, *rows = book.worksheets[0].iter_rows(values_only=True)
+    finally:
+        book.close()
+    names = ["" if cell is None else str(cell) for cell in header]
+    kept = [row for row in rows if any(cell is not None for cell in row)]
+    columns = [_excel_column([row[place] for row in kept], name in as_text) for place, name in enumerate(names)]
+    return arrow_table(pa.table(columns, names=names), path, party)
+
+
+def _excel_column(cells: list[Any], as_text: bool) -> Any:
+    """One column: of one type where its cells are, else text; an id that is a whole number is written as one."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if not as_text and (len(kinds) == 1 or kinds <= {int, float}):
+        return pa.array(cells)
+    return pa.array([None if cell is None else _excel_text(cell) for cell in cells], pa.string())
+
+
+def _excel_text(cell: Any) -> str:
+    return f"{cell:.15g}" if isinstance(cell, float) else str(cell)
+
+
+def csv_names(path: Path, style: FileStyle = PLAIN) -> tuple[str, ...]:
     """Names of the columns of a CSV file, from its first line alone; none for a file of another kind.
 
     Raises
@@ -247,10 +356,10 @@ def csv_names(path: Path) -> tuple[str, ...]:
         return ()
     opened: Any = gzip.open if name.endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        return tuple(next((cells for cells in csv.reader(file, strict=True) if cells), ()))
+        return tuple(next((cells for cells in csv.reader(file, strict=True, delimiter=style.delimiter) if cells), ()))
 
 
-def header_table(path: Path, party: str) -> ArrowTable:
+def header_table(path: Path, party: str, style: FileStyle = PLAIN) -> ArrowTable:
     """The columns of a CSV or Parquet file without their rows; a CSV file does not say their types.
 
     Raises
@@ -261,28 +370,34 @@ def header_table(path: Path, party: str) -> ArrowTable:
     _, hint = reader_of(path, party)
     check_file(path, party)
     if is_libsvm(path, party):
-        raise InputError(f"party {show(party)}: {show(str(path))} is LIBSVM text, which has no names of columns: write "
-                         "its party into a job by hand")  # fmt: skip
+        raise InputError(
+            f"party {show(party)}: {quote_path(path)} is LIBSVM text, which has no names of columns: write its party "
+            "into a job by hand"
+        )
     try:
         if path.name.lower().endswith(".parquet"):
             with pyarrow.parquet.ParquetFile(path) as file:
                 schema = file.schema_arrow
+        elif path.name.lower().endswith(".xlsx"):
+            schema = pa.schema([(name, pa.null()) for name in read_table(path, party=party).columns])
         else:
-            names = csv_names(path)
+            names = csv_names(path, style)
             check_separator(list(names), path, party)
             schema = pa.schema([(name, pa.null()) for name in names])
     except InputError:
         raise
     except (csv.Error, *DAMAGED) as error:
-        raise InputError(f"party {show(party)}: cannot read {show(str(path))} ({one_line(error)}): {hint}") from error
+        raise InputError(f"party {show(party)}: cannot read {quote_path(path)} ({one_line(error)}): {hint}") from error
     return arrow_table(schema.empty_table(), path, party, rows=1)
 
 
 def check_separator(names: list[str], path: Path, party: str) -> None:
-    """Refuse a header that became one column because another separator is used."""
-    for separator, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-        if len(names) == 1 and separator in names[0]:
-            raise InputError(f"party {show(party)}: {show(str(path))} looks separated by {word}: separate it by commas")
+    """Refuse a header that became one column because another delimiter is used."""
+    for delimiter, word in DELIMITERS.items():
+        if len(names) == 1 and delimiter in names[0]:
+            said = delimiter.replace("\t", "\\t")
+            where = f"party {show(party)}: {quote_path(path)} looks separated by {word}"
+            raise InputError(f'{where}: write delimiter = "{said}" under its [[party]], or separate it by commas')
 
 
 def _read_parquet(path: Path, party: str, as_text: tuple[str, ...]) -> Table:
@@ -334,12 +449,12 @@ def arrow_table(data: Any, path: Path, party: str, rows: int | None = None) -> A
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise InputError(
-            f"party {show(party)}: {show(str(path))} has more than one column {listing(repeated)}: "
+            f"party {show(party)}: {quote_path(path)} has more than one column {listing(repeated)}: "
             "give each column its own name"
         )
     if "" in names:
         raise InputError(
-            f"party {show(party)}: column {names.index('') + 1} of {show(str(path))} has no name: "
+            f"party {show(party)}: column {names.index('') + 1} of {quote_path(path)} has no name: "
             "name it in the header, or remove it (a data frame writes its row index so)"
         )
     count = data.num_rows if rows is None else rows
@@ -375,7 +490,7 @@ def libsvm_names(path: Path, party: str, rows: int, width: int) -> tuple[str, ..
         raise _no_rows(path, party)
     if width > MOST_COLUMNS:
         raise InputError(
-            f"party {show(party)}: {show(str(path))} uses column number {width}, "
+            f"party {show(party)}: {quote_path(path)} uses column number {width}, "
             f"above the largest allowed ({MOST_COLUMNS}): number its columns from 1 without gaps"
         )
     return (*(str(number) for number in range(1, width + 1)), "label")
@@ -392,4 +507,4 @@ def refuse_underscores(content: bytes, before: int = 0) -> None:
 
 def _no_rows(path: Path, party: str) -> InputError:
     """Build the refusal of a file without data."""
-    return InputError(f"party {show(party)}: {show(str(path))} has no rows: add rows below its header")
+    return InputError(f"party {show(party)}: {quote_path(path)} has no rows: add rows below its header")

@@ -25,8 +25,20 @@ from tacit.data.load import (
     stated_width,
 )
 from tacit.data.nodes import known_columns, known_epsilons, node_columns, node_encoding, read_nodes
-from tacit.data.read import BLOCK, DAMAGED, arrow_table, check_file, check_separator, read_table, reader_of, unzipped
+from tacit.data.read import (
+    BLOCK,
+    DAMAGED,
+    FileStyle,
+    arrow_table,
+    check_file,
+    check_separator,
+    parse_options,
+    read_table,
+    reader_of,
+    unzipped,
+)
 from tacit.errors import InputError
+from tacit.files import quote_path
 from tacit.text import one_line, show
 from tacit.types import Vector
 
@@ -171,7 +183,7 @@ def public_nodes(
 def _epsilons(header: Table, path: Path, spec: PartySpec) -> Vector | None:
     if not epsilon_columns(header.columns):
         return None
-    return label_epsilons(read_table(path, party=spec.name, id_column=spec.id), spec.label or "")
+    return label_epsilons(read_table(path, party=spec.name, id_column=spec.id, style=spec.style), spec.label or "")
 
 
 def _header(path: Path, spec: PartySpec, *, protected: bool) -> Table:
@@ -184,22 +196,22 @@ def _header(path: Path, spec: PartySpec, *, protected: bool) -> Table:
             with pyarrow.parquet.ParquetFile(path) as file:
                 return arrow_table(file.schema_arrow.empty_table(), path, spec.name, rows=file.metadata.num_rows)
         if name.endswith((".csv", ".csv.gz")):
-            return _csv_header(path, spec.name)
+            return _csv_header(path, spec.name, spec.style)
         return read_table(path, party=spec.name, width=stated_width(spec, path, protected=protected))
     except InputError:
         raise
     except DAMAGED as error:
         raise InputError(
-            f"party {show(spec.name)}: cannot read {show(str(path))} ({one_line(error)}): {hint}"
+            f"party {show(spec.name)}: cannot read {quote_path(path)} ({one_line(error)}): {hint}"
         ) from error
 
 
-def _csv_header(path: Path, party: str) -> Table:
+def _csv_header(path: Path, party: str, style: FileStyle) -> Table:
     """Header and number of rows of a CSV file; of its cells only the first of each row is looked at, to count."""
     source: Any = pa.BufferReader(unzipped(path)) if path.name.lower().endswith(".gz") else str(path)
     options: dict[str, Any] = {
         "read_options": pyarrow.csv.ReadOptions(block_size=BLOCK),
-        "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=True),
+        "parse_options": parse_options(style),
     }
     with pyarrow.csv.open_csv(source, **options) as header:
         schema = header.schema

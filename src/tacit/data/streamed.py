@@ -22,6 +22,7 @@ from tacit.data.read import reader_of
 from tacit.data.rows_on_disk import BLOCK_BYTES, Numbers, RowsOnDisk, put, scratch_file, write_rows
 from tacit.data.streamed_files import Ids, LibsvmParty, ParquetParty, Places, match
 from tacit.errors import InputError
+from tacit.files import quote_path
 from tacit.text import plural, show
 from tacit.types import Shard
 
@@ -50,7 +51,7 @@ def open_file(spec: PartySpec, folder: str | os.PathLike[str], label: str) -> Pa
     if name.endswith(".parquet"):
         return ParquetParty(spec, folder, label)
     raise InputError(
-        f"party {show(spec.name)}: --memory reads Parquet and LIBSVM files, not {show(str(path))}: "
+        f"party {show(spec.name)}: --memory reads Parquet and LIBSVM files, not {quote_path(path)}: "
         "save it as .parquet, or train without --memory"
     )
 

@@ -20,9 +20,11 @@ from tacit.estimators.base import (
     layout_of_blocks,
     layout_of_table,
     names_of,
+    numbered,
     own_tables,
 )
 from tacit.estimators.encoding import as_table, column_of, is_frame, is_plain, joined
+from tacit.text import listing, nearest, show
 
 E = TypeVar("E", bound=BaseEstimator)
 
@@ -32,8 +34,8 @@ def pooled(estimator: E) -> _View:
     return _View(estimator, party=None)
 
 
-def alone(estimator: E, party: int) -> _View:
-    """The same model trained by one party (0, 1, ...) on its own columns and the labels."""
+def alone(estimator: E, party: int | str) -> _View:
+    """The same model trained by one party, by number (0, 1, ...) or by name, on its own columns and the labels."""
     return _View(estimator, party=party)
 
 
@@ -59,7 +61,7 @@ def _side_by_side(tables: Sequence[Any]) -> Any:
 class _View(MetaEstimatorMixin, BaseEstimator):
     """An estimator that sees all columns as one party's, or only one party's columns."""
 
-    def __init__(self, estimator: Any, party: int | None = None) -> None:
+    def __init__(self, estimator: Any, party: int | str | None = None) -> None:
         self.estimator = estimator
         self.party = party
 
@@ -96,6 +98,12 @@ class _View(MetaEstimatorMixin, BaseEstimator):
         return tables[party]
 
     def _checked(self, parties: int) -> int:
+        names = self._names or numbered(parties)
+        if isinstance(self.party, str):
+            if self.party not in names:
+                near = nearest(self.party, names)
+                raise InputError(f"there is no party {show(self.party)}{near}: the parties are {listing(names)}")
+            return names.index(self.party)
         if self.party is None or not 0 <= self.party < parties:
             raise InputError(f"party={self.party!r} is not allowed: the parties are 0 to {parties - 1}")
         return self.party

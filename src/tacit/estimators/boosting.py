@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -39,14 +39,20 @@ from tacit.estimators.base import (
     real_labels,
 )
 from tacit.estimators.baselines import columns_of
-from tacit.estimators.coded import Codes, column_adds, encode_protected, protected_tables, protects_rows
+from tacit.estimators.coded import Codes, encode_protected, protected_tables, protects_rows
 from tacit.estimators.encoding import as_table, categorical_columns, is_frame, monotone_columns
+from tacit.estimators.fitted import FittedModel, fitted_run
+from tacit.job import ModelSection
+from tacit.job.trees import TREES, TreesSection
 from tacit.mechanisms.base import USUAL_ROUNDS
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.plan.request import CODED_ALPHA, loss_beside_trees
 from tacit.privacy.request import Privacy
+from tacit.run.explain import Explanation, explain_rows
+from tacit.run.folder import serving_loss
+from tacit.run.predict import SEVERAL
 from tacit.run.progress import progress
-from tacit.run.result import PartyModel, Result, TreePart
+from tacit.run.result import Result, TreePart
 from tacit.run.star import Run
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import TreeLoss, make_loss
@@ -69,7 +75,7 @@ class PreparedTables:
     tables: list[ArrowTable]  # of parties whose rows are protected: their columns become public codes
 
 
-class _VerticalBoosting(BaseEstimator):
+class _VerticalBoosting(FittedModel):
     """What the classifier and the regressor share."""
 
     def __init__(
@@ -143,14 +149,14 @@ class _VerticalBoosting(BaseEstimator):
         """
         before = dict(self.__dict__)
         try:
-            self._fit(own_tables(X), y, sample_weight)
+            self._run = fitted_run(self._fit(own_tables(X), y, sample_weight), y)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Result:
         prepared, labels = self._take_in(X, y)
         rows = prepared.shards[0].features.shape[0]
         if len(labels) != rows:
@@ -174,7 +180,9 @@ class _VerticalBoosting(BaseEstimator):
             codes, shards = encode_protected(shards[0], prepared.tables, wishes, seen, self.privacy)
         run = Run(self._plan(shards, loss, weights, codes.privacy), shards, encoded)
         with progress(run.plan, visible=True) if self.verbose else nullcontext() as observe:
-            self._keep(run.go(observe), prepared, codes)
+            result = run.go(observe)
+        self._keep(result, prepared, codes)
+        return result
 
     def _take_in(self, X: Any, y: Any) -> tuple[PreparedTables, npt.NDArray[Any]]:
         """Each party's columns as trees take them, and the labels."""
@@ -313,27 +321,27 @@ class _VerticalBoosting(BaseEstimator):
         shards = self._new_shards(X)
         return self._model.scores(shards)
 
-    def explain(self, X: Any) -> dict[str, Any]:
+    def _model_section(self, given: Mapping[str, Any]) -> ModelSection:
+        loss = serving_loss(self._run.loss)
+        classes = len(self.classes_) if loss.name == SEVERAL else None
+        return ModelSection(loss=loss.name, kind=TREES, classes=classes, quantile=given.get("quantile"))
+
+    def _trees_section(self, given: Mapping[str, Any]) -> TreesSection:
+        known = {one.name: given[one.name] for one in fields(TreesSection)}
+        return TreesSection(**known | {"validation_fraction": known["validation_fraction"] or 0.0})
+
+    def explain(self, X: Any) -> Explanation:
         """What each column of each party adds to each score, by TreeSHAP inside the party; a curve adds its own value.
 
         Returns
         -------
-        dict of party to dict of column to array
-            One number for each row, or one for each row and class. The sums of a row, with `baseline` under "", are its
-            score.
+        Explanation
+            A dict of party to dict of column to array: one number for each row, or one for each row and class. The sums
+            of a row, with `baseline` under "", are its score.
         """
-        shards = self._new_shards(X)
-        base = np.zeros(np.shape(self._model.constant)) + self._model.constant
-        found: dict[str, Any] = {}
-        for part, shard in zip(self._parts, shards, strict=True):
-            if isinstance(part, PartyModel):
-                found[part.name], rest = column_adds(part, shard, self._codes.encodings.encoders[part.name])
-                base = base + rest
-                continue
-            own = part.contributions(shard.features)
-            found[part.name] = {column: own[..., place] for place, column in enumerate(part.columns)}
-            base = base + own[..., -1]
-        return {**found, "": {"baseline": base}}
+        encoders = [self._codes.encodings.encoders.get(part.name) for part in self._parts]
+        names = [part.name for part in self._parts]
+        return explain_rows(self._parts, self._new_shards(X), encoders, self._model.constant, names)
 
 
 class VerticalBoostingClassifier(ClassifierMixin, _VerticalBoosting):

@@ -12,10 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from tacit.blocks import make_block
-from tacit.columns.encoder import Encoder
 from tacit.columns.raw import OwnColumns, RawEncoder
 from tacit.columns.spec import AUTO, SPLINE
 from tacit.columns.table import ArrowTable
@@ -35,10 +31,9 @@ from tacit.privacy.certificate import Certificate
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.run.prepare import with_encoding
-from tacit.run.result import PartyModel
 from tacit.solvers.boosting import TreeSettings
 from tacit.solvers.boosting.losses import make_loss
-from tacit.types import Shard, Vector
+from tacit.types import Shard
 
 
 def protects_rows(privacy: Any) -> bool:
@@ -98,20 +93,6 @@ def encode_protected(
     setting = Setting(False, loss, privacy, False)
     encodings, shards = encode_columns([own, *tables], ColumnWishes(SPLINE, *wishes), setting)
     return Codes(encodings, encodings.privacy(privacy, [shard.name for shard in shards])), shards
-
-
-def column_adds(part: PartyModel, shard: Shard, encoder: Encoder) -> tuple[dict[str, Vector], float]:
-    """What each column of a protected party adds to each row, and what it adds to all of them.
-
-    A long row is clipped, and so is what each of its columns adds.
-    """
-    rows, found = make_block(shard.features), {}
-    clipped = rows if part.clip is None else part.clip.apply(rows)
-    for column, place in zip(encoder.columns, encoder.slices, strict=True):
-        own = np.zeros(part.coef.size)
-        own[place] = part.coef[place]
-        found[column.name] = np.asarray(clipped.predict(own))
-    return found, part.constant
 
 
 # --- The label holder's own part of a private model by trees, or by what does better out of fold on its own rows

@@ -20,6 +20,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from tacit.blocks import check_matrix
 from tacit.columns.advice import IN_PYTHON
@@ -33,7 +34,8 @@ from tacit.errors import InputError
 from tacit.plan.terms import curve_columns, curve_noise, with_row_norms
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
-from tacit.text import listing, nearest, show
+from tacit.run.inference import Summary, TrainedOn, summarize
+from tacit.text import html_card, listing, nearest, show
 from tacit.topologies import FeatureSplit, SampleSplit
 from tacit.types import Matrix, Shard, Vector
 
@@ -448,6 +450,33 @@ class EncodedTables:
 
     _encodings: Encodings
     _norms: dict[str, float]
+    _trained_on: TrainedOn | None
+
+    def __getstate__(self) -> Any:
+        """What is pickled: all but the rows, which `summary` alone looks at."""
+        state: Any = super().__getstate__()
+        return {key: value for key, value in state.items() if key != "_trained_on"}
+
+    def summary(self) -> Summary:
+        """Coefficients with standard errors, p-values and 95 % intervals, by party and column; and tests of parties.
+
+        The rows of the fit are looked at again, in this process; a model that was pickled has lost them. What the
+        intervals cover is in `covers`: with a penalty not the coefficients without one.
+
+        Raises
+        ------
+        InputError
+            With privacy, for a penalty or loss with kinks, for columns that depend on each other without a penalty.
+        """
+        check_is_fitted(self)
+        trained = getattr(self, "_trained_on", None)
+        if trained is None:
+            raise InputError("the rows of the fit are not kept in a file: fit again, and then ask for summary()")
+        return summarize(trained, *self._fitted())
+
+    def _fitted(self) -> tuple[Sequence[Vector], float]:
+        """The coefficients by party, or of all, and the intercept."""
+        raise NotImplementedError
 
     @property
     def encoders_(self) -> dict[str, Encoder]:
@@ -491,6 +520,16 @@ class PartyCoefficients(list[Vector]):
     def items(self) -> list[tuple[str, Vector]]:
         """Each party with its coefficients."""
         return list(zip(self.names, self, strict=True))
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """By party and column, as plain numbers."""
+        parts = zip(self.names, self.columns, self, strict=True)
+        return {name: dict(zip(columns, coef.tolist(), strict=True)) for name, columns, coef in parts}
+
+    def _repr_html_(self) -> str:
+        parts = self.to_dict().items()
+        lines = [(name, [f"{column}: {value:.6g}" for column, value in own.items()]) for name, own in parts]
+        return html_card("Coefficients by party", lines)
 
     def to_frame(self) -> Any:
         """One row per coefficient, with its party and column, as a pandas DataFrame (pandas must be installed)."""

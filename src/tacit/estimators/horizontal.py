@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -55,6 +54,7 @@ from tacit.estimators.encoding import (
     encode_rows,
     row_norms,
 )
+from tacit.estimators.fitted import FittedModel, fitted_run
 from tacit.mechanisms import names_for
 from tacit.plan import Plan, SampleSplit, TrainingRequest, make_plan
 from tacit.plan.splits import GRAPH_SOLVERS
@@ -63,6 +63,7 @@ from tacit.problem.losses import Loss
 from tacit.problem.losses.rows import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
 from tacit.run.graph import GraphRun
+from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result
@@ -73,7 +74,7 @@ from tacit.types import Shard, Vector
 ENGINES = ("in-process",)
 
 
-class _Horizontal(EncodedTables, BaseEstimator):
+class _Horizontal(EncodedTables, FittedModel):
     """What the classifier and the regressor share."""
 
     _tasks: tuple[str, ...] = ()
@@ -151,6 +152,7 @@ class _Horizontal(EncodedTables, BaseEstimator):
         before = dict(self.__dict__)
         try:
             result = self._fit(X, y, RowExtras(sample_weight, offset, exposure))
+            self._run = fitted_run(result, _first(y))
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
         except BaseException:
@@ -178,16 +180,17 @@ class _Horizontal(EncodedTables, BaseEstimator):
         with progress(plan, visible=True) if self.verbose else nullcontext() as observe:
             result = GraphRun(plan, shards, labels, groups.weights).go(observe)
         self.graph_ = plan.graph
-        if not estimated:
-            self._keep(result, columns, encodings)
-            return result
-        joint = None if groups.weights is None else np.concatenate(groups.weights)
-        found = settle_dispersion(
-            result, lambda plan, _: GraphRun(plan, shards, labels, groups.weights).go(), shards, encoded, joint
-        )
-        self._keep(found.result, columns, encodings)
-        self.dispersion_, self.n_rounds_, self.n_iter_ = found.dispersion, found.rounds, found.rounds
-        return found.result
+        if estimated:
+            joint = None if groups.weights is None else np.concatenate(groups.weights)
+            found = settle_dispersion(
+                result, lambda plan, _: GraphRun(plan, shards, labels, groups.weights).go(), shards, encoded, joint
+            )
+            result = found.result
+        self._keep(result, columns, encodings)
+        if estimated:
+            self.dispersion_, self.n_rounds_, self.n_iter_ = found.dispersion, found.rounds, found.rounds
+        self._trained_on = TrainedOn.of_nodes(result.plan, shards, encoded, encoder, groups.weights)
+        return result
 
     def _with_class_weights(self, groups: Groups, encoded: Vector) -> Groups:
         return groups
@@ -319,6 +322,9 @@ class _Horizontal(EncodedTables, BaseEstimator):
         self._norms = row_norms(privacy, names, rows_are_split=True)
         self._set_model(result)
 
+    def _fitted(self) -> tuple[Sequence[Vector], float]:
+        return [self._model.coef], float(np.ravel(self.intercept_)[0])
+
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         raise NotImplementedError
 
@@ -329,15 +335,19 @@ class _Horizontal(EncodedTables, BaseEstimator):
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self, "coef_by_party_")
+        return self._model.scores(self._new_shards(X))
+
+    def _new_shards(self, X: Any) -> list[Shard]:
+        """New rows, encoded as those of the fit."""
         if is_block_list(X) or names_of(X):
             raise InputError("X holds several tables: predict for one table at a time, every party has the same model")
         names = different_names(X)
         X = checked_table(self, X, as_it_is=bool(self.encoders_) and names is not None)
         if not self.encoders_:
-            return self._model.scores([Shard("", check_matrix(X, "X", names))])
+            return [Shard("", check_matrix(X, "X", names))]
         encoder = next(iter(self.encoders_.values()))
         table = as_table(dense(X, "X", encoder.sources), encoder.sources, "X")
-        return self._model.scores([Shard("", encoder.predicting(table)[0])])
+        return [Shard("", encoder.predicting(table)[0])]
 
     def curves(self) -> dict[str, tuple[Any, Vector]]:
         """By column what a cell adds to the score of the consensus model: (cells, values), against the average row.
@@ -518,6 +528,13 @@ random_state, verbose, secure_aggregation, options, terms, ranges, categories
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         return real_labels(labels, "HorizontalClassifier")
+
+
+def _first(labels: Any) -> Any:
+    """The labels of the first party, where each has its own."""
+    if isinstance(labels, Mapping) and not hasattr(labels, "shape"):
+        labels = list(labels.values())
+    return labels[0] if isinstance(labels, list | tuple) and labels else labels
 
 
 def _weighted(groups: Groups, sample_weight: Any) -> Groups:

@@ -11,11 +11,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from tacit.columns.raw import RawEncoder
 from tacit.columns.table import ArrowTable
 from tacit.data.labels import check_costs, encode_binary
 from tacit.errors import InputError
@@ -57,11 +57,13 @@ from tacit.estimators.encoding import (
     encoded_again,
     row_norms,
 )
+from tacit.estimators.fitted import FittedModel, fitted_run
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
 from tacit.privacy.request import Privacy
 from tacit.problem.losses import Loss
 from tacit.problem.losses.rows import RowLoss, with_rows
 from tacit.problem.regularizers import Regularizer
+from tacit.run.inference import TrainedOn
 from tacit.run.prepare import with_encoding
 from tacit.run.progress import progress
 from tacit.run.result import Result, TreePart, joint_scores
@@ -95,7 +97,7 @@ def _rows(table: ArrowTable | Shard) -> int:
     return table.n_rows if isinstance(table, ArrowTable) else int(table.features.shape[0])
 
 
-class _Vertical(EncodedTables, BaseEstimator):
+class _Vertical(EncodedTables, FittedModel):
     """What the classifier and the regressor share."""
 
     _tasks: tuple[str, ...] = ()
@@ -172,6 +174,7 @@ class _Vertical(EncodedTables, BaseEstimator):
         before = dict(self.__dict__)
         try:
             result = self._fit(X, y, RowExtras(sample_weight, offset, exposure))
+            self._run = fitted_run(result, y)
             if not result.converged and result.plan.private is None:
                 warnings.warn(_why_not(result), ConvergenceWarning, stacklevel=2)
         except BaseException:
@@ -358,7 +361,11 @@ class _Vertical(EncodedTables, BaseEstimator):
         self.outlook_ = result.outlook
         privacy = None if result.plan.private is None else result.plan.private.privacy
         self._norms = row_norms(privacy, self._layout.party_names, rows_are_split=False)
+        self._trained_on = TrainedOn.of_parties(result.plan, prepared.shards, prepared.labels, self.encoders_)
         self._set_model(result)
+
+    def _fitted(self) -> tuple[Sequence[Vector], float]:
+        return self.coef_by_party_, float(np.ravel(self.intercept_)[0])
 
     def _encode(self, labels: npt.NDArray[Any]) -> Vector:
         raise NotImplementedError
@@ -370,7 +377,7 @@ class _Vertical(EncodedTables, BaseEstimator):
 
     def _scores(self, X: Any) -> Vector:
         check_is_fitted(self, "coef_by_party_")
-        shards = self._new_shards(own_tables(X))
+        shards = self._new_shards(X)
         if self._parts is not None:
             return joint_scores(self._parts, self._constant, shards)
         scores = np.full(shards[0].features.shape[0], float(np.ravel(self.intercept_)[0]))
@@ -380,6 +387,7 @@ class _Vertical(EncodedTables, BaseEstimator):
 
     def _new_shards(self, X: Any) -> list[Shard]:
         """New rows, encoded as those of the fit."""
+        X = own_tables(X)
         X = in_order(X, self._layout.party_names) if names_of(X) else X
         blocks = is_block_list(X)
         if not blocks:
@@ -391,6 +399,10 @@ class _Vertical(EncodedTables, BaseEstimator):
         if self._own_trees is not None:
             shards[0] = self._own_trees.shard(cast("ArrowTable", tables[0]))
         return shards
+
+    def _tree_encoder(self, party: str) -> RawEncoder:
+        assert self._own_trees is not None
+        return self._own_trees.encoder
 
     def curves(self) -> dict[str, dict[str, tuple[Any, Vector]]]:
         """By party and column what a cell adds to the score: (cells, values), against the average row.

@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from tacit.errors import TacitError
-from tacit.federation.identity import Card, OwnKeys
+from tacit.federation.identity import Card, OwnKeys, start_statement
 from tacit.privacy.keys import KEY_BYTES, derive_key, pack
 
 __all__ = ["Channel", "PeerConnection", "SealError", "Sealed", "SealedRequest", "UnconfirmedError"]
@@ -178,6 +178,10 @@ class Channel:
     def process(self) -> bytes:
         """The public key of this process."""
         return self._process.public_key().public_bytes_raw()
+
+    def start_proof(self) -> bytes:
+        """The site's signature of the number of this process."""
+        return self.identity.signing.sign(start_statement(self.run, self.process, self.start))
 
     def line(self, name: str, process: bytes) -> PeerConnection:
         """A way to a process of another site, by the public key that it gave.

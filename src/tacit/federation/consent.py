@@ -19,6 +19,7 @@ from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.budget import BudgetBook, Standing, events_of, read_limits
 from tacit.federation.kit import Kit
 from tacit.federation.members import Members
+from tacit.federation.progress import PREPARE, TRAIN
 from tacit.federation.protocol import Reason, RefusalError
 from tacit.federation.questions import PENDING, POLICIES, REFUSED, answer_to, one_line_of, read_policy
 from tacit.federation.site import QUESTIONS, MatchingLimits, lead_of, mask_cautions, plan_print
@@ -167,7 +168,7 @@ class Consent:
     policy: str = "ask"
     seconds: float = SECONDS
 
-    def obtain(self, digest: str, lines: Sequence[str], standings: Sequence[Standing]) -> None:
+    def obtain(self, digest: str, lines: Sequence[str], standings: Sequence[Standing], stage: str = TRAIN) -> None:
         """Come back once the party takes part.
 
         Raises
@@ -185,7 +186,7 @@ class Consent:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         if answer_to(self.folder, digest) is not True:
-            self._ask(digest, lines)
+            self._ask(digest, lines, stage)
 
     def _within(self, standings: Sequence[Standing]) -> None:
         if not standings:
@@ -201,10 +202,11 @@ class Consent:
                     f'each {standing.unit}, and accept = "within-budget" takes no other',
                 )
 
-    def _ask(self, digest: str, lines: Sequence[str]) -> None:
+    def _ask(self, digest: str, lines: Sequence[str], stage: str) -> None:
         """Leave the question and wait."""
         (self.folder / REFUSED).unlink(missing_ok=True)  # of an earlier time: who asks again may be answered anew
-        record = {"digest": digest, "party": self.party, "lines": list(lines)}
+        about = {"stage": stage, "since": time.time()}
+        record = {"digest": digest, "party": self.party, "lines": list(lines), **about}
         write_json(self.folder / PENDING, record, secret=True)
         until = time.monotonic() + self.seconds
         try:
@@ -262,7 +264,8 @@ class KitAuthorizer:
             return
         policy = "ask" if self.policy == "within-budget" else self.policy
         bound = {"run": run, "stage": "prepare", "limits": repr(self.limits), "others": sorted(others), "job": job}
-        Consent(self.kit.jobs / run, party, policy).obtain(digest_of("\n".join(lines), bound), lines, ())
+        digest = digest_of("\n".join(lines), bound)
+        Consent(self.kit.jobs / run, party, policy).obtain(digest, lines, (), PREPARE)
 
     def allow(self, run: str, job: Job, plan: Plan, party: str, bound: Mapping[str, str]) -> None:
         """Show the job, wait for a yes, and reserve its cost before anything leaves; a run that goes on counts once.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.errors import RunError
 from tacit.federation.kit import Kit
-from tacit.federation.progress import OUTCOME, read_outcome, read_progress, take_fault
+from tacit.federation.progress import OUTCOME, read_outcome, read_progress, take_fault, waiting_line
 
 if TYPE_CHECKING:
     from tacit.federation.flare import AdminSession
@@ -197,16 +197,3 @@ class Driver:
         if told is not None and told["round"] != self.round:
             self.round, self.moved = int(told["round"]), time.monotonic()
             self.show(self.round, float(told["seconds"]))
-
-
-def waiting_line(name: str, value: Sequence[float | bool], lead: str) -> str:
-    """For whom the lead waits, since when, and what to do; `value`: the seconds, and whether they answer at all."""
-    seconds, answers = value
-    if answers:
-        what = f"it is computing, or a person must answer: run tacit status KIT there and at {lead!r}"
-    else:
-        what = (
-            "its process does not answer: look there with tacit status KIT; where it was stopped, let it go on "
-            "(kill -CONT) or start tacit join again"
-        )
-    return f"waiting for {name!r} for {float(seconds):.0f} s: {what}"

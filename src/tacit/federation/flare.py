@@ -3,9 +3,10 @@
 With its two neighbours `flare_policy.py` and `flare_roll_call.py` the only files that import nvflare. FLARE is trusted
 with nothing but carrying: who sent a message is what its seal says (`channel.py`), never what FLARE says.
 
-What the server gets in clear, and nothing else: the text of the job; public cards and public keys of processes; who
-sends whom how many bytes and when; the round and the seconds of the run; whom the lead waits for, and whether they
-answer at all; how the run ended: the number of rounds, or one line.
+What the server gets in clear, and nothing else: the text of the job; public cards; public keys of processes and their
+numbers, so how often a site has started one; who sends whom how many bytes and when; the round and the seconds of the
+run; whom the lead waits for, whether they answer at all, and which of four steps of the protocol they were asked for
+(keys, preparation, training, an answer); how the run ended: the number of rounds, or one line.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +30,19 @@ from nvflare.fuel.flare_api.flare_api import new_secure_session
 from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.channel import Channel, PeerConnection, Sealed, SealedRequest, SealError, UnconfirmedError
 from tacit.federation.child import end_with_parent
-from tacit.federation.identity import OwnKeys, count_start
+from tacit.federation.identity import OwnKeys, count_start, start_statement
 from tacit.federation.kit import COORDINATOR, Kit
 from tacit.federation.members import Members
-from tacit.federation.progress import write_fault, write_outcome, write_progress
+from tacit.federation.progress import (
+    COMPUTING,
+    KEYS,
+    PREPARE,
+    TRAIN,
+    as_waiting,
+    write_fault,
+    write_outcome,
+    write_progress,
+)
 from tacit.federation.protocol import (
     Begin,
     Interrupted,
@@ -48,7 +59,8 @@ from tacit.federation.protocol import (
     encode,
     outcome_line,
 )
-from tacit.federation.releases import log_step
+from tacit.federation.questions import pending_since
+from tacit.federation.releases import log_question, log_step
 from tacit.files import write_json
 from tacit.text import one_line
 
@@ -58,6 +70,7 @@ if TYPE_CHECKING:
 
 
 PATIENCE: dict[type[Step], float] = {Prepare: 86_400.0, Begin: 86_400.0}  # seconds for all tries: people decide
+STAGES: dict[type[Step], str] = {Prepare: PREPARE, Begin: TRAIN}  # what people are asked for
 USUAL_PATIENCE = 3_600.0
 TO_CONFIRM = 86_400.0  # seconds that people have to confirm each other's keys
 FIRST_WAIT, LONGEST_WAIT = 15.0, 600.0  # for an answer; then the step is asked for again, and is not done twice
@@ -100,7 +113,7 @@ class Meeting:
     def progress(self, run: str, round_: int, seconds: float, waiting: dict[str, Any]) -> None:
         """Take down how far a run is: its rounds, the time and whom the lead waits for, nothing of its numbers."""
         if run == self.run:
-            who = {str(name): [float(since), bool(answers)] for name, (since, answers) in waiting.items()}
+            who = {str(name): as_waiting(value) for name, value in waiting.items()}
             write_progress(Kit.from_environment().jobs / self.run, int(round_), float(seconds), who)
 
 
@@ -124,8 +137,9 @@ class Member:
         self._lock = threading.Lock()
         self._lines: dict[str, PeerConnection] = {}
         self._line_locks: dict[str, threading.Lock] = {}
+        self._met: set[tuple[str, bytes]] = set()  # processes of others whose number is known
         self._told: set[str] = set()  # senders that are not confirmed, each once in the log
-        self._waiting: dict[str, tuple[float, bool]] = {}  # since when for whom, and whether they answer at all
+        self._waiting: dict[str, tuple[float, bool, str]] = {}  # since when for whom, whether they answer, for what
         self._importing = threading.Thread(target=_import_early, daemon=True)
         self._importing.start()
 
@@ -157,7 +171,9 @@ class Member:
             log.exception("a greeting was not taken")
         if self._site is None:
             return {REFUSED: True}
-        return {"cards": self._channel.identity.cards(), "process": self._channel.process}
+        own = self._channel
+        proof = {"start": own.start, "proof": own.start_proof()}
+        return {"cards": own.identity.cards(), "process": own.process, **proof}
 
     def _greet(self) -> None:
         """Show the own card to everybody in the job, and keep theirs, so that people can compare all of them."""
@@ -185,7 +201,7 @@ class Member:
             request = as_request(sender, process, start, number, floor, salt, content)
             if sender not in self._proxies:
                 raise SealError("it takes no part in this job")
-            return self._channel.answer(request, self._done)._asdict()
+            return self._channel.answer(request, partial(self._done_by, request))._asdict()
         except UnconfirmedError as error:
             if sender not in self._told:
                 self._told.add(sender)
@@ -197,6 +213,17 @@ class Member:
         except Exception:  # whatever it says stays here: FLARE would send it in clear
             log.exception("a message was not taken")
             return {REFUSED: True}
+
+    def _done_by(self, request: SealedRequest, content: bytes, sender: str) -> bytes:
+        """What this site does about a request, once it is sure that its sender has not forgotten what it spent."""
+        if (sender, request.process) not in self._met:
+            try:
+                self._members.note_start(sender, request.process, request.start)
+            except RefusalError as error:
+                log.warning("%s", error)
+                return encode(Refused(reason=error.reason))
+            self._met.add((sender, request.process))
+        return self._done(content, sender)
 
     def _done(self, content: bytes, sender: str) -> bytes:
         """What this site does about a request of a confirmed one."""
@@ -211,7 +238,7 @@ class Member:
         began = time.perf_counter()
         reply = site.handle(request, sender)
         packed = encode(reply)
-        log_step(self._kit, request, reply, sender, len(content), len(packed), time.perf_counter() - began)
+        log_step(self._kit, self.run, request, reply, sender, len(content), len(packed), time.perf_counter() - began)
         return packed
 
     @collab.publish
@@ -232,7 +259,7 @@ class Member:
         site = self._own()
         from tacit.federation.handlers import make_lead  # imported early, with scipy and pyarrow
 
-        with _ProgressReporter(server, run, self._waits) as beat:
+        with _ProgressReporter(server, run, self._waits, self._kit.jobs / run) as beat:
             try:
                 return {"done": {"rounds": make_lead(site, run, job).go(observe=beat)}}
             except (FaultError, OSError, RunAborted) as error:  # nobody refused: the driver hands the job in again
@@ -248,6 +275,7 @@ class Member:
     def _ask(self, names: Sequence[str], request: Step) -> dict[str, Step]:
         """Ask sites at once, each until it answers."""
         content, patience = encode(request), PATIENCE.get(type(request), USUAL_PATIENCE)
+        stage = STAGES.get(type(request), COMPUTING)
         over = threading.Event()  # one of them refused: the others need not answer any more
 
         def ask(name: str) -> Step:
@@ -258,7 +286,12 @@ class Member:
 
         def ask_one(name: str) -> Step:
             try:
-                return decode_reply(self._ask_one(name, content, patience, over), request)
+                began = time.perf_counter()
+                packed = self._ask_one(name, content, patience, over, stage)
+                reply = decode_reply(packed, request)
+                seconds = time.perf_counter() - began
+                log_question(self._kit, self.run, request, reply, name, len(packed), len(content), seconds)
+                return reply
             except InterruptionError as error:
                 return Interrupted(reason=error.reason)
             except RefusalError as error:
@@ -271,7 +304,7 @@ class Member:
         with ThreadPoolExecutor(max(1, len(names))) as pool:
             return dict(zip(names, pool.map(ask, names), strict=True))
 
-    def _ask_one(self, name: str, content: bytes, patience: float, over: threading.Event) -> bytes:
+    def _ask_one(self, name: str, content: bytes, patience: float, over: threading.Event, stage: str) -> bytes:
         """The reply of a site, asked for until it comes, or until it is not needed any more.
 
         Raises
@@ -287,13 +320,17 @@ class Member:
         request, wait, refusals = line.seal(content), FIRST_WAIT, 0
         longest = FIRST_WAIT if patience > USUAL_PATIENCE else LONGEST_WAIT  # people decide: others may have refused
         until, began = time.monotonic() + patience, time.time()
+        if stage != COMPUTING:  # a person is asked: that is said at once
+            self._waiting[name] = (began, True, stage)
         try:
             while True:
+                stage_now = stage
                 try:
                     told = self._carry(name, request, wait)
                     if told.get(UNCONFIRMED):
                         until = max(until, time.monotonic() + SHORT) if time.time() - began < TO_CONFIRM else 0.0
                         self._members.wait_for(name, True)
+                        stage_now = KEYS
                     else:
                         return line.open(request, _sealed(told))
                 except CollabCallError:
@@ -306,7 +343,7 @@ class Member:
                     raise RefusalError(Reason.KEYS, detail)
                 if over.is_set() or time.monotonic() > until:
                     raise InterruptionError(Reason.UNREACHABLE)
-                self._waiting[name] = (began, self._answers(name))
+                self._waiting[name] = (began, self._answers(name), stage_now)
                 time.sleep(PAUSE)
         finally:
             line.done(request)
@@ -334,8 +371,7 @@ class Member:
                 told = self._hello(name, wait)
                 if self._members.meet(name, told["cards"]):
                     self._waiting.pop(name, None)
-                    if not isinstance(told["process"], bytes):
-                        raise SealError("the key of its process is none")
+                    self._check_start(name, told)
                     return self._channel.line(name, told["process"])
             except CollabCallError:
                 wait = min(2 * wait, LONGEST_WAIT)
@@ -346,8 +382,25 @@ class Member:
             if time.time() - began > TO_CONFIRM:
                 detail = f"nobody at {self._channel.name!r} confirmed the key of {name!r}: {COMPARE}"
                 raise RefusalError(Reason.KEYS, detail)
-            self._waiting[name] = (began, self._answers(name))
+            self._waiting[name] = (began, self._answers(name), KEYS)
             time.sleep(PAUSE)
+
+    def _check_start(self, name: str, told: Mapping[str, Any]) -> None:
+        """Refuse a site whose processes number anew: its home was put back to an older copy.
+
+        Raises
+        ------
+        SealError
+            Where that site has not signed the number of its process.
+        RefusalError
+            Where the number was seen before, of another process.
+        """
+        process, start, proof, card = told["process"], told["start"], told["proof"], self._members.card(name)
+        if not isinstance(process, bytes) or type(start) is not int or not isinstance(proof, bytes) or card is None:
+            raise SealError("the key of its process is none")
+        if not 0 < start < 2**62 or not card.has_signed(start_statement(self.run, process, start), proof):
+            raise SealError("the number of its process is not signed by its key")
+        self._members.note_start(name, process, start)
 
     def _answers(self, name: str) -> bool:
         """Whether a site answers a question that needs no work."""
@@ -359,7 +412,9 @@ class Member:
 
     def _waits(self) -> dict[str, list[Any]]:
         now = time.time()
-        return {name: [now - since, answers] for name, (since, answers) in list(self._waiting.items())}
+        waits = {name: [now - since, answers, stage] for name, (since, answers, stage) in list(self._waiting.items())}
+        own = pending_since(self._kit.jobs / self.run)
+        return waits if own is None else {self._channel.name: [now - own[0], True, own[1]], **waits}
 
 
 COMPARE = "compare fingerprints there and here (tacit federation members KIT)"
@@ -396,8 +451,8 @@ def _import_early() -> None:
 class _ProgressReporter:
     """Tells the server how far the run is: after a round, at most once a second, and from time to time anyway."""
 
-    def __init__(self, server: Any, run: str, waits: Callable[[], dict[str, list[Any]]]) -> None:
-        self.server, self.run, self.waits, self.last = server, run, waits, 0.0
+    def __init__(self, server: Any, run: str, waits: Callable[[], dict[str, list[Any]]], folder: Path) -> None:
+        self.server, self.run, self.waits, self.last, self.folder = server, run, waits, 0.0, folder
         self.round, self.seconds, self._over = 0, 0.0, threading.Event()
 
     def __enter__(self) -> _ProgressReporter:
@@ -419,7 +474,10 @@ class _ProgressReporter:
 
     def _tell(self) -> None:
         self.last = time.monotonic()
-        told = {"run": self.run, "round_": self.round, "seconds": self.seconds, "waiting": self.waits()}
+        waiting = self.waits()
+        if self.folder.is_dir():  # the same for tacit status at this organisation
+            write_progress(self.folder, self.round, self.seconds, waiting)
+        told = {"run": self.run, "round_": self.round, "seconds": self.seconds, "waiting": waiting}
         self.server(expect_result=False).progress(**told)
 
 

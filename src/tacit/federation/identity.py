@@ -259,10 +259,28 @@ def locked(kit: Kit) -> Iterator[None]:
 def count_start(kit: Kit) -> int:
     """How many processes of this site have begun to talk to others, this one included; grows on the disk."""
     with locked(kit):
-        path = kit.identity / STARTS
-        number = 1 + (int(read_json(path)["starts"]) if path.exists() else 0)
-        write_json(path, {"starts": number}, secret=True)
+        number = 1 + starts_of(kit)
+        write_json(kit.identity / STARTS, {"starts": number}, secret=True)
     return number
+
+
+def starts_of(kit: Kit) -> int:
+    """How many processes of this site have begun to talk to others, by its own disk."""
+    path = kit.identity / STARTS
+    return int(read_json(path)["starts"]) if path.exists() else 0
+
+
+def raise_starts(kit: Kit, least: int) -> int:
+    """Let the next process have a larger number than others have seen; the number from which it goes on."""
+    with locked(kit):
+        number = max(least, starts_of(kit))
+        write_json(kit.identity / STARTS, {"starts": number}, secret=True)
+    return number
+
+
+def start_statement(run: str, process: bytes, start: int) -> bytes:
+    """What a site signs of a process of its own: its run, its key and its number."""
+    return pack("tacit start", run, process, start)
 
 
 def _make_folder(kit: Kit) -> None:

@@ -120,7 +120,7 @@ class Kit:
             inside = sorted(child.parent.name for child in place.glob("*/tacit.toml"))
             hint = f"it holds the kits {listing(inside)}: give one of them" if inside else "give the directory of a kit"
             raise InputError(f"{show(str(path))} is no kit, as it has no tacit.toml: {hint}")
-        record = _read(file)
+        record = read_toml(file)
         for key in _TEXTS:
             if not isinstance(record.get(key), str):
                 raise InputError(f"{show(str(file))} does not say {key}: take the kit again from whoever made it")
@@ -252,7 +252,7 @@ class Kit:
 
     def settings(self) -> dict[str, Any]:
         """The organisation's own settings, from site.toml; empty before the first start."""
-        return _read(self.site) if self.site.is_file() else {}
+        return read_toml(self.site) if self.site.is_file() else {}
 
     def keep(self, **settings: Any) -> None:
         """Set some of the own settings and keep the others; None takes one away."""
@@ -309,7 +309,7 @@ def check_host(host: str) -> str:
     return host
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     """Read TOML, with one line for what is wrong."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -407,8 +407,10 @@ tacit federation members {{ kit.name }} --confirm NAME</pre>
 tacit accept {{ kit.name }}
 tacit accept {{ kit.name }} --refuse</pre>
 <p>Each job shows what would leave you, to whom, and what it would spend of your budget, and waits for your answer:
-here, or in the terminal of <code>tacit join</code>. <code>tacit status {{ kit.name }}</code> shows your jobs and what
-is left of the budget that you set in <code>site.toml</code>.</p>
+here, or in the terminal of <code>tacit join</code>. <code>tacit status {{ kit.name }}</code> shows your jobs, who is
+waited for, and what is left of the budget that you set in <code>site.toml</code>.
+<code>tacit report {{ kit.name }}</code> writes a page about the last run that ended: your part of it,
+and what left your machine.</p>
 {%- endif %}
 
 <h2>6. What is let in</h2>

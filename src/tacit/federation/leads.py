@@ -27,6 +27,7 @@ from tacit.federation.journal import VersionedArrays
 from tacit.federation.matching import from_reply, to_request
 from tacit.federation.node_handler import NodeHandler, make_graph_plan
 from tacit.federation.party_handler import UNASKED, PartyHandler, make_star_plan
+from tacit.federation.progress import MatchingProgress
 from tacit.federation.protocol import (
     Agree,
     Answer,
@@ -141,7 +142,8 @@ def align_sites(site: Site, names: Sequence[str], prepared: Mapping[str, Prepare
     def ask(name: str, step: str, payload: dict[str, Any]) -> Any:
         return from_reply(ask_all(site, [name], to_request(step, payload), Matched)[name])
 
-    align(names, ask, at_once=True)
+    with MatchingProgress(site.folder / site.open_run) as observe:
+        align(names, ask, at_once=True, observe=observe)
 
 
 class Sites:
@@ -476,13 +478,14 @@ class ScoreLead:
         answered = {begun[name].at > 0 for name in names[1:]}
         if len(answered) > 1 and self.request.masked:
             raise RunError("some parties have sent their scores and others lost their masks: start a new prediction")
-        total = model.constant + handler.common_scores() + self._others(rows.pop(), answered == {True})
-        predictions = predictions_of(model, np.array(handler.common_ids(), dtype=object), total)
+        others = self._others((rows.pop(), *np.shape(model.constant)), answered == {True})
+        total = model.constant + handler.common_scores() + others
+        predictions = predictions_of(model, np.array(handler.common_ids(), dtype=object), total, model.ids[0])
         write_csv(handler.folder / PREDICTIONS, predictions, secret=True)
         site.close()
         return 1
 
-    def _others(self, rows: int, answered: bool) -> Vector:
+    def _others(self, shape: tuple[int, ...], answered: bool) -> Vector:
         """The sum of the other parties' scores; where all sent them before, the same bytes come again."""
         site, others, masked = self.site, self.request.parties[1:], self.request.masked
         if masked and not answered:
@@ -496,6 +499,7 @@ class ScoreLead:
             if set(answer.arrays) != kind or answer.arrays[SHARE].dtype != wanted:
                 raise RunError(f"party {answer.sender!r} sent something else than its scores")
         total = unmask(answers, masked)[SHARE] if masked else np.asarray(answers[0].arrays[SHARE], dtype=np.float64)
-        if total.shape != (rows,):
-            raise RunError(f"the parties {', '.join(others)} did not send one score for each of {rows} rows")
+        if total.shape != shape:
+            scores = "one score" if len(shape) == 1 else f"{shape[1]} scores"
+            raise RunError(f"the parties {', '.join(others)} did not send {scores} for each of {shape[0]} rows")
         return total

@@ -11,6 +11,7 @@ this run, job, plan and parties. A party that has confirmed the card of another 
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,12 @@ from tacit.types import Words
 
 FILE = "members.json"
 WAITS = "waits.json"
+SEEN = "starts-seen.json"  # numbers of the others' processes, with fingerprints of these
+MOST_STARTS = 1000  # numbers of a member that are remembered
+RESTORED_LINE = (
+    "process {start} of {name} came a second time, as another process: the home of {name} was put back to an older "
+    "copy, and forgot what it spent since; call them: tacit federation restored KIT --starts {seen} there"
+)
 CONFIRMED, UNCONFIRMED, REVOKED, UNKNOWN = "confirmed", "not confirmed", "revoked", "not seen yet"
 STATES = (CONFIRMED, UNCONFIRMED, REVOKED, UNKNOWN)
 _FIELDS = ("card", "seen", "pinned", "note")
@@ -216,10 +223,48 @@ class Members:
                 prints = [member.seen.fingerprint]
             if not prints:
                 raise InputError(f"no key of {show(name)} is known here: nothing to revoke")
+            self._forget_starts(name)
             seen = member.seen if member.seen is not None else member.card
             grown = _Book(book.members, tuple(dict.fromkeys((*book.revoked, *prints))))
             self._write(grown, name, KnownMember(seen=seen, note=f"revoked {_today()}: {', '.join(prints)}"))
         return prints
+
+    def note_start(self, name: str, process: bytes, start: int) -> None:
+        """Remember which process of a member has which number; each number is of one process only.
+
+        A site numbers its processes on its disk. Where a number comes again with another process, that disk was put
+        back to an older copy: whatever the site spent since then it has forgotten.
+
+        Raises
+        ------
+        RefusalError
+            Then, and for a number below those that are remembered.
+        """
+        own = hashlib.sha256(process).hexdigest()[:32]
+        with locked(self.kit):
+            path = self.kit.identity / SEEN
+            book = read_json(path) if path.exists() else {}
+            known = dict(as_record(book.get(name, {}), name))
+            forgotten = len(known) == MOST_STARTS and start < min(map(int, known))
+            if known.get(str(start), own) != own or forgotten:
+                about = {"name": name, "start": start, "seen": max(map(int, known))}
+                raise RefusalError(Reason.RESTORED, RESTORED_LINE.format(**about))
+            if str(start) not in known:
+                last = sorted({*map(int, known), start})[-MOST_STARTS:]
+                book[name] = {str(one): known.get(str(one), own) for one in last}
+                write_json(path, book, secret=True)
+
+    def _forget_starts(self, name: str) -> None:
+        """Of a key that is let in no more: who makes new ones may number anew."""
+        path = self.kit.identity / SEEN
+        if path.exists():
+            write_json(path, {key: value for key, value in read_json(path).items() if key != name}, secret=True)
+
+    def starts_seen(self, name: str) -> int:
+        """The largest number of a process of a member that came; 0 where none did."""
+        path = self.kit.identity / SEEN
+        known = as_record(read_json(path).get(name, {}), name) if path.exists() else {}
+        return max(map(int, known), default=0)
 
     def wait_for(self, name: str, waiting: bool) -> None:
         """Take down whether a member has yet to confirm the own key, for people."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from tacit.federation.journal import Journal, JournalRecord
 from tacit.federation.own_data import OwnRows, UnchangedData, open_node
-from tacit.federation.parts import mark_over, write_certificate, write_masks, write_part, write_whole
+from tacit.federation.parts import mark_over, write_about, write_certificate, write_masks, write_part, write_whole
 from tacit.federation.protocol import (
     Agree,
     Begin,
@@ -146,6 +146,7 @@ class NodeHandler:
         data = UnchangedData(task.folder, own, begun=self.journal.last is not None)
         task.authorizer.allow(task.run, task.job, plan, task.name, {"data": data.digest})
         data.keep()
+        task.keep_plan(plan)
         with fitting_threads([own.shard]), np.errstate(**QUIET):
             node = Node(own.shard, labels.values, None, plan, task.mask_context(plan), task.signer)
         if self.journal.last is None:
@@ -275,7 +276,7 @@ class NodeHandler:
         model = PartyModel(node.name, node.columns, node.coef, -node.intercept)
         write_part(folder, model, None, own)
         write_whole(folder, plan, model, own, node, self.task.job.model.costs)
-        RunFolder(folder).write_about(self.task.lead, self.task.job.names)
+        write_about(folder, self.task, model, own, plan, self.journal.at)
         write_certificate(folder, plan, node.name, own, shared=True)
         if self.task.name != self.task.lead:  # who writes it last, when all have ended
             RunFolder(folder).write_result(SavedResult(rounds=self.journal.at))

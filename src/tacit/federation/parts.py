@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+import scipy.sparse as sp
+
 from tacit.federation.own_data import OwnRows
 from tacit.federation.protocol import Reason, RefusalError
-from tacit.federation.site import OVER
+from tacit.federation.site import OVER, Task
 from tacit.files import read_json, write_json
 from tacit.plan import Plan
 from tacit.run.folder import RunFolder, SavedJoint, SavedPart
@@ -41,6 +45,22 @@ def write_whole(
     RunFolder(folder).write_joint(
         SavedJoint(plan.problem.loss, labels.classes, names, whole, encoder, costs=costs, columns=labels.columns)
     )
+
+
+def write_about(folder: Path, task: Task, model: PartyModel | TreePart, own: OwnRows, plan: Plan, answers: int) -> None:
+    """Whose part it is, who led, how often this site answered; and, without noise, how far its own scores spread."""
+    spread = {} if plan.private is not None else own_spread(model, own)
+    columns = np.ravel(getattr(plan.layout, "columns", 0)).tolist()  # public: of every party, or those that all share
+    RunFolder(folder).write_about(task.name, task.lead, task.job.names, columns=columns, answers=answers, **spread)
+
+
+def own_spread(model: PartyModel | TreePart, own: OwnRows) -> dict[str, float]:
+    """The standard deviation of what this site's part adds to the score over its rows; where these are in memory."""
+    features = own.shard.features
+    if not (isinstance(features, np.ndarray) or sp.issparse(features)) or np.ndim(getattr(model, "coef", 0)) > 1:
+        return {}
+    deviation = float(np.std(model.score(features)))
+    return {"deviation": deviation} if math.isfinite(deviation) else {}
 
 
 def check_about(folder: Path, lead: str, parties: Sequence[str]) -> None:

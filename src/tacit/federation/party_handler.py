@@ -12,7 +12,7 @@ from tacit.data.align import in_order
 from tacit.federation.journal import Journal, JournalRecord
 from tacit.federation.matching import Matching, describe_matching
 from tacit.federation.own_data import OwnFile, OwnRows, UnchangedData, open_file
-from tacit.federation.parts import mark_over, write_certificate, write_masks, write_part
+from tacit.federation.parts import mark_over, write_about, write_certificate, write_masks, write_part
 from tacit.federation.protocol import (
     Answer,
     Answered,
@@ -41,7 +41,6 @@ from tacit.plan.memory import check_on_cluster
 from tacit.privacy.releases import arrays_digest, digest
 from tacit.run.coordinator import NAME as COORDINATOR
 from tacit.run.drive import QUIET, fitting_threads
-from tacit.run.folder import RunFolder
 from tacit.run.party import Party
 from tacit.run.prepare import plan_job
 from tacit.run.result import PartyModel
@@ -191,6 +190,7 @@ class PartyHandler:
         bound |= {"lightgbm": lightgbm_version()} if task.job.grows_trees(task.name) else {}
         task.authorizer.allow(task.run, task.job, plan, task.name, bound)
         data.keep()
+        task.keep_plan(plan)
         self.plan = plan
         if task.name in plan.asked_parties:
             self._make_party(plan)
@@ -268,7 +268,7 @@ class PartyHandler:
         """Write a part of the model, who took part, and the certificate."""
         folder = self.task.folder
         write_part(folder, model, self.file.spec.id, self.own)
-        RunFolder(folder).write_about(self.task.lead, self.task.job.names)
+        write_about(folder, self.task, model, self.own, self.plan, max(self.journal.at, 0))
         write_certificate(folder, self.plan, self.task.name, self.own, shared=False)
 
     def forget(self) -> Done:

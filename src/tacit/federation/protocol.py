@@ -86,6 +86,8 @@ class Reason(IntEnum):
     UNREACHABLE = 33
     LIGHTGBM = 34
     NO_LIGHTGBM = 35
+    BEGUN_WITH = 36
+    RESTORED = 37
 
     @property
     def line(self) -> str:
@@ -128,6 +130,9 @@ LINES = {
     Reason.UNREACHABLE: "it does not answer",
     Reason.LIGHTGBM: "it has a different version of LightGBM, which grows other trees: install the same one everywhere",
     Reason.NO_LIGHTGBM: "LightGBM is missing there, or cannot be loaded: install it with pip install 'tacit[trees]'",
+    Reason.BEGUN_WITH: "it began this run with another version of tacit: finish it with that one, or start a new run",
+    Reason.RESTORED: "a home was put back to an older copy, there or at who asks, and forgot what it spent since: "
+    "see Operate a site",
 }
 
 

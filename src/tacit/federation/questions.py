@@ -72,6 +72,17 @@ def waits(folder: Path) -> bool:
     return bool(digest) and answer_to(folder, digest) is None
 
 
+def pending_since(folder: Path) -> tuple[float, str] | None:
+    """Since when a run waits for an answer here, and for what: a stage of `progress.py`; None where it does not."""
+    try:
+        if not waits(folder):
+            return None
+        record = read_json(folder / PENDING)
+        return float(record["since"]), as_text(record["stage"], "stage")
+    except (InputError, KeyError, TypeError, ValueError):  # it has just been answered
+        return None
+
+
 def questions(kit_path: Path) -> list[PendingQuestion]:
     """The jobs of a kit that wait for an answer and have none yet."""
     found = []

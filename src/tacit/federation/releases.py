@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from tacit.errors import FaultError, InputError, RunError
 from tacit.federation.kit import Kit
@@ -144,12 +146,36 @@ STEPS = "steps.jsonl"
 MOST_BYTES = 20 * 1024 * 1024
 
 
-def log_step(kit: Kit, request: Step, reply: Step, caller: str, bytes_in: int, bytes_out: int, seconds: float) -> None:
+def log_step(
+    kit: Kit, run: str, request: Step, reply: Step, caller: str, bytes_in: int, bytes_out: int, seconds: float
+) -> None:
+    """Add a line about a step that another site asked for."""
+    _log(kit, run, request, reply, {"caller": caller}, bytes_in, bytes_out, seconds)
+
+
+def log_question(
+    kit: Kit, run: str, request: Step, reply: Step, asked: str, bytes_in: int, bytes_out: int, seconds: float
+) -> None:
+    """Add a line about a step that this site asked another one for."""
+    _log(kit, run, request, reply, {"asked": asked}, bytes_in, bytes_out, seconds)
+
+
+def _log(
+    kit: Kit,
+    run: str,
+    request: Step,
+    reply: Step,
+    who: dict[str, str],
+    bytes_in: int,
+    bytes_out: int,
+    seconds: float,
+) -> None:
     """Add a line; a log that cannot be written stops nothing."""
     record = {
         "at": round(time.time(), 3),
+        "run": run,
         "step": type(request).__name__,
-        "caller": caller,
+        **who,
         "number": _number(request),
         "seconds": round(seconds, 4),
         "bytes_in": bytes_in,
@@ -168,6 +194,21 @@ def log_step(kit: Kit, request: Step, reply: Step, caller: str, bytes_in: int, b
             os.close(descriptor)
     except OSError:
         return
+
+
+def read_steps(logs: Path, run: str) -> list[dict[str, Any]]:
+    """The lines about one run, as far as the log goes back; lines that are none are left out."""
+    found = []
+    for path in (logs / f"{STEPS}.1", logs / STEPS):
+        try:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            if f'"{run}"' in line:
+                with contextlib.suppress(ValueError):
+                    found.append(json.loads(line))
+    return [one for one in found if isinstance(one, dict) and one.get("run") == run]
 
 
 def _number(request: Step) -> int | None:

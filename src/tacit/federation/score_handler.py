@@ -240,7 +240,8 @@ class ScoreHandler:
         request = self.request
         others = len(request.masked)
         how = f"under masks: {request.lead} reads the sum over {others} parties" if others else "as they are"
-        own = f"one score for each of {rows} rows, once, {how}"
+        scores = "one score" if self.own.outputs == 1 else f"{self.own.outputs} scores, one of each class,"
+        own = f"{scores} for each of {rows} rows, once, {how}"
         if self.name == request.lead:
             own = "nothing: you get the predictions"
         lines = [

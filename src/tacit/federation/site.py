@@ -40,6 +40,7 @@ from tacit.job import Job
 from tacit.job.file import parse_job
 from tacit.plan import Plan
 from tacit.plan.terms import with_terms
+from tacit.run.folder import RunFolder, plan_record
 from tacit.run.masking import KeySigner
 from tacit.text import one_line
 from tacit.types import Message
@@ -146,6 +147,8 @@ class Task:
         The site's own cluster, which reads and keeps its rows.
     signer : KeySigner or None
         Vouches for the keys of masks.
+    text : str
+        The job as it came.
     """
 
     run: str
@@ -157,6 +160,7 @@ class Task:
     authorizer: Authorizer
     dask: ClusterAddress | None = None
     signer: KeySigner | None = None
+    text: str = ""
 
     @classmethod
     def of(cls, site: Site, request: Open, caller: str) -> Task:
@@ -169,7 +173,7 @@ class Task:
         """
         job = read_text(request.job)
         check_asked(site.name, caller, lead_of(job), job.names)
-        own = (site.authorizer, site.dask, site.signer)
+        own = (site.authorizer, site.dask, site.signer, request.job)
         return cls(request.run, job, site.name, site.data, site.folder / request.run, caller, *own)
 
     @property
@@ -181,6 +185,12 @@ class Task:
         """What masks of this run are bound to: parties that were told different jobs or plans get sums of noise."""
         text = text_digest(self.job.to_toml())
         return f"{self.run} {text} {plan_print(plan)}"
+
+    def keep_plan(self, plan: Plan) -> None:
+        """Keep the job and the plan, which are public among the parties, for whoever looks at the run here."""
+        folder = RunFolder(self.folder)
+        folder.write_job(self.text)
+        folder.write_plan(plan_record(plan))
 
     def check_lead(self, caller: str) -> None:
         """Refuse whoever does not lead."""
@@ -430,9 +440,9 @@ class Site:
             raise RefusalError(Reason.BUSY)
         handler = make(self, request, caller)  # of a job that is none nothing is kept
         folder = self.folder / request.run
-        owner = {"lead": caller, "job": text_digest(request.job)}
-        if (folder / OWNER).exists() and read_json(folder / OWNER) != owner:
-            raise RefusalError(Reason.OTHER_JOB)
+        owner = {"lead": caller, "job": text_digest(request.job), "version": f"tacit {__version__}"}
+        if (folder / OWNER).exists():
+            check_owner(read_json(folder / OWNER), owner)
         folder.mkdir(parents=True, exist_ok=True)
         if self.lock is None or self.lock.folder != folder:
             self.lock = RunLock(folder)
@@ -444,6 +454,20 @@ class Site:
     def close(self) -> None:
         """End the run that is open: another member may open one."""
         self.handler, self.open_run, self.opened_by, self.agreed = None, "", "", False
+
+
+def check_owner(before: Mapping[str, object], now: Mapping[str, object]) -> None:
+    """Refuse to go on with the run of another lead or job, or one that another version of the software began.
+
+    Raises
+    ------
+    RefusalError
+    """
+    if any(before.get(key) != now[key] for key in ("lead", "job")):
+        raise RefusalError(Reason.OTHER_JOB)
+    if before.get("version") != now["version"]:
+        began = before.get("version") or "an older version of tacit"
+        raise RefusalError(Reason.BEGUN_WITH, f"this run was begun with {began}, and this is {now['version']}")
 
 
 class RunLock:
@@ -484,7 +508,7 @@ def read_text(text: str) -> Job:
     Kept, since every step of a run looks at its job.
     """
     job = parse_job(text, "the job")
-    for key, value in (("holdout", job.holdout), ("memory", job.memory), ("[search]", job.search)):
+    for key, value in ((job.holdout_words, job.holdout_words), ("memory", job.memory), ("[search]", job.search)):
         if value:
             raise InputError(f'{key} cannot be used with engine = "flare" yet: leave it out of the job')
     return _with_curves(job) if job.has_curves else job

@@ -19,7 +19,7 @@ from tacit.columns.spec import ColumnSpec
 from tacit.columns.table import reads_as_number
 from tacit.data.load import PartySpec
 from tacit.errors import InputError
-from tacit.files import MOST_BYTES
+from tacit.files import MOST_BYTES, quote_path
 from tacit.job.sections import COLUMN_KEYS, make_column, make_columns
 from tacit.text import is_control, listing, nearest, one_line, plural, show
 
@@ -69,13 +69,13 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise InputError(f"the code book {show(str(path))} is longer than {MOST_BYTES:,} bytes: shorten it")
+            raise InputError(f"the code book {quote_path(path)} is longer than {MOST_BYTES:,} bytes: shorten it")
         return content.decode("utf-8-sig")
     except OSError as error:
         why = error.strerror or one_line(error)
-        raise InputError(f"cannot open the code book {show(str(path))} ({why}): check encode.codebook") from error
+        raise InputError(f"cannot open the code book {quote_path(path)} ({why}): check encode.codebook") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"the code book {show(str(path))} is not UTF-8 text: save it as UTF-8") from error
+        raise InputError(f"the code book {quote_path(path)} is not UTF-8 text: save it as UTF-8") from error
 
 
 def _rows(text: str, name: str) -> Iterator[tuple[int, list[str]]]:

@@ -1,6 +1,6 @@
 """The job file: its sections and keys, read and written.
 
-[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout
+[job]      name, split, engine, rounds, tol, seed, secure_aggregation, memory, holdout, holdout_after
 [model]    kind, loss, quantile, power, dispersion, class_weight, costs, penalty, l1_ratio, alpha, fit_intercept,
            method, rho, published, terms
 [trees]    learning_rate, max_leaf_nodes, ...: with kind = "trees"
@@ -12,7 +12,8 @@
            and the certificate says so
 [privacy.options]  alphas, rounds, loss_weight, noise, last_round, objective_noise, first_sd, decay, label_epsilons,
            randomized: numbers of the papers' methods of a sample split
-[[party]]  name, data, id, label, positive, weight, offset, exposure, features, columns, width
+[[party]]  name, data, id, label, positive, weight, offset, exposure, features, columns, width, delimiter, numbers,
+           holdout_column, holdout_data
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from typing import Any
 
 from tacit.columns.spec import AUTO, LINEAR, SPLINE, EncodeRules
 from tacit.data.align import Counts
-from tacit.data.holdout import Holdout
+from tacit.data.holdout import Holdout, Moment
 from tacit.data.labels import check_costs
 from tacit.data.load import JobData, MatchedFiles, PartySpec, match_files
 from tacit.data.nodes import NodesData, load_nodes
 from tacit.errors import InputError
-from tacit.files import MOST_BYTES, assignment, read_toml
+from tacit.files import MOST_BYTES, assignment, quote_path, read_toml
 from tacit.job.codebook import read_codebook, stated_codebook, with_codebook
 from tacit.job.sections import (
     ENCODE_KEYS,
@@ -187,6 +188,9 @@ class Job:
     holdout : float
         Part of the rows that is not trained on, so that the model can be evaluated on them; chosen by id, whatever the
         order of rows. 0 trains on all.
+    holdout_after : str, float or None
+        A date such as "2024-01-01", or a number: rows whose `holdout_column` (of the label holder, or of each node) is
+        it or later are not trained on.
     graph : GraphSpec or None
         Who talks to whom, where the rows are split.
     encode : EncodeRules
@@ -214,6 +218,7 @@ class Job:
     secure_aggregation: bool | str = False
     memory: str | None = None
     holdout: float = 0.0
+    holdout_after: Moment | None = None
     graph: GraphSpec | None = None
     encode: EncodeRules = field(default_factory=EncodeRules)
     search: SearchSpec | None = None
@@ -235,6 +240,25 @@ class Job:
     def protected(self) -> frozenset[str]:
         """The parties whose rows are to be protected: no constant of their encoding may come from their rows."""
         return protected_parties(self.privacy, self.parties, rows_are_split=self.rows_are_split)
+
+    @property
+    def holdout_rule(self) -> Holdout:
+        """Which rows of its files are held out."""
+        return Holdout(self.holdout, self.seed or 0, self.holdout_after)
+
+    @property
+    def holds_out_files(self) -> bool:
+        """Whether the model is evaluated on files of their own."""
+        return self.parties[0].holdout_data is not None
+
+    @property
+    def holdout_words(self) -> str:
+        """How rows are held out, as the job says it; empty where none are."""
+        if self.holdout_after is not None:
+            return f"holdout_after = {show(self.holdout_after)}"
+        if self.holds_out_files:
+            return "holdout_data"
+        return f"holdout = {self.holdout:g}" if self.holdout else ""
 
     def grows_trees(self, party: str) -> bool:
         """Whether a party's part of the model is of trees, which take its columns as they are."""
@@ -326,10 +350,15 @@ class Job:
         for party in self.parties:
             own = [spec for spec in party.columns if not spec.optional]
             values = {key: getattr(party, key) for key in SECTION_KEYS["party"]} | {"columns": columns_record(own)}
+            for key in ("delimiter", "numbers"):
+                if values[key] == getattr(PartySpec, key):
+                    del values[key]
             if not party.data:
                 del values["data"]
             elif folder is not None:
                 values["data"] = self._moved(party.data, Path(folder))
+                if party.holdout_data:
+                    values["holdout_data"] = self._moved(party.holdout_data, Path(folder))
             lines += ["", "[[party]]"]
             lines += [assignment(key, value) for key, value in values.items()]
         return "\n".join(line for line in lines if line is not None) + "\n"
@@ -349,13 +378,15 @@ class Job:
         return Path(os.path.relpath(self.folder / data, folder)).as_posix()
 
 
-def read_job(path: str | os.PathLike[str]) -> Job:
+def read_job(path: str | os.PathLike[str], *, apart: bool = False) -> Job:
     """Read a job file; the data files are not opened.
 
     Parameters
     ----------
     path : path
         A TOML file.
+    apart : bool
+        Whether parties may be without `data`, as in the job of a model that was fitted in Python.
 
     Returns
     -------
@@ -369,7 +400,7 @@ def read_job(path: str | os.PathLike[str]) -> Job:
     """
     path = Path(path)
     try:
-        return _job(_document(path), path)
+        return _job(_document(path), path, apart=apart)
     except InputError as error:
         raise InputError(f"{path.name}: {error}") from error
 
@@ -395,10 +426,9 @@ def match_job_files(job: Job, matched: Callable[[Counts], None] | None = None) -
 
 def encode_job_data(job: Job, files: MatchedFiles) -> JobData:
     """Encode the columns of files that were read and aligned, or take them as they are; as `load_job_data`."""
-    holdout = Holdout(job.holdout, job.seed or 0)
     if job.trees is not None:
-        return files.as_they_are(holdout, job.encode, job.protected)
-    return files.encoded(job.encode, job.protected, holdout)
+        return files.as_they_are(job.holdout_rule, job.encode, job.protected)
+    return files.encoded(job.encode, job.protected, job.holdout_rule)
 
 
 def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> JobData:
@@ -426,8 +456,8 @@ def load_job_data(job: Job, matched: Callable[[Counts], None] | None = None) -> 
 
 def load_job_nodes(job: Job) -> NodesData:
     """Read the data of a job with split = "samples"; as `load_job_data`."""
-    holdout = Holdout(job.holdout, job.seed or 0)
-    return load_nodes(job.parties, job.folder, job.encode, protected=bool(job.protected), holdout=holdout)
+    protected = bool(job.protected)
+    return load_nodes(job.parties, job.folder, job.encode, protected=protected, holdout=job.holdout_rule)
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -439,18 +469,18 @@ def _document(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(MOST_BYTES + 4).decode("utf-8-sig")  # 4: one byte too many, after a mark of 3
     except FileNotFoundError as error:
-        raise InputError(f"there is no job file {show(str(path))}: check the path") from error
+        raise InputError(f"there is no job file {quote_path(path)}: check the path") from error
     except IsADirectoryError as error:
         raise InputError("cannot open the job file: it is a folder, give the .toml file in it") from error
     except OSError as error:
-        raise InputError(f"cannot open the job file {show(str(path))}: {error.strerror or one_line(error)}") from error
+        raise InputError(f"cannot open the job file {quote_path(path)}: {error.strerror or one_line(error)}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"the file is not UTF-8 text ({one_line(error)}): save it as UTF-8") from error
     return read_toml(text, "the file")
 
 
-def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job:
-    """Build the job from the parsed file; `alone` where it must not name another one."""
+def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False, apart: bool = False) -> Job:
+    """Build the job from the parsed file; `alone` where it must not name another one, `apart` as in `read_job`."""
     for name in document:
         if name not in SECTIONS:
             allowed = listing(SECTIONS)
@@ -471,7 +501,7 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
     search_section = _section(document["search"], "search") if "search" in document else None
     search = read_search(search_section, given, private=private)
     check_engine(top.get("engine", ENGINES[0]))
-    apart = top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
+    apart = apart or top.get("engine") == "flare"  # then each party knows where its own data are, and nobody else
     parties = _parties(document.get("party", []), rules.check_parties, apart)
     rules.refuse_missing(document, split)
     privacy, options = _privacy(document, [party.name for party in parties])
@@ -490,10 +520,50 @@ def _job(document: Mapping[str, Any], path: Path, *, alone: bool = False) -> Job
         folder=path.parent,
         file=path.name,
     )
+    check_holdout(job)
     check_memory(job)
     check_trees(job)
     check_rows(job)
     return job
+
+
+def check_holdout(job: Job) -> None:
+    """Refuse more than one way to hold rows out, half of one, and one that a proof does not allow.
+
+    Raises
+    ------
+    InputError
+        In one line, with what to change.
+    """
+    dated = [party.name for party in job.parties if party.holdout_column is not None]
+    filed = [party.name for party in job.parties if party.holdout_data is not None]
+    ways = {"holdout": bool(job.holdout), "holdout_after": job.holdout_after is not None, "holdout_data": bool(filed)}
+    chosen = [name for name, used in ways.items() if used]
+    if len(chosen) > 1:
+        raise InputError(f"{listing(chosen)} are two ways to hold rows out: keep one of them")
+    if dated and job.holdout_after is None:
+        raise InputError(f'party {show(dated[0])} has a holdout_column: add holdout_after = "2024-01-01" under [job]')
+    if job.holdout_after is not None:
+        _check_holdout_after(job)
+    missing = [party.name for party in job.parties if filed and party.holdout_data is None]
+    if missing:
+        raise InputError(f"party {show(missing[0])} has no holdout_data: give a file for each party, or for none")
+
+
+def _check_holdout_after(job: Job) -> None:
+    """Rows are held out by a column of whoever has labels; never where their number must not depend on rows."""
+    for party in job.parties:
+        if party.label is not None and party.holdout_column is None:
+            raise InputError(f"party {show(party.name)} has the label and no holdout_column: name its column of dates")
+        if party.label is None and party.holdout_column is not None:
+            raise InputError(
+                f"party {show(party.name)} has a holdout_column and no label: name one of the label holder"
+            )
+    if job.privacy is not None:
+        raise InputError(
+            "holdout_after does not go with [privacy]: the number of rows trained on would depend on the rows, and "
+            "nothing would be proven; use holdout = 0.2, or holdout_data"
+        )
 
 
 def _trees(document: Mapping[str, Any], model: Mapping[str, Any], top: Mapping[str, Any]) -> TreesSection | None:
@@ -678,8 +748,8 @@ def check_all_rows(job: Job, key: str) -> None:
         raise InputError(f"{key} does not go with trees, which are grown on rows in memory: leave {key} out")
     if job.rows_are_split:
         raise InputError(f'{key} is not used with split = "samples": leave {key} out')
-    if job.holdout:
-        raise InputError(f"{key} does not go with holdout = {job.holdout:g}: leave one of them out")
+    if job.holdout_words:
+        raise InputError(f"{key} does not go with {job.holdout_words}: leave one of them out")
     if job.model.terms != LINEAR:
         raise InputError(f"{key} does not go with terms = {show(job.model.terms)}: leave one of them out")
     if job.has_row_values:

@@ -15,6 +15,7 @@ from tacit.columns.spec import AUTO, DATE, KINDS, LINEAR, SCALES, TERMS, ColumnS
 from tacit.columns.table import MOST_COLUMNS
 from tacit.data.labels import WRONG_ANSWERS
 from tacit.data.load import PartySpec
+from tacit.data.read import DELIMITERS, NUMBERS
 from tacit.errors import InputError
 from tacit.job.trees import CLASSES, LINEAR_MODEL, MODEL_KINDS, QUANTILE, TREES_KEYS
 from tacit.job.values import (
@@ -76,6 +77,8 @@ def check_count(count: int) -> None:
 def check_party(spec: PartySpec, number: int) -> None:
     """Check one party by itself; `number` counts from 1."""
     _check_name(spec.name, number)
+    if spec.holdout_column is not None and spec.holdout_column in (spec.id, spec.label):
+        raise InputError(f"party {show(spec.name)}: holdout_column is its id or label: name a column of dates")
     seen: dict[str, str] = {}
     for role, column in spec.apart.items():
         if column in seen:
@@ -83,7 +86,7 @@ def check_party(spec: PartySpec, number: int) -> None:
                 f"party {show(spec.name)}: {show(column)} is both {seen[column]} and {role}: they must differ"
             )
         seen[column] = role
-        if column in (spec.features or ()):
+        if role != "holdout_column" and column in (spec.features or ()):
             raise InputError(
                 f"party {show(spec.name)}: the {role} {show(column)} is among its features: remove it there"
             )
@@ -186,6 +189,13 @@ def _limit(value: Any) -> float:
     return number
 
 
+def _moment(value: Any) -> str | float:
+    """Parse a date, with or without quotes, or a finite number."""
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value.isoformat()
+    return datetime.date.fromisoformat(value).isoformat() if isinstance(value, str) else _limit(value)
+
+
 def _positive(value: Any) -> str | int | float | bool:
     """Parse a label: text, a finite number, or true and false."""
     if isinstance(value, str) and value.strip():
@@ -228,6 +238,7 @@ COLUMN_KEYS: dict[str, Kind] = {
     "whole": TRUTH,
 }
 COLUMNS = Kind("a table of columns, such as { age = { low = 18, high = 90 } }", _table)
+MOMENT = Kind('a date such as "2024-01-31", or a number', _moment)
 POSITIVE_LABEL = Kind("a label: text, a number, true or false", _positive)
 
 
@@ -264,7 +275,7 @@ def columns_record(columns: Sequence[ColumnSpec]) -> dict[str, dict[str, Any]] |
 def check_columns(spec: PartySpec) -> None:
     """Refuse what cannot be said of a party's id and label, and `positive` without a label."""
     for role, column in spec.apart.items():
-        if any(known.name == column for known in spec.columns):
+        if role != "holdout_column" and any(known.name == column for known in spec.columns):
             raise InputError(
                 f"party {show(spec.name)}: the {role} {show(column)} is among its columns: remove it there"
             )
@@ -622,6 +633,7 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "secure_aggregation": TRUTH_OR_AUTO,
         "memory": AMOUNT,
         "holdout": PART,
+        "holdout_after": MOMENT,
     },
     "model": {
         "kind": one_of(MODEL_KINDS),
@@ -659,6 +671,10 @@ SECTION_KEYS: dict[str, dict[str, Kind]] = {
         "features": NAMES,
         "columns": COLUMNS,
         "width": whole_number(1, MOST_COLUMNS),
+        "delimiter": one_of(tuple(DELIMITERS)),
+        "numbers": one_of(tuple(NUMBERS)),
+        "holdout_column": TEXT,
+        "holdout_data": TEXT,
     },
 }
 SECTIONS = tuple(name for name in SECTION_KEYS if name != PRIVACY_OPTIONS)  # a section of its own inside another

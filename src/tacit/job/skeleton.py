@@ -6,12 +6,13 @@ not: two files that differ in rows alone give the same job. So what its columns 
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,17 @@ import pyarrow.compute as pc
 
 from tacit.columns.spec import CATEGORY, DATE, NUMBER, ColumnSpec, EncodeRules
 from tacit.columns.table import ArrowTable, kind_of_type, number_cells, refuse_guesses, text_cells
-from tacit.data.read import header_table, read_table
+from tacit.data.read import (
+    DAMAGED,
+    DELIMITERS,
+    NUMBERS,
+    PLAIN,
+    FileStyle,
+    csv_names,
+    header_table,
+    parse_numbers,
+    read_table,
+)
 from tacit.errors import InputError
 from tacit.files import assignment, literal
 from tacit.job.file import parse_job
@@ -77,19 +88,49 @@ class DataFile:
     @cached_property
     def header(self) -> ArrowTable:
         """Its columns, with the types that a Parquet file states."""
-        return header_table(self.path, self.party)
+        return header_table(self.path, self.party, self.style)
+
+    @cached_property
+    def style(self) -> FileStyle:
+        """How its cells are separated, by its header: where that is one cell with another delimiter in it."""
+        try:
+            names = csv_names(self.path)
+        except (csv.Error, *DAMAGED):  # what is wrong is said when it is read
+            return PLAIN
+        found = [mark for mark in DELIMITERS if len(names) == 1 and mark in names[0]]
+        return FileStyle(found[0]) if found else PLAIN
+
+    @cached_property
+    def numbers(self) -> str:
+        """How its rows seem to write numbers: the style by which most columns of text are numbers, if any."""
+        if not self.path.name.lower().endswith((".csv", ".csv.gz")):
+            return PLAIN.numbers
+        plain_table = self._read(PLAIN.numbers)
+        texts = [column for column in plain_table.data.columns if pa.types.is_string(column.type)]
+        found = {one: sum(parse_numbers(column, one) is not None for column in texts) for one in NUMBERS}
+        best = max(found, key=lambda one: found[one])  # the first of several
+        if not found[best]:
+            return PLAIN.numbers
+        return best if _count_numbers(self._read(best)) > _count_numbers(plain_table) else PLAIN.numbers
+
+    def _read(self, numbers: str) -> ArrowTable:
+        table = read_table(self.path, party=self.party, style=replace(self.style, numbers=numbers))
+        assert isinstance(table, ArrowTable)
+        return table
 
     @cached_property
     def rows(self) -> ArrowTable:
         """Its rows."""
-        table = read_table(self.path, party=self.party)
-        assert isinstance(table, ArrowTable)
-        return table
+        return self._read(self.numbers)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Its columns."""
         return self.header.columns
+
+
+def _count_numbers(table: ArrowTable) -> int:
+    return sum(kind_of_type(column.type) == NUMBER for column in table.data.columns)
 
 
 @dataclass(frozen=True)
@@ -307,8 +348,9 @@ class _Writer:
         yield from ("", "[job]", _set("name", _plain_name(self.out.stem)))
         if self.options.by_rows:
             yield _set("split", "samples")
+        aside = "# " if self.options.private else ""
         yield from (
-            "# holdout = 0.2            # part of the rows to evaluate the model on",
+            f"{aside}holdout = 0.2              # part of the rows to evaluate the model on",
             "",
             "[model]",
             *self._loss(),
@@ -355,6 +397,12 @@ class _Writer:
     def party_lines(self, file: DataFile) -> Iterator[str]:
         """One party."""
         yield from ("", "[[party]]", _set("name", file.party), _set("data", self._data(file)))
+        if file.style != PLAIN:
+            yield _set("delimiter", file.style.delimiter)
+        if file.party not in self.guess.protected and file.numbers != PLAIN.numbers:
+            yield f"{_set('numbers', file.numbers)}       # how the file seems to write 1234.56"
+        elif file.style != PLAIN:
+            yield '# numbers = "1.234,56"      # if this is how the file writes 1234.56'
         if self.guess.id is not None:
             yield _set("id", self.guess.id)
         elif not self.options.by_rows and len(self.files) > 1:

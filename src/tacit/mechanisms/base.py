@@ -248,7 +248,7 @@ class Mechanism(ABC, Generic[AnyLayout]):
         """Refuse choices that the mechanism has no use for; remark on those that change nothing."""
         if self.has_own_solver and request.method not in ("auto", *self.allowed_solvers):
             raise InputError(
-                f"method={request.method!r} does not fit mechanism={self.name!r}, which has a method of its own: "
+                f"method={request.method!r} does not go with this privacy, whose mechanism has a method of its own: "
                 "leave method out"
             )
         return planned

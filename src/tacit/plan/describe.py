@@ -34,6 +34,7 @@ MASKED = 2  # a masked number is twice as long
 SINGLE = 0.5  # one of single precision is half as long
 SEEDED = "the noise comes from a seed, so nobody is protected from those who know it"
 ORDINARY = "none: consensus ADMM, without noise"
+RELEASES = {"gram": "products of columns", "trace": "squares of rows", "check": "change of the loss"}  # in words
 GIVEN = "consensus ADMM without noise, with the unbiased loss of labels that were randomized by their contributors"
 
 
@@ -66,21 +67,30 @@ def mechanism_words(plan: PlannedRun) -> str:
 
 def lines(plan: PlannedRun) -> list[str]:
     """The record in words."""
+    return [*verdict(plan), *details(plan)]
+
+
+def verdict(plan: PlannedRun) -> list[str]:
+    """What is protected from whom, what the run costs, and what its sizes say about its use."""
     found, words = record(plan), WORDS[plan.layout.split]
-    rows = [*one(words.title, found["in_words"]), *one("rounds", words.rounds(found))]
-    rows += words.layout(found)
-    rows += one("traffic", words.traffic_words(plan, found["traffic"]))
-    rows += words.time_words(found)
-    remarks = () if plan.private is None else plan.private.mechanism.noise_remarks
-    rows += many("noise", [*(words.noise_words(item) for item in found["noise"]), *remarks])
-    rows += one("claim", headline(found))
+    rows = one("privacy", headline(found))
     rows += many("caution", found["cautions"])
     rows += many("proven", proven(found))
+    rows += one("rounds", words.rounds(found))
+    rows += one("traffic", words.traffic_words(plan, found["traffic"]))
+    rows += words.time_words(found)
+    return [*rows, *many("worth it?", found["outlook"])]
+
+
+def details(plan: PlannedRun) -> list[str]:
+    """How that comes about: the mechanism with its noise, and what exactly is covered, not covered and assumed."""
+    found, words = record(plan), WORDS[plan.layout.split]
+    rows = [*one(words.title, found["in_words"]), *words.layout(found)]
+    remarks = () if plan.private is None else plan.private.mechanism.noise_remarks
+    rows += many("noise", [*(words.noise_words(item) for item in found["noise"]), *remarks])
     rows += many("covered", found["covers"]) if found["claims"] else []
     rows += many("not covered", found["does_not_cover"])
-    rows += many("assumed", found["assumptions"])
-    rows += many("worth it?", found["outlook"])
-    return rows
+    return [*rows, *many("assumed", found["assumptions"])]
 
 
 # --- what differs between the splits -----------------------------------------------------------------
@@ -155,7 +165,7 @@ class FeatureWords(Words):
             beside = f"{private.holder} has boosted trees of its own columns, grown without noise"
             return "; ".join([private.mechanism.describe(), beside, *_form(private.privacy, private.holder)])
         if private is None:
-            return "; ".join([f"none: method {plan.solver.name}, without noise", *masks])
+            return "; ".join(["none: trained without noise", *masks])
         return "; ".join([private.mechanism.describe(), *_form(private.privacy, private.holder), *masks])
 
     def sizes(self, plan: PlannedRun) -> dict[str, Any]:
@@ -222,7 +232,8 @@ class FeatureWords(Words):
         if "epsilon" in item:
             return _symbols(item)
         times = "" if item["times"] == 1 else f", {item['times']} times"
-        return f"{item['party']}: {item['release']}{times}, deviation {item['deviation']:.4g}"
+        what = RELEASES.get(item["release"], item["release"])
+        return f"{item['party']}: {what}{times}, standard deviation {item['deviation']:.4g}"
 
 
 class SampleWords(Words):
@@ -312,7 +323,9 @@ class SampleWords(Words):
         if "epsilon" in item:
             return _symbols(item)
         times = "" if item["times"] == 1 else f", {item['times']} times"
-        key, what = ("deviation", "deviation") if "deviation" in item else ("rate", "density exp(-rate |e|), rate")
+        key, what = (
+            ("deviation", "standard deviation") if "deviation" in item else ("rate", "density exp(-rate |e|), rate")
+        )
         last = f" down to {item[f'last_{key}']:.4g}" if f"last_{key}" in item else ""
         last = last.replace(" down to", " up to") if item.get(f"last_{key}", 0) > item[key] else last
         return f"{item['party']}: {item['release']}{times}, {what} {item[key]:.4g}{last}"
@@ -427,14 +440,18 @@ def _claim(claim: Any, delta: float) -> dict[str, Any]:
 
 def one(title: str, text: str) -> list[str]:
     """A titled text, wrapped."""
-    return textwrap.wrap(text, WIDTH, initial_indent=f"{title:<11} ", subsequent_indent=" " * 12)
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=f"{title:<11} ", subsequent_indent=" " * 12, break_on_hyphens=False
+    )
 
 
 def many(title: str, sentences: Sequence[str]) -> list[str]:
     """A titled list of sentences, wrapped."""
     rows: list[str] = []
     for sentence in sentences:
-        rows += textwrap.wrap(f"- {sentence}", WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 14)
+        rows += textwrap.wrap(
+            f"- {sentence}", WIDTH, initial_indent=" " * 12, subsequent_indent=" " * 14, break_on_hyphens=False
+        )
     if rows:
         rows[0] = f"{title:<11} " + rows[0][12:]
     return rows
@@ -443,7 +460,7 @@ def many(title: str, sentences: Sequence[str]) -> list[str]:
 def headline(found: Mapping[str, Any]) -> str:
     """What the whole run claims, in one sentence."""
     if not found["private"]:
-        return "NOT differentially private: nothing is claimed, and epsilon is infinite"
+        return "NOT differentially private: nothing is protected, epsilon is infinite"
     sizes = _epsilons(found)
     sizes_text = "; ".join(sizes) if len(sizes) > 1 else _epsilon(found)
     return f"differentially private, over the whole run: epsilon = {sizes_text} at delta = {found['delta']:g}"

@@ -82,7 +82,7 @@ def _plan_privacy(request: TrainingRequest, problem: Problem, layout: Layout) ->
     return mechanism.check_choices(replace(planned, outlook=(*planned.outlook, *remarks)), mechanism_request)
 
 
-def _measured(private: PrivatePlan | None, holdout: float) -> PrivatePlan | None:
+def _measured(private: PrivatePlan | None, holdout: str) -> PrivatePlan | None:
     """The plan, whose outlook knows that rows are held out, which will measure what it cannot know."""
     if private is None or not holdout:
         return private

@@ -52,8 +52,8 @@ class TrainingRequest:
         mechanism and the number of parties allow it.
     memory : int or None
         Bytes that the process may take, where rows are left on disk for that.
-    holdout : float
-        The part of the rows that is kept out of training.
+    holdout : str
+        How rows are kept out of training, as the job says it; empty where none are.
     trees : TreeSettings or None
         Settings of boosted trees, with their loss: the model is then a sum of trees, and `penalty` and `alpha` have no
         meaning.
@@ -73,7 +73,7 @@ class TrainingRequest:
     seed: int = 0
     secure_aggregation: bool | str = False
     memory: int | None = None
-    holdout: float = 0.0
+    holdout: str = ""
     trees: TreeSettings | None = None
 
     @property

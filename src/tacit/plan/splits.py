@@ -29,6 +29,7 @@ from tacit.problem.losses.rows import RowLoss
 from tacit.solvers import METHODS, SOLVERS, Solver
 from tacit.solvers.base import PrivateSolver, Problem
 from tacit.solvers.boosting import TreeSettings
+from tacit.solvers.boosting.sides import settings_of
 from tacit.solvers.consensus import Consensus, Place, PrivateConsensus
 from tacit.solvers.consensus.admm import ADMM
 from tacit.solvers.consensus.base import TreeSum
@@ -51,7 +52,7 @@ class PlannedRun:
     max_rounds: int
     private: PrivatePlan | None = None
     secure: bool = False  # whether answers travel under masks, so that only their sum can be read
-    holdout: float = 0.0  # the part of the rows that is kept out of training
+    holdout: str = ""  # how rows are kept out of training, as the job says it
     published: bool = False  # whether a paper's mechanism was asked for in its exact form
 
     # --- who takes part ------------------------------------------------------------------------------
@@ -137,7 +138,8 @@ class PlannedRun:
         """The claim of a run that adds no noise."""
         if self.problem.trees is None:
             return self.split.without_noise(self.layout)
-        return not_private_trees(self.party_names, self.asked_parties, self.problem.rows)
+        outputs = settings_of(self.problem).loss.outputs
+        return not_private_trees(self.party_names, self.asked_parties, self.problem.rows, outputs)
 
     @property
     def served(self) -> bool:
@@ -393,7 +395,7 @@ def _loss_settings(loss: Loss) -> dict[str, Any]:
     inner: Any = loss.inner if isinstance(loss, RowLoss) else loss
     usual = type(inner)().settings if known else {}
     found: dict[str, Any] = {"loss_settings": known} if known != usual else {}
-    return found | ({"rows": "weighted" if loss.weighted else "offset"} if isinstance(loss, RowLoss) else {})
+    return found | ({"row_values": "weighted" if loss.weighted else "offset"} if isinstance(loss, RowLoss) else {})
 
 
 def _noise(private: PrivatePlan) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tacit.errors import InputError
 from tacit.privacy import accountant
@@ -37,6 +37,7 @@ from tacit.records import (
     text_map,
     texts,
 )
+from tacit.text import html_card
 
 if TYPE_CHECKING:
     from tacit.privacy.claim import Claim
@@ -138,6 +139,22 @@ def not_private_lines(certificate: Certificate) -> list[str]:
     lines += _listed("Not covered", certificate.does_not_cover)
     lines += _listed("Assumed", certificate.assumptions) if certificate.assumptions else []
     return lines + _rest(certificate)
+
+
+def blocks(certificate: Certificate) -> list[dict[str, Any]]:
+    """The certificate's own words as headings with a sentence or a list; the headline first, without the software."""
+    found: list[dict[str, Any]] = []
+    for line in str(certificate).splitlines()[1:]:
+        if line.startswith("  - "):
+            found[-1]["items"].append(line.removeprefix("  - "))
+        elif line.endswith(":"):
+            found.append({"title": line.removesuffix(":"), "words": "", "items": []})
+        elif line and not line.startswith("Software: "):
+            title, colon, words = line.partition(": ")
+            plain_text = not found  # the headline, which has a colon of its own
+            words = line if plain_text else words or line
+            found.append({"title": "" if plain_text or not colon else title, "words": words, "items": []})
+    return found
 
 
 def up(value: float, digits: int = 4) -> str:
@@ -348,6 +365,11 @@ class Certificate:
     def __str__(self) -> str:
         return "\n".join(private_lines(self) if self.private else not_private_lines(self))
 
+    def _repr_html_(self) -> str:
+        first, *rest = blocks(self)
+        rows = [(block["title"], block["items"] or block["words"]) for block in rest]
+        return html_card(TITLE, rows, head=str(first["words"]))
+
 
 def from_record(record: Record) -> Certificate:
     """The certificate in a JSON object."""
@@ -405,25 +427,31 @@ ROWS_OF_TREES = (
 """What boosted trees without noise tell of rows."""
 
 
-def leaves_trees(parties: tuple[str, ...], asked: tuple[str, ...], rows: int, labels: str = "labels") -> dict[str, str]:
-    """What leaves each party that grows trees without noise."""
+def leaves_trees(
+    parties: tuple[str, ...], asked: tuple[str, ...], rows: int, labels: str = "labels", outputs: int = 1
+) -> dict[str, str]:
+    """What leaves each party that grows trees without noise; of more than two classes scores have `outputs` numbers."""
     holder = ", ".join(name for name in parties if name not in asked)
-    margins = f"once the {labels} of the fitted rows; in each round their joint score, and the steps of the last round"
-    leaves = dict.fromkeys(asked, f"in each round what its new trees add to the score of each of {rows} rows")
+    score = "score" if outputs == 1 else f"scores ({outputs} for each row, one of each class)"
+    margins = (
+        f"once the {labels} of the fitted rows; in each round their joint {score}, and the steps of the last round"
+    )
+    leaves = dict.fromkeys(asked, f"in each round what its new trees add to the {score} of each of {rows} rows")
     return {holder: margins, **leaves} if asked else {holder: "nothing: there is no other party"}
 
 
-def not_private_trees(parties: tuple[str, ...], asked: tuple[str, ...], rows: int) -> Certificate:
+def not_private_trees(parties: tuple[str, ...], asked: tuple[str, ...], rows: int, outputs: int = 1) -> Certificate:
     """Certificate of boosted trees without noise: columns stay home as such, and their answers tell about them."""
+    several = f"predictions: each asked row discloses {outputs} scores per party, one of each class"
     return Certificate(
         covers=("cells and trees are never sent as such (this is not a privacy guarantee)",),
         does_not_cover=(
             "the labels of the fitted rows: they are sent to every party as they are",
             *ROWS_OF_TREES[:-1],
             "the labels of held-out rows: they are never sent, but the steps that everybody sees depend on them",
-            ROWS_OF_TREES[-1],
+            ROWS_OF_TREES[-1] if outputs == 1 else several,
         ),
-        per_party=leaves_trees(parties, asked, rows),
+        per_party=leaves_trees(parties, asked, rows, outputs=outputs),
     )
 
 
@@ -447,7 +475,7 @@ NAMES = {"record": "rows", "label": "labels", "person": "rows at every covered p
 
 
 def in_scope(
-    certificate: Certificate, holdout: float = 0.0, *, evaluated: bool = True, randomized: bool = False
+    certificate: Certificate, holdout: str = "", *, evaluated: bool = True, randomized: bool = False
 ) -> Certificate:
     """The certificate, with what is true of several rows of one person and of rows that were held out.
 
@@ -455,8 +483,8 @@ def in_scope(
     ----------
     certificate : Certificate
         Of a planned run; one that proves nothing is returned as it is.
-    holdout : float, default 0
-        The part of the rows that is kept out of training.
+    holdout : str, default ""
+        How rows are kept out of training, as the job says it; empty where none are.
     evaluated : bool, default True
         Whether the model may be evaluated on the rows that were held out.
     randomized : bool, default False
@@ -468,11 +496,11 @@ def in_scope(
     return replace(certificate, does_not_cover=(*certificate.does_not_cover, *added))
 
 
-def held_out(part: float, *, evaluated: bool, randomized: bool) -> tuple[str, ...]:
+def held_out(how: str, *, evaluated: bool, randomized: bool) -> tuple[str, ...]:
     """What is true of rows that were not trained on, where there are some."""
-    if not part:
+    if not how:
         return ()
-    rows = f"the rows held out (holdout = {part:g}): every claim is about the rows trained on"
+    rows = f"the rows held out ({how}): every claim is about the rows trained on"
     if not evaluated:
         return (f"{rows}; nothing is computed from those held out",)
     if randomized:

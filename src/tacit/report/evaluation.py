@@ -27,11 +27,11 @@ from tacit.data.cluster import ClusterRows
 from tacit.data.holdout import HeldOut
 from tacit.errors import RunError, TacitError
 from tacit.plan import FeatureSplit, Plan, TrainingRequest, make_plan
-from tacit.plan.terms import named_loss, tree_settings
+from tacit.plan.terms import tree_settings
 from tacit.problem.losses import Loss
 from tacit.problem.losses.rows import RowLoss, bare_labels
-from tacit.report.measures import AnyLoss, calibration, difference, measure, roc, row_losses, spread
 from tacit.run.folder import PreparedRun, serving_loss
+from tacit.run.measures import AnyLoss, difference, figures, measure, row_losses, spread
 from tacit.run.predict import ALL_PARTIES
 from tacit.run.result import Model, PartyModel, Result, TreePart
 from tacit.run.search import search_job
@@ -446,15 +446,7 @@ def _importance(parts: Sequence[Any], shards: Sequence[Shard]) -> dict[str, dict
 
 def _figures(kind: str, party: str, scores: Vector, labels: Vector, loss: AnyLoss, columns: int) -> dict[str, Any]:
     """What is said of one model."""
-    known = (named_loss(loss) if isinstance(loss, str) else loss).task == "classification"
-    return {
-        "kind": kind,
-        "party": party,
-        "columns": columns,
-        "measures": measure(scores, labels, loss),
-        "roc": roc(scores, labels) if known and scores.ndim == 1 else [],
-        "calibration": calibration(scores, labels, loss),
-    }
+    return {"kind": kind, "party": party, "columns": columns, **figures(scores, labels, loss)}
 
 
 def _columns(shards: Sequence[Shard]) -> int:

@@ -9,21 +9,22 @@ from jinja2 import TemplateError
 
 from tacit.errors import InputError
 from tacit.files import damaged, show_path, write_text
+from tacit.privacy.certificate import blocks
 from tacit.report import pictures, run_pictures, tree_words
 from tacit.report import run_words as words
-from tacit.report.curve_words import curve_section, run_curves
+from tacit.report.curves import curve_section, run_curves
 from tacit.report.evaluation import SAME_ALPHA
-from tacit.report.measures import BETTER, TITLES
 from tacit.report.pictures import Figure, figure, fill
 from tacit.report.verdict import WORSE, still_true
 from tacit.run.curves import Curve, model_curves, of_party
 from tacit.run.folder import EVALUATION, REPORT
-from tacit.run.saved import SavedRun, load
+from tacit.run.measures import BETTER, METHOD, TITLES, headline
+from tacit.run.saved import SavedRun, read_run
 from tacit.text import one_line
 from tacit.version import __version__
 
 
-def write_report(run: str | Path, out: Path | None = None, party: str | None = None) -> Path:
+def write_report(run: str | Path, out: Path | None = None, party: str | None = None, *, saved: bool = True) -> Path:
     """Write the page of a finished run: one file that needs no other, no network and no script.
 
     Parameters
@@ -34,6 +35,8 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
         The file; report.html in the directory of the run by default.
     party : str, optional
         Draw the curves of this party's columns alone.
+    saved : bool
+        Whether the run stays there, so that the page may say how to verify it.
 
     Returns
     -------
@@ -46,13 +49,12 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
         Where there is no finished run, a file is damaged, matplotlib is missing, or the page cannot be written.
     """
     pictures.check_matplotlib()
-    known = load(run)
+    known = read_run(run)
     path = known.path / REPORT if out is None else out
-    if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
+    check_page(path)
     curves = None if party is None else of_party(model_curves(known.model), party)
     try:
-        page = report_page(known, curves)
+        page = report_page(known, curves, saved=saved)
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, TemplateError) as error:
         raise damaged(
             known.path / EVALUATION, f"it does not fit the run ({type(error).__name__}: {one_line(error)})"
@@ -61,7 +63,13 @@ def write_report(run: str | Path, out: Path | None = None, party: str | None = N
     return path
 
 
-def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = None) -> str:
+def check_page(path: Path) -> None:
+    """Refuse a place where no page can be written."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"cannot write {show_path(path)}: give --out the name of a file in a directory that is there")
+
+
+def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = None, *, saved: bool = True) -> str:
     """The page as text; with the curves that are given, else with those of a run whose numbers are curves."""
     evaluation = run.evaluation or {}
     return fill(
@@ -70,7 +78,9 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         name=run.job.name,
         lead=words.lead(run),
         outcome=words.outcome(run),
-        worse=words.verdict_of(run)[1] if words.verdict_of(run)[0] == WORSE else "",
+        verdict=words.verdict_sentences(run),
+        worse=words.verdict_of(run)[0] == WORSE,
+        day=words.day(run),
         searched=bool(evaluation.get("searched")) and SAME_ALPHA not in evaluation.get("notes", []),
         warning=words.NOT_FOR_OTHERS if run.certificate.private and evaluation.get("models") else "",
         on_graph=run.on_graph,
@@ -81,22 +91,36 @@ def report_page(run: SavedRun, curves: Mapping[str, Sequence[Curve]] | None = No
         parties=words.node_rows(run) if run.on_graph else words.party_rows(run),
         matched=(evaluation.get("matching") or {}).get("by", ""),
         models=words.model_rows(run),
+        measures=words.measure_rows(run),
+        deciles=words.decile_rows(run),
+        intervals=METHOD,
         held_out=bool(evaluation.get("held_out")),
         evaluated=f"{evaluation['rows']['evaluated']:,}" if evaluation.get("models") else "",
         notes=evaluation.get("notes", ["This run was not evaluated."]),
         quality=_quality(run),
         shares=None if run.on_graph else tree_words.share_rows(run) if run.model.is_trees else words.share_rows(run),
+        shares_words=_score_words(run),
         share_figures=[*_shares(run), *tree_words.importance(run)],
         curves=curve_section(run, run_curves(run) if curves is None else curves),
         graph_figures=_graph(run),
-        way=_way(run),
+        way=way(run),
         traffic=words.traffic_rows(run),
         outlook=still_true(evaluation, run.result.get("outlook", [])),
-        certificate=words.certificate_blocks(run),
+        certificate=blocks(run.certificate),
         private=run.certificate.private,
         versions=run.versions,
         version=__version__,
-        path=show_path(run.path),
+        path=show_path(run.path) if saved else "",
+    )
+
+
+def _score_words(run: SavedRun) -> str:
+    """What a score is made of."""
+    if run.model.outputs == 1:
+        return "The score of a row is a sum: one number from each party, and a constant."
+    return (
+        f"A row has {run.model.outputs} scores, one of each class. Each is a sum: one number from each party, and a "
+        "constant. Spreads and pictures are over all rows and classes."
     )
 
 
@@ -114,12 +138,13 @@ def _quality(run: SavedRun) -> list[Figure]:
     models, figures = words.models_of(run), []
     if not models:
         return []
-    key = next(name for name in words.ORDER if name in models[0]["measures"])
+    key = headline(models[0]["measures"])
     dots = [(words.title_of(model), model["measures"][key]) for model in models if key in model["measures"]]
     curves = [(words.title_of(m), m["roc"], m["measures"]["auc"]) for m in models if m["roc"]]
     if curves:
-        caption = "How many positive rows are found for how many false alarms; the dotted line is chance."
-        figures.append(figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption))
+        caption = "True positive rate against false positive rate; the dotted line is chance."
+        tall = run_pictures.SIZE[1] + 0.19 * len(curves[:6]) + 0.2
+        figures.append(figure(run_pictures.roc(curves[:6]), "roc", "ROC", caption, (run_pictures.SIZE[0], tall)))
     groups = models[0]["calibration"]
     if groups:
         probability = bool(run.model.classes)
@@ -138,7 +163,7 @@ def _shares(run: SavedRun) -> list[Figure]:
     known = (run.evaluation or {}).get("shares")
     if not known:
         return []
-    caption = "Thin: 90 % of rows. Thick: half of them. Mark: the median. A party that adds nothing stays at 0."
+    caption = "Thin line: 90 % of the rows. Thick line: half of them. Mark: the median. 0: the party adds nothing."
     tall = 1.1 + 0.45 * len(known)
     draw = run_pictures.shares(known)
     return [figure(draw, "shares", "What each party adds to a score", caption, (run_pictures.SIZE[0], tall))]
@@ -148,7 +173,7 @@ def _graph(run: SavedRun) -> list[Figure]:
     if not run.on_graph:
         return []
     graph = run.job.make_graph()
-    caption = f"{graph.nodes} nodes, {len(graph.edges)} edges. A node is the larger, the more rows it has."
+    caption = f"{graph.nodes} nodes, {len(graph.edges)} edges. Larger nodes have more rows."
     figures = [figure(run_pictures.graph(graph, run.plan["rows"]), "graph", "Who talks to whom", caption)]
     draw = run_pictures.disagreement(run.trace)
     if draw is not None:
@@ -157,7 +182,8 @@ def _graph(run: SavedRun) -> list[Figure]:
     return figures
 
 
-def _way(run: SavedRun) -> list[Figure]:
+def way(run: SavedRun) -> list[Figure]:
+    """How the objective fell, and how near the optimum it came."""
     if run.model.is_trees:
         return tree_words.way(run)
     figures = []

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tacit.report.pictures import INK, LINE, PAPER, SERIES, SOFT
+from tacit.report.pictures import INK, LINE, SERIES, SOFT
 from tacit.topologies import Graph
 from tacit.types import Trace
 
@@ -42,16 +42,7 @@ def roc(curves: Sequence[tuple[str, Sequence[Sequence[float]], float]]) -> Draw:
             )
         axes.set_aspect("equal")
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel="false positive rate", ylabel="true positive rate")
-        axes.legend(
-            loc="lower right",
-            handlelength=1.8,
-            borderaxespad=0.2,
-            title="area under the curve",
-            frameon=True,  # so that the line of chance does not run through it
-            facecolor=PAPER,
-            edgecolor="none",
-            framealpha=1.0,
-        )
+        figure.legend(loc="outside lower center", handlelength=1.8, title="area under the curve")  # off the lines
 
     return draw
 
@@ -68,8 +59,8 @@ def calibration(groups: Sequence[Mapping[str, Any]], probability: bool) -> Draw:
             low, high = 0.0, 1.0
         axes.plot([low, high], [low, high], color=SOFT, linestyle=":", linewidth=1)
         axes.plot(predicted, observed, color=SERIES[0], marker="o", markersize=5, linewidth=1.3)
-        what = ("predicted probability", "share that is positive") if probability else ("predicted", "observed")
-        axes.set(xlabel=f"{what[0]}, mean of a group", ylabel=what[1])
+        what = ("predicted probability", "observed frequency") if probability else ("prediction", "mean observed")
+        axes.set(xlabel=f"mean {what[0]}", ylabel=what[1])
         if probability:
             axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
             axes.set_aspect("equal")

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from tacit.columns.spec import AUTO
+from tacit.plan.describe import strengths
 from tacit.report.evaluation import ALONE, JOINT
-from tacit.report.measures import BETTER, TITLES
 from tacit.report.run_pictures import SAME, TOGETHER
-from tacit.report.verdict import WORSE, verdict
+from tacit.report.verdict import BETTER as BETTER_THAN
+from tacit.report.verdict import SAME as SAME_AS
+from tacit.report.verdict import verdict
+from tacit.run.curves import WIDE
+from tacit.run.folder import RESULT
+from tacit.run.measures import BETTER, COMPARED, ORDER, TITLES, headline, loss_title
 from tacit.run.result import TreePart
 from tacit.run.saved import SavedRun
 from tacit.text import duration, listing, plural, size
 
 DASH = "–"
 ARROWS = {"higher": " ↑", "lower": " ↓", "neither": ""}
-ORDER = (
-    "auc",
-    "accuracy",
-    "log_loss",
-    "pinball",
-    "coverage",
-    "r2",
-    "rmse",
-    "mae",
-    "deviance",
-    "gamma_deviance",
-    "tweedie_deviance",
-    "negative_binomial_deviance",
-)
 NOT_FOR_OTHERS = (
     "Not for publication. The figures of this page come from labels and from scores of single rows, which no "
     "certificate covers."
@@ -46,6 +39,13 @@ def number(value: Any, digits: int = 4) -> str:
     if value and abs(value) < 1e-3:
         return f"{value:.1e}"
     return f"{value:.{digits}g}" if abs(value) >= 1 else f"{value:.{digits}f}"
+
+
+def day(run: SavedRun) -> str:
+    """The day on which the run ended, by the date of its last file; SOURCE_DATE_EPOCH overrides it, as elsewhere."""
+    stated = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = int(stated) if stated.isdecimal() else (run.path / RESULT).stat().st_mtime
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
 def listed(names: Sequence[str]) -> str:
@@ -65,19 +65,54 @@ def lead(run: SavedRun) -> str:
     return f"{first} They hold {how}." if len(names) > 1 else first
 
 
-def outcome(run: SavedRun) -> str:
-    """How good the joint model is, and how it compares; empty where nothing was evaluated.
+def verdict_sentences(run: SavedRun) -> list[str]:
+    """Is the joint model better than what there is without the others, by how much? Is it private, at what price?"""
+    return [sentence for sentence in (_use(run), _privacy(run)) if sentence]
 
-    That it is worse is not said here: the page begins with it.
-    """
+
+def _use(run: SavedRun) -> str:
+    """How the joint model compares, with a 95 % interval of the difference where the label holder's model is known."""
     kind, sentence = verdict_of(run)
-    compared = "" if kind == WORSE else sentence
+    own = next((model for model in models_of(run) if model["kind"] == ALONE and model["party"] == run.job.holder), None)
+    against = (own or {}).get("joint_against_it", {})
+    if kind not in (BETTER_THAN, SAME_AS) or run.on_graph or not against:
+        return sentence
+    evaluation = run.evaluation or {}
+    low, high = (against["difference"] + side * WIDE * against["error"] for side in (-1, 1))
+    says = "is better than" if kind == BETTER_THAN else "is not measurably better than"
+    return (
+        f"The joint model {says} {run.job.holder} alone: its {loss_title(evaluation['loss'])} on "
+        f"{evaluation['rows']['evaluated']:,} held-out rows is {number(against['joint'])} against "
+        f"{number(against['other'])}, a difference of {_signed(against['difference'])} "
+        f"(95 % interval {_signed(low)} to {_signed(high)})."
+    )
+
+
+def _privacy(run: SavedRun) -> str:
+    """Whether anything is protected, at which epsilon, and what is known of its price."""
+    certificate = run.certificate
+    if not certificate.private or certificate.target is None:
+        return "It is not private: nothing is protected, and epsilon is infinite."
+    return (
+        f"It is differentially private over the whole run, at delta = {certificate.target.delta:g}: "
+        f"{strengths(certificate)}. "
+        "What the noise cost in accuracy is not known: nobody may train this model without it."
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2g}".replace("-", "−")
+
+
+def outcome(run: SavedRun) -> str:
+    """How good the joint model is; how it compares where nothing was evaluated. The verdict is said before."""
+    compared = ""
     models = models_of(run)
     if not models:
         return compared
-    key = next(name for name in ORDER if name in models[0]["measures"])
+    key = headline(models[0]["measures"])
     where = "rows that were held out" if run.evaluation and run.evaluation["held_out"] else "the rows it was trained on"
-    text = f"On {where}, its {TITLES[key]} is {number(models[0]['measures'][key])}."
+    text = f"On {where}, its {TITLES[key]} is {number(models[0]['measures'][key])}{_between(models[0], key)}."
     return f"{text} {compared}".strip()
 
 
@@ -110,7 +145,7 @@ def tiles(run: SavedRun) -> list[tuple[str, str]]:
     found = []
     models = models_of(run)
     if models:
-        key = next(name for name in ORDER if name in models[0]["measures"])
+        key = headline(models[0]["measures"])
         found.append((number(models[0]["measures"][key], 3), f"{TITLES[key]} of the joint model"))
     found.append((f"{run.rows:,}", "rows trained on"))
     found.append((str(run.result["rounds"]), "rounds" if run.result["rounds"] != 1 else "round"))
@@ -137,7 +172,7 @@ def job_rows(run: SavedRun) -> list[tuple[str, str]]:
     model = run.job.model
     rows = [
         ("loss", f"{model.loss}, penalty {'l2' if run.job.trees else model.penalty}, alpha = {_alpha(run)}"),
-        ("method", _method(run)),
+        ("method", method_of(run)),
         ("stopped", _stopped(run)),
     ]
     if run.job.trees is not None:
@@ -155,13 +190,28 @@ def label_rows(run: SavedRun) -> list[tuple[str, str]]:
     if len(run.model.classes) > 2:
         return [("label", f"{len(run.model.classes)} classes: {listing(run.model.classes, 8)}")]
     negative, positive = run.model.classes
-    return [("label", f"{positive} is positive, {negative} is negative")]
+    return [("label", f"{positive} is positive{_base_rate(run)}, {negative} is negative")]
+
+
+def _base_rate(run: SavedRun) -> str:
+    """The part of the evaluated rows that is positive; nothing where that is not known."""
+    models = models_of(run)
+    groups = models[0]["calibration"] if models else []
+    if not groups:
+        return ""
+    rows = sum(group["rows"] for group in groups)
+    return f" ({sum(group['rows'] * group['observed'] for group in groups) / rows:.1%} of the evaluated rows)"
 
 
 def held_rows(run: SavedRun) -> list[tuple[str, str]]:
     """Which rows were held out; nothing where none were."""
-    text = f"{run.job.holdout:.0%} of the rows, chosen without looking at them, were not trained on"
-    return [("held out", text)] if run.job.holdout else []
+    job = run.job
+    if not job.holdout_words:
+        return []
+    text = f"{job.holdout:.0%} of the rows, chosen independently of their values, were not used for training"
+    if job.holdout_after is not None:
+        text = f"the rows from {job.holdout_after} on were not trained on"
+    return [("held out", text if not job.holds_out_files else "files of their own, which were not trained on")]
 
 
 def _alpha(run: SavedRun) -> str:
@@ -173,26 +223,27 @@ def _alpha(run: SavedRun) -> str:
     return f"{run.plan['alpha']:.4g}, chosen of {spec.tried} by cross-validation on {folds} folds ({spec.rule})"
 
 
-def _method(run: SavedRun) -> str:
-    mechanism, method = run.mechanism, str(run.plan["method"])
-    if mechanism is None:
-        named = "consensus ADMM, without noise" if method == "none" else method
-    elif mechanism.has_own_solver:
-        named = f"{mechanism.name}, with noise"
+def method_of(run: SavedRun) -> str:
+    """The method, and what adds noise."""
+    mechanism, asked = run.mechanism, run.job.model.method
+    if mechanism is not None:
+        named = mechanism.describe()
+    elif run.on_graph:
+        named = "consensus ADMM, without noise"
     else:
-        named = f"{method}, on labels that were randomized once"
+        named = "sharing ADMM, without noise" if asked == "auto" else f"{asked}, without noise"
     masked = run.plan.get("secure_aggregation") or (run.plan.get("privacy") or {}).get("secure_aggregation")
     return f"{named}, numbers sent under masks" if masked else named
 
 
-def _fixed_rounds(run: SavedRun) -> bool:
+def fixed_rounds(run: SavedRun) -> bool:
     """Whether the number of rounds was fixed beforehand."""
     return run.mechanism is not None and run.mechanism.has_own_solver
 
 
 def _stopped(run: SavedRun) -> str:
-    if _fixed_rounds(run):
-        return "after the number of rounds that was planned"
+    if fixed_rounds(run):
+        return "after the planned number of rounds"
     if run.result["converged"]:
         gap = run.result["gap"]
         sure = f", certified within {gap:.1e} of the optimum" if isinstance(gap, float) else ""
@@ -208,26 +259,29 @@ def party_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     head = ["party", "columns", "rows matched", "rows dropped"]
     total = run.rows + _aside(run)
     rows = []
-    for spec, part in zip(run.job.parties, run.model.parties, strict=True):
+    encoders = run.model.encoders or (None,) * len(run.model.parties)
+    for spec, part, encoder in zip(run.job.parties, run.model.parties, encoders, strict=True):
         dropped = matching.get("dropped", {}).get(spec.name)
         name = f"{spec.name} (has the label)" if spec.label else spec.name
         count = DASH if dropped is None else f"{dropped:,}"
-        rows.append([name, f"{len(part.columns):,}", f"{total:,}", count])
+        columns = len(part.columns) if encoder is None else len(encoder.columns)
+        coded = f" ({len(part.columns):,} encoded)" if len(part.columns) != columns else ""
+        rows.append([name, f"{columns:,}{coded}", f"{total:,}", count])
     return head, rows
 
 
 def _aside(run: SavedRun) -> int:
     known = run.evaluation
-    return int(known["rows"]["held_out"]) if known else 0
+    return int(known["rows"]["held_out"]) if known and not run.job.holds_out_files else 0
 
 
 def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
-    """Joint, alone, pooled: a table of measures."""
+    """Joint, alone, pooled: a table of the measures that all are compared by."""
     models = models_of(run)
-    keys = [key for key in ORDER if any(key in model["measures"] for model in models)]
+    keys = [key for key in COMPARED if any(key in model["measures"] for model in models)]
     searched = bool(run.evaluation and run.evaluation.get("searched"))
     more = ["alpha"] if searched else []
-    head = ["model", "columns", *more, *(f"{TITLES[key]}{ARROWS[BETTER.get(key, 'lower')]}" for key in keys)]
+    head = ["model", "columns", *more, *map(_titled, keys)]
     rows = [
         [
             title_of(model) + _given(run, model),
@@ -240,10 +294,53 @@ def model_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
+def _between(model: Mapping[str, Any], key: str) -> str:
+    """The interval of a measure in words; nothing where there is none."""
+    pair = model.get("intervals", {}).get(key)
+    return f" (95 % interval {number(pair[0])} to {number(pair[1])})" if pair else ""
+
+
+def _titled(key: str) -> str:
+    """A measure in words, with an arrow that says which way is better."""
+    return f"{TITLES[key]}{ARROWS[BETTER.get(key, 'lower')]}"
+
+
+def measure_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
+    """Every measure of the joint model, with its interval."""
+    models = models_of(run)
+    if not models:
+        return [], []
+    pairs, values = models[0].get("intervals", {}), models[0]["measures"]
+    head = ["joint model", "value", "95 % interval, from", "to"]
+    rows = [
+        [_titled(key), number(values[key]), *map(number, pairs.get(key, (None, None)))]
+        for key in ORDER
+        if key in values
+    ]
+    return head, rows
+
+
+def decile_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
+    """Rows by falling score of the joint model, in tenths: how many are positive, and the part of them found so far."""
+    models = models_of(run)
+    head = ["tenth of the rows, highest scores first", "rows", "positive", "lift", "positive rows found so far"]
+    rows = [
+        [str(k), f"{one['rows']:,}", f"{one['rate']:.1%}", number(one["lift"], 3), f"{one['captured']:.1%}"]
+        for k, one in enumerate(models[0].get("deciles", []) if models else [], start=1)
+    ]
+    return head, rows
+
+
 def share_rows(run: SavedRun) -> tuple[list[str], list[list[str]]]:
     """What each party adds: counts and norms, and how far its part of the score spreads; never coefficients."""
     known = (run.evaluation or {}).get("shares", {})
-    head = ["party", "coefficients", "not zero", "norm of its coefficients", "spread of its part of the score"]
+    head = [
+        "party",
+        "coefficients",
+        "not zero",
+        "norm of its coefficients",
+        "standard deviation of its part of the score",
+    ]
     rows = []
     for part in run.model.parties:
         spread = number(known[part.name]["deviation"]) if part.name in known else DASH
@@ -289,26 +386,10 @@ def traffic_rows(run: SavedRun) -> list[tuple[str, str]]:
             ("over the busiest edge", size(sent["bytes_busiest_edge"])),
         ]
     else:
-        rows = [("to the parties", size(sent["bytes_down"])), ("back from them", size(sent["bytes_up"]))]
+        rows = [("sent to the parties", size(sent["bytes_down"])), ("sent back", size(sent["bytes_up"]))]
     return [
         *rows,
-        ("in each round", size(total_bytes(run) / rounds)),
-        ("time of training", duration(seconds)),
-        ("time of a round", duration(seconds / rounds)),
+        ("per round", size(total_bytes(run) / rounds)),
+        ("training time", duration(seconds)),
+        ("time per round", duration(seconds / rounds)),
     ]
-
-
-def certificate_blocks(run: SavedRun) -> list[dict[str, Any]]:
-    """The certificate's own words, as headings with sentences or lists; the software is named elsewhere."""
-    blocks: list[dict[str, Any]] = []
-    for line in str(run.certificate).splitlines()[1:]:
-        if line.startswith("  - "):
-            blocks[-1]["items"].append(line.removeprefix("  - "))
-        elif line.endswith(":"):
-            blocks.append({"title": line.removesuffix(":"), "words": "", "items": []})
-        elif line and not line.startswith("Software: "):
-            title, colon, words = line.partition(": ")
-            plain = not blocks  # the headline, which has a colon of its own
-            blocks.append({"title": "" if plain or not colon else title, "words": line if plain else words or line})
-            blocks[-1]["items"] = []
-    return blocks

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.mechanisms.base import is_provisional
-from tacit.report.measures import TITLES, loss_title
+from tacit.run.measures import TITLES, loss_title
 
 WORSE, BETTER, SAME, NOT_COMPARED, NOTHING = "worse", "better", "same", "not compared", ""
 SURE, WARN = 2.0, 1.0  # standard errors

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -240,7 +240,7 @@ def fingerprint(shards: Sequence[Shard], labels: Labels) -> dict[str, Any]:
 def job_values(job: Job) -> dict[str, Any]:
     """Every value of a job that shapes the result; paths may change, for the data's own fingerprint is compared."""
     values: dict[str, Any] = {f"model.{key}": value for key, value in asdict(job.model).items()}
-    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "memory", "holdout")
+    keys = ("split", "engine", "rounds", "tol", "seed", "secure_aggregation", "memory", "holdout", "holdout_after")
     values |= {f"job.{key}": getattr(job, key) for key in keys}
     values |= {f"trees.{key}": job.trees and getattr(job.trees, key) for key in TREES_KEYS}
     values |= {f"graph.{key}": job.graph and getattr(job.graph, key) for key in GRAPH_KEYS}
@@ -250,7 +250,7 @@ def job_values(job: Job) -> dict[str, Any]:
     values |= {f"{PRIVACY_OPTIONS}.{key}": job.options and getattr(job.options, key) for key in OPTION_KEYS}
     values["the number of parties"] = len(job.parties)
     for number, spec in enumerate(job.parties, start=1):
-        of_party = ("name", "id", "label", "positive", "features", "columns")
+        of_party = ("name", "id", "label", "positive", "features", "columns", "holdout_column")
         values |= {f"party {number}.{key}": getattr(spec, key) for key in of_party}
     return values
 
@@ -272,6 +272,13 @@ def data_difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     same_classes = json.dumps(old.get("classes")) == json.dumps(new["classes"])  # as text: true is not 1
     same = old.get("labels") == new["labels"] and same_classes
     return "" if same else "the labels are not those it began with"
+
+
+def other_lightgbm(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """That a run began with another LightGBM, which grows other trees; nothing where none are grown."""
+    began, here = before.get("lightgbm"), now.get("lightgbm")
+    known = "an unknown version" if began is None else show(began)
+    return f"LightGBM is {show(here)} here, and it began with {known}" if began != here else ""
 
 
 def section(record: dict[str, Any], key: str) -> dict[str, Any]:

@@ -100,14 +100,19 @@ class Curve:
         return np.where(self.blank, np.datetime64("NaT"), days)
 
 
-def party_curves(name: str, part: PartyModel, encoder: Encoder) -> tuple[Curve, ...]:
-    """The curves of all columns of a part of the model, in the order of its file."""
-    return tuple(_curve(name, part, column, own) for column, own in zip(encoder.columns, encoder.slices, strict=True))
+def party_curves(name: str, part: PartyModel, encoder: Encoder, centre: Vector | None = None) -> tuple[Curve, ...]:
+    """The curves of all columns of a part of the model, in the order of its file.
+
+    They are against the encoded row `centre`, by default the private centre of the part's rows where it has one.
+    """
+    if centre is None and part.clip is not None:
+        centre = part.clip.centre
+    pairs = zip(encoder.columns, encoder.slices, strict=True)
+    return tuple(_curve(name, part, column, own, None if centre is None else centre[own]) for column, own in pairs)
 
 
-def _curve(party: str, part: PartyModel, column: Column, own: slice) -> Curve:
+def _curve(party: str, part: PartyModel, column: Column, own: slice, centre: Vector | None) -> Curve:
     cells, coef = _cells(column), part.linear_coef[own]
-    centre = None if part.clip is None or part.clip.centre is None else part.clip.centre[own]
     value = curve_values(column, coef, cells, centre=centre)[1]
     noise = np.full((coef.size, coef.size), math.nan) if part.noise is None else part.noise[own, own]
     wide = WIDE * (1 + part.bend) * _deviations(column, cells, noise, centre)

@@ -76,45 +76,111 @@ def with_offset(share: Share, offset: float) -> Share:
     return replace(share, score=share.score + offset, rest=share.rest + offset)
 
 
-def explain(model: SavedModel, shards: Sequence[Shard], row: int) -> list[Share]:
+def explain(model: SavedModel, shards: Sequence[Shard], row: int, output: int = 0) -> list[Share]:
     """What each party adds to the score of one row, which counts from 0.
 
-    Raises
-    ------
-    InputError
-        For a model of more than two classes.
+    Of more than two classes a score has a number for each, and `output` says which of them is taken apart.
     """
-    if np.ndim(model.constant):
-        raise InputError("a score of more than two classes has a number for each: explanations are of one number alone")
     return [
-        _tree_share(part, shard.features[[row]])
+        _tree_share(part, shard.features[[row]], output)
         if isinstance(part, TreePart)
         else _share(part, shard.features[[row]], shard.columns)
         for part, shard in zip(model.parties, shards, strict=True)
     ]
 
 
-def _tree_share(part: TreePart, features: RawTable) -> Share:
+def _tree_share(part: TreePart, features: RawTable, output: int) -> Share:
     """What trees add, by column (TreeSHAP); what belongs to none is their mean over the rows they were grown on."""
-    shares = part.contributions(features)[0]
+    shares = part.contributions(features).reshape(part.model.outputs, -1)[output]
+    score = float(part.score(features).ravel()[output])
     values = np.asarray(features.values[0], dtype=np.float64)
-    return Share(part.name, float(part.score(features)[0]), part.columns, values, shares[:-1], float(shares[-1]))
+    return Share(part.name, score, part.columns, values, shares[:-1], float(shares[-1]))
 
 
 def _share(part: PartyModel, features: Matrix, columns: tuple[str, ...]) -> Share:
-    values = np.asarray(features.todense() if sparse.issparse(features) else features, dtype=np.float64).ravel()
-    score = float(part.score(features)[0])
+    values = _dense(features)
+    adds, rest = contributions(part, features, values)
+    return Share(part.name, float(part.score(features)[0]), columns, values[0], adds[0], float(rest[0]))
+
+
+def _dense(features: Matrix) -> Vector:
+    return np.asarray(features.todense() if sparse.issparse(features) else features, dtype=np.float64)
+
+
+def contributions(part: PartyModel, features: Matrix, values: Vector | None = None) -> tuple[Vector, Vector]:
+    """What each encoded column adds to each row, and what belongs to none; together they are the part's score."""
+    values = _dense(features) if values is None else values
+    rest = np.full(len(values), part.constant)
     if part.clip is None:
-        adds, rest = values * part.coef, part.constant
-    else:
-        rows = part.clip.apply(
-            make_block(features)
-        )  # a long row is scaled down, and so is what each of its columns adds
-        centre = np.zeros(len(values)) if part.clip.centre is None else part.clip.centre
-        shrunk = values * rows.shrink[0] if rows.kept[0] else np.zeros(len(values))
-        adds, rest = rows.factor[0] * (shrunk - centre) * part.coef, part.constant
-    straight = float(adds.sum() + rest)
+        adds = values * part.coef
+    else:  # a long row is scaled down, and so is what each of its columns adds
+        rows = part.clip.apply(make_block(features))
+        centre = np.zeros(values.shape[1]) if part.clip.centre is None else part.clip.centre
+        shrunk = np.where(rows.kept[:, None], values * rows.shrink[:, None], 0.0)
+        adds = rows.factor[:, None] * (shrunk - centre) * part.coef
     if part.bend:  # the same factor for all columns
-        bent = 1 + part.bend if abs(straight) <= SCORE_CLIP else 1 + part.bend * SCORE_CLIP / abs(straight)
-        adds, rest = adds * bent, rest * bent
-    return Share(part.name, score, columns, values, adds, rest)
+        size = np.maximum(np.abs(adds.sum(axis=1) + rest), SCORE_CLIP)
+        bent = 1 + part.bend * SCORE_CLIP / size
+        adds, rest = adds * bent[:, None], rest * bent
+    return adds, rest
+
+
+# --- all rows at once ----------------------------------------------------------------------------------
+
+
+BASELINE = "baseline"
+
+
+class Explanation(dict[str, dict[str, Vector]]):
+    """What each column adds to the score of each row: by party, and by column of its table.
+
+    The sums of a row, with `baseline` under "", are its score. Of several classes every array has a column for each.
+    """
+
+    @property
+    def by_party(self) -> dict[str, Vector]:
+        """What each party adds to each row; the baseline is not among it."""
+        return {party: np.asarray(sum(own.values())) for party, own in self.items() if party}
+
+    def to_frame(self) -> Any:
+        """One row per row, one column per (party, column), as a pandas DataFrame (pandas must be installed)."""
+        import pandas as pd
+
+        cells = {(party, column): adds for party, own in self.items() for column, adds in own.items()}
+        if any(np.ndim(adds) > 1 for adds in cells.values()):
+            raise InputError("of several classes each column adds one number for each: take the arrays themselves")
+        return pd.DataFrame(cells)
+
+
+def explain_rows(
+    parts: Sequence[Any], shards: Sequence[Shard], encoders: Sequence[Any], constant: Any, names: Sequence[str]
+) -> Explanation:
+    """Take the scores of all rows apart.
+
+    Parameters
+    ----------
+    parts : sequence of PartyModel or TreePart
+    shards : sequence of Shard
+        The rows of each part, encoded.
+    encoders : sequence of Encoder or None
+        How a linear part's columns were encoded; None where they were used as they are.
+    constant : float or array
+        Added to the parts' scores.
+    names : sequence of str
+        Whose part each one is.
+    """
+    found, base = Explanation(), np.zeros(np.shape(constant)) + constant
+    for name, part, shard, encoder in zip(names, parts, shards, encoders, strict=True):
+        if isinstance(part, TreePart):
+            own = part.contributions(shard.features)
+            found[name] = {column: own[..., place] for place, column in enumerate(part.columns)}
+            base = base + own[..., -1]
+            continue
+        adds, rest = contributions(part, shard.features)
+        slices = [(column, [place]) for place, column in enumerate(part.columns)]
+        if encoder is not None:
+            slices = [(one.name, place) for one, place in zip(encoder.columns, encoder.slices, strict=True)]
+        found[name] = {column: adds[:, place].sum(axis=1) for column, place in slices}
+        base = base + rest
+    found[""] = {BASELINE: np.asarray(base)}
+    return found

@@ -15,7 +15,7 @@
 | evaluation.json | how good the model is; in a private run for the label holder alone |
 | report.html | the page of `tacit report`, with the same figures |
 | result.json | how the run went; written last but for the page, so a directory with it holds a finished run |
-| about.json | in the part of a run between sites that one organisation has: who led it, and who took part |
+| about.json | in the part of a run between sites that one organisation has: whose, who led, who took part |
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ from tacit.run.checkpoint import (
     first_difference,
     growing_trace,
     job_values,
+    other_lightgbm,
     read_checkpoint,
     read_trace,
     section,
@@ -74,6 +75,7 @@ from tacit.run.result import Model, PartyModel, Result, TreePart, versions
 from tacit.run.tree_parts import SavedTrees
 from tacit.solvers.boosting import TreeLoss
 from tacit.solvers.boosting.losses import LogisticTrees, RandomizedTrees
+from tacit.solvers.boosting.model import lightgbm_version
 from tacit.solvers.boosting.sides import BoostingHistory
 from tacit.text import one_line, show
 from tacit.types import Arrays, Shard, Trace, TraceRow, Vector
@@ -85,6 +87,7 @@ LOCK, PRINT, SEARCH, ABOUT = "run.lock", "data.json", "search.json", "about.json
 SEARCHED = {"alpha", "alphas", "folds", "rule", "seconds", "traffic"}  # what search.json holds at least
 CERTIFICATE, CERTIFICATE_TEXT = "certificate.json", "certificate.txt"
 EVALUATION, REPORT = "evaluation.json", "report.html"
+OF_A_RUN = (RESULT, REPORT, EVALUATION, CERTIFICATE, CERTIFICATE_TEXT, TRACE, CHECKPOINT, PRINT, SEARCH, PLAN, JOB)
 WIDEST = 128  # encoded columns of a column up to which a part holds how its noise goes together
 TRIES = 5  # to take the lock: who watches a run may hold it for an instant
 
@@ -106,11 +109,13 @@ class PreparedRun:
 
     def record(self) -> dict[str, Any]:
         """What plan.json holds."""
-        return {
-            "format": FORMAT,
-            "plan": {**self.plan.record(), "seed": self.plan.problem.seed},
-            "versions": versions(),
-        }
+        return plan_record(self.plan, trees=bool(self.raw))
+
+
+def plan_record(plan: Plan, *, trees: bool = False) -> dict[str, Any]:
+    """What plan.json holds; `trees` adds the version of what grows them."""
+    used = versions() | ({"lightgbm": lightgbm_version()} if trees else {})
+    return {"format": FORMAT, "plan": {**plan.record(), "seed": plan.problem.seed}, "versions": used}
 
 
 @dataclass(frozen=True)
@@ -318,18 +323,31 @@ class RunFolder:
     # --- whether there is a run ------------------------------------------------------------------------
 
     @contextmanager
-    def locked(self, *, resume: bool) -> Iterator[None]:
+    def locked(self, *, resume: bool, overwrite: bool = False) -> Iterator[None]:
         """Hold the folder, which is made where needed, for one training process; nobody else may train into it.
+
+        With `overwrite` the files of a run that is there are deleted first, and nothing else.
 
         Raises
         ------
         InputError
             Where the folder does not fit `resume`, cannot be written, or another process trains into it.
         """
-        self._check_state(resume)
+        self._check_state(resume, overwrite)
         with self.held():
-            self._check_state(resume)
+            self._check_state(resume, overwrite)
+            if overwrite:
+                self._clear()
             yield
+
+    def _clear(self) -> None:
+        """Delete the files of a run."""
+        for file in (*(self.path / MODEL).glob("*.json"), *(self.path / MODEL).glob("*.txt")):
+            file.unlink()
+        with suppress(OSError):  # it is not there, or holds files of somebody else
+            (self.path / MODEL).rmdir()
+        for name in OF_A_RUN:
+            (self.path / name).unlink(missing_ok=True)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -392,14 +410,19 @@ class RunFolder:
         """The file of a party's part of the model."""
         return self.path / MODEL / f"{party}.json"
 
-    def _check_state(self, resume: bool) -> None:
+    def _check_state(self, resume: bool, overwrite: bool = False) -> None:
         where = show_path(self.path)
         names = self._names()
         begun = bool(names & {PLAN, RESULT, CHECKPOINT})
         if resume and not begun and LOCK not in names:
             raise InputError(f"there is no run in {where}: leave out --resume")
-        if not resume and begun:
-            raise InputError(f"{where} already holds a run: go on with --resume, choose another --out, or remove it")
+        if overwrite and self.is_part:
+            raise InputError(f"{where} is a part of a run between organisations, which cannot be overwritten")
+        if not resume and begun and not overwrite:
+            raise InputError(
+                f"{where} already holds a run: continue it with --resume, replace it with --overwrite, or choose "
+                "another --out"
+            )
         if not begun and names - ({LOCK, JOB} if LOCK in names else set()):
             raise InputError(f"{where} holds other files and no run: choose another --out")
 
@@ -437,7 +460,8 @@ class RunFolder:
         wanted = prepared.record()
         found = first_difference(section(saved, "plan"), wanted["plan"])
         now = fingerprint(prepared.shards, prepared.labels)
-        self._refuse(found or data_difference(read_json(self.path / PRINT), now))
+        grown = other_lightgbm(section(saved, "versions"), wanted["versions"])
+        self._refuse(found or grown or data_difference(read_json(self.path / PRINT), now))
 
     def check_job(self, job: Job) -> None:
         """Refuse to go on with another job than the run began with."""
@@ -446,7 +470,7 @@ class RunFolder:
     def _refuse(self, difference: str) -> None:
         if difference:
             raise InputError(
-                f"cannot go on with the run in {show_path(self.path)}: {difference}; undo that, or choose another --out"
+                f"cannot continue the run in {show_path(self.path)}: {difference}; undo that, or choose another --out"
             )
 
     def write_search(self, record: dict[str, Any]) -> None:
@@ -482,7 +506,7 @@ class RunFolder:
     def read_job(self) -> Job:
         """The job as run."""
         try:
-            return read_job(self.path / JOB)
+            return read_job(self.path / JOB, apart=True)
         except InputError as error:
             raise damaged(self.path / JOB, str(error)) from error
 
@@ -523,6 +547,10 @@ class RunFolder:
     def read_trace(self) -> Trace:
         """The rounds that are there."""
         return read_trace(self.trace)
+
+    def write_plan(self, record: dict[str, Any]) -> None:
+        """Write the plan with the versions of the packages, as `PreparedRun.record` makes them."""
+        write_json(self.path / PLAN, record)
 
     def finish(self, result: Result, prepared: PreparedRun) -> None:
         """Write the model, the trace, the certificate and, last, the result."""
@@ -594,9 +622,12 @@ class RunFolder:
         path = self.path / EVALUATION
         return read_json(path) if path.exists() else None
 
-    def write_about(self, lead: str, parties: Sequence[str]) -> None:
-        """Keep who led a run between sites and who took part: who may ask for predictions by its model."""
-        write_json(self.path / ABOUT, {"lead": lead, "parties": list(parties)})
+    def write_about(self, own: str, lead: str, parties: Sequence[str], **more: Any) -> None:
+        """Keep whose part of a run between sites this is, who led it and took part, and what its owner alone may know.
+
+        Who led and took part may ask for predictions by the model.
+        """
+        write_json(self.path / ABOUT, {"party": own, "lead": lead, "parties": list(parties), **more}, secret=True)
 
     def read_about(self) -> dict[str, Any] | None:
         """Who led a run between sites and who took part; None where it is none, or has not ended here."""

@@ -35,7 +35,7 @@ class OwnScores:
     party : str
     scores : Vector
         One for each row, and behind the last what an unknown id gets, by the same lookup: `ABSENT`, or the average of
-        the party's trees.
+        the party's trees. Of more than two classes each is a row with a number for each class.
     places : mapping of str to int
         Where the score of an id stands.
     part : bytes
@@ -49,6 +49,11 @@ class OwnScores:
     places: Mapping[str, int]
     part: bytes = b""
     said: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> int:
+        """Numbers of a score: 1, or of more than two classes how many there are."""
+        return int(np.prod(self.scores.shape[1:], dtype=np.int64))
 
     def of(self, ids: Sequence[str]) -> tuple[Vector, int]:
         """The score of each id, and how many ids are unknown (for the party itself alone)."""
@@ -74,11 +79,6 @@ def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnS
     """
     part, id_, encoder = load_part(file)
     saved, absent = file.read_bytes(), ABSENT
-    if isinstance(part, TreePart) and part.model.outputs > 1:
-        raise InputError(
-            f"party {show(part.name)}: its trees are of more than two classes, and one number a row is answered: "
-            "predict with tacit predict, from the files of all parties"
-        )
     if isinstance(part, TreePart):
         saved, absent = saved + text_file(file).read_bytes(), part.average
     if id_ is None:
@@ -94,4 +94,4 @@ def read_own_scores(file: Path, data: str | Path, *, hold: bool = False) -> OwnS
     if not bool(np.all(np.abs(scores) <= SHARE.bound)):  # refused now, since a refusal later would tell about a row
         raise InputError(f"party {show(part.name)}: some scores are beyond {SHARE.bound:.3g}: fix its rows")
     places = {str(one): place for place, one in enumerate(rows.ids.tolist())}
-    return OwnScores(part.name, np.append(scores, absent), places, saved, rows.said)
+    return OwnScores(part.name, np.concatenate([scores, [absent]]), places, saved, rows.said)

@@ -19,12 +19,13 @@ from tacit.columns.encoder import Encoder, from_record
 from tacit.columns.table import Table
 from tacit.data.labels import read_row_values
 from tacit.data.load import PartySpec, PredictionData, Source, load_prediction_data
+from tacit.data.read import PLAIN, FileStyle
 from tacit.errors import InputError
 from tacit.files import damaged, read_json, show_path, write_atomically
 from tacit.job.trees import LINEAR_MODEL, TREE_LOSSES, TREES
 from tacit.plan.terms import named_loss
 from tacit.problem.registry import LOSSES
-from tacit.run.folder import CERTIFICATE, FORMAT, MODEL, PLAN, RESULT, SAMPLES, RunFolder
+from tacit.run.folder import CERTIFICATE, FORMAT, JOB, MODEL, PLAN, RESULT, SAMPLES, RunFolder
 from tacit.run.result import PartyModel, TreePart, joint_scores
 from tacit.run.tree_parts import read_trees
 from tacit.text import show
@@ -44,26 +45,13 @@ def write_csv(path: Path, predictions: Predictions, *, secret: bool = False) -> 
 
 def csv_text(predictions: Predictions) -> Iterator[str]:
     """The predictions as CSV, in pieces."""
-    key = "row" if predictions.ids is None else "id"
-    n = len(predictions.score)
-    keys = range(1, n + 1) if predictions.ids is None else predictions.ids.tolist()
-    columns: list[Sequence[Any]] = [keys, predictions.score.tolist(), predictions.prediction]
-    header = [key, "score", "prediction"]
-    if predictions.classes:
-        columns, header = [keys, predictions.prediction], [key, "prediction"]
-    for title, values in (("score", predictions.score), ("probability", predictions.probability)):
-        if predictions.classes and values is not None:
-            columns += values.T.tolist()
-            header += [f"{title} {name}" for name in predictions.classes]
-    if predictions.probability is not None and not predictions.classes:
-        columns.append(predictions.probability.tolist())
-        header.append("probability")
+    n, columns = len(predictions), predictions.columns
     for start in range(0, n, _CHUNK):
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         if start == 0:
-            writer.writerow(header)
-        parts = [column[start : start + _CHUNK] for column in columns]
+            writer.writerow(columns)
+        parts = [column[start : start + _CHUNK] for column in columns.values()]
         writer.writerows([_cell(value) for value in row] for row in zip(*parts, strict=True))
         yield buffer.getvalue()
 
@@ -111,6 +99,8 @@ class SavedModel:
         Of a linear model: who has trees beside the others' linear parts.
     threshold : float
         The probability from which a row counts as positive, by the costs that the job states.
+    styles : tuple of FileStyle
+        How the parties' CSV files were written in training, by the run's job; empty where there is no job.
     """
 
     loss: str
@@ -127,11 +117,17 @@ class SavedModel:
     kind: str = LINEAR_MODEL
     tree_parties: tuple[str, ...] = ()
     threshold: float = 0.5
+    styles: tuple[FileStyle, ...] = ()
 
     @property
     def is_trees(self) -> bool:
         """Whether the score is a sum of trees, of every party."""
         return self.kind == TREES
+
+    @property
+    def outputs(self) -> int:
+        """Numbers of a score: 1, or of more than two classes how many there are."""
+        return int(np.size(self.constant))
 
     @property
     def has_coefficients(self) -> bool:
@@ -148,9 +144,16 @@ class SavedModel:
     def specs(self) -> tuple[PartySpec, ...]:
         """What each party's file of new rows must hold."""
         encoders = self.encoders or (None,) * len(self.parties)
+        styles = self.styles or (PLAIN,) * len(self.parties)
         return tuple(
-            PartySpec(party.name, id=id_, features=party.columns if encoder is None else encoder.sources)
-            for party, id_, encoder in zip(self.parties, self.ids, encoders, strict=True)
+            PartySpec(
+                party.name,
+                id=id_,
+                features=party.columns if encoder is None else encoder.sources,
+                delimiter=style.delimiter,
+                numbers=style.numbers,
+            )
+            for party, id_, encoder, style in zip(self.parties, self.ids, encoders, styles, strict=True)
         )
 
     def score(self, shards: Sequence[Shard]) -> Vector:
@@ -160,9 +163,22 @@ class SavedModel:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Predictions of some rows; `probability` is of the positive class, None where the loss has none.
+    """Predictions of some rows: an array of them for numpy and scikit-learn, with more beside it.
 
-    Of more than two `classes`, score and probability have a column for each.
+    Attributes
+    ----------
+    ids : array or None
+        Which rows these are; None where rows were taken by position.
+    score : array
+        The sum of the parties' scores. Of more than two classes it has a column for each, as `probability`.
+    prediction : list
+        The label, number or count.
+    probability : array or None
+        That of the positive class; None where the loss has none.
+    classes : tuple
+        More than two classes; empty otherwise.
+    id_column : str
+        How the column of the ids is named.
     """
 
     ids: npt.NDArray[Any] | None
@@ -170,6 +186,44 @@ class Predictions:
     prediction: list[Any]
     probability: Vector | None
     classes: tuple[Any, ...] = ()
+    id_column: str = "id"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return np.array(self.prediction, dtype=dtype)
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.prediction)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self.prediction[row] if isinstance(row, int) else np.asarray(self)[row]
+
+    @property
+    def columns(self) -> dict[str, Sequence[Any]]:
+        """Each column of the CSV file under its title, the ids (or numbers of rows, from 1) first."""
+        taken = ("score", "prediction", "probability")
+        key = self.id_column if self.id_column not in taken else "id"
+        found: dict[str, Sequence[Any]] = (
+            {"row": range(1, len(self) + 1)} if self.ids is None else {key: self.ids.tolist()}
+        )
+        if not self.classes:
+            found |= {"score": self.score.tolist(), "prediction": self.prediction}
+            return found if self.probability is None else {**found, "probability": self.probability.tolist()}
+        found["prediction"] = self.prediction
+        for title, values in (("score", self.score), ("probability", self.probability)):
+            if values is not None:
+                pairs = zip(self.classes, values.T.tolist(), strict=True)
+                found |= {f"{title} {name}": own for name, own in pairs}
+        return found
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame of score, prediction and probability, by id or by row (pandas must be installed)."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.columns)
+        return frame.set_index(frame.columns[0])
 
 
 def load_rows(model: SavedModel, paths: Sequence[Source]) -> PredictionData:
@@ -181,7 +235,7 @@ def predict(model: SavedModel, data: PredictionData) -> Predictions:
     """Predict new rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         score = model.score(data.shards) + row_offsets(model, data)
-    return predictions_of(model, data.ids, score)
+    return predictions_of(model, data.ids, score, data.id_column)
 
 
 def row_offsets(model: SavedModel, data: PredictionData) -> Any:
@@ -209,8 +263,14 @@ def offset_remarks(model: SavedModel, data: PredictionData) -> list[str]:
     ]
 
 
-def predictions_of(model: SavedModel, ids: npt.NDArray[Any] | None, score: Vector) -> Predictions:
-    """Predictions from the scores of all parties together."""
+def predictions_of(
+    model: SavedModel, ids: npt.NDArray[Any] | None, score: Vector, id_column: str | None = None
+) -> Predictions:
+    """Predictions from the scores of all parties together; `id_column` names the ids."""
+    return replace(_predictions(model, ids, score), id_column=id_column or "id")
+
+
+def _predictions(model: SavedModel, ids: npt.NDArray[Any] | None, score: Vector) -> Predictions:
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.exp(score) if model.task == "counts" else score
     if not np.isfinite(score).all():
@@ -277,6 +337,7 @@ def load_model(path: str | Path, own: Collection[str] | None = None) -> SavedMod
         kind=TREES if trees else LINEAR_MODEL,
         tree_parties=_texts(file, record, TREES) if record.get(TREES) else (),
         threshold=_threshold(file, record),
+        styles=_styles(run, [part.name for part, _, _ in pairs]),
     )
 
 
@@ -292,6 +353,15 @@ def _row_columns(file: Path, record: dict[str, Any]) -> dict[str, str]:
     if not isinstance(columns, dict) or not set(columns) <= {"offset", "exposure"}:
         raise damaged(file, f"its row_columns are {show(columns)}")
     return {role: _text(file, columns, role) for role in columns}
+
+
+def _styles(run: Path, names: Sequence[str]) -> tuple[FileStyle, ...]:
+    """How the files of these parties were written, by the job; of whole rows as the first party's."""
+    if not (run / JOB).exists():  # one may hand on a model alone
+        return ()
+    job = RunFolder(run).read_job()
+    known = {spec.name: spec.style for spec in job.parties}
+    return tuple(known.get(name, job.parties[0].style) for name in names)
 
 
 def _is_trees(file: Path, record: dict[str, Any]) -> bool:
@@ -365,6 +435,8 @@ def _check_finished(run: Path) -> None:
         finished, begun = (run / RESULT).exists(), (run / PLAN).exists()
     except (OSError, ValueError) as error:
         raise InputError(f"cannot open {where}: check the path of the run") from error
+    if not finished and RunFolder(run).is_part:
+        raise InputError(f"{where} is one organisation's part of a joint run: the site that led it predicts")
     if not finished and begun:
         raise InputError(f"the run in {where} is not finished: finish it with tacit train JOB --out {where} --resume")
     if not finished:

@@ -24,9 +24,9 @@ from tacit.columns.spec import LINEAR, SPLINE
 from tacit.columns.words import constants
 from tacit.data.align import Counts, RowMatching, align
 from tacit.data.cluster import Cluster, ClusterAddress, ClusterFile, ClusterRows, connect
-from tacit.data.holdout import HeldOut, held_rows, set_aside
+from tacit.data.holdout import HeldOut, set_aside
 from tacit.data.labels import Labels, RowValues, check_labels, encode_labels
-from tacit.data.load import JobData, MatchedFiles
+from tacit.data.load import JobData, MatchedFiles, load_labelled
 from tacit.data.nodes import NodesData
 from tacit.data.read import give_back_memory
 from tacit.data.streamed import open_files, stream_training_data
@@ -51,7 +51,7 @@ from tacit.plan.terms import (
 from tacit.privacy.certificate import Certificate
 from tacit.problem.losses import Loss
 from tacit.run.folder import PreparedRun
-from tacit.text import listing, nearest, show, size
+from tacit.text import listing, nearest, plural, show, size
 from tacit.topologies import FeatureSplit, SampleSplit
 from tacit.types import Shard, Vector
 
@@ -124,7 +124,7 @@ def _request(job: Job, method: str, curve_columns: Sequence[int]) -> TrainingReq
         seed=int(np.random.RandomState(job.seed or 0).randint(2**31 - 1)),  # as random_state of the estimators
         secure_aggregation=job.secure_aggregation,
         memory=None if job.memory is None else bytes_of(job.memory),
-        holdout=job.holdout,
+        holdout=job.holdout_words,
         trees=trees,
     )
 
@@ -286,10 +286,12 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
     data = encode_job_data(job, files)
     labels, held = _labels_of_holder(job, loss, data).with_rows(data.rows), None
     shards: Sequence[Shard] = data.shards
-    if job.holdout:
-        mask = held_rows(len(data.labels), job.holdout, job.seed or 0, data.ids)
+    mask = files.held(job.holdout_rule)
+    if mask is not None:
         shards, left, held = set_aside(data.shards, labels.values, [mask] * len(data.shards))
         labels = replace(labels, values=left)
+    elif job.holds_out_files:
+        held = _held_files(job, files, data, labels, loss)
     labels = labels.weighted(job.model.class_weight)
     columns = tuple(shard.features.shape[1] for shard in shards)
     taken = sum(_nbytes(shard.features) for shard in shards)
@@ -297,6 +299,29 @@ def _encoded(job: Job, loss: Loss, files: MatchedFiles) -> PreparedRun:
     plan.problem.loss.check_labels(labels.values)
     matching = RowMatching(data.ids is not None, data.counts)
     return PreparedRun(job, plan, shards, labels, held, data.encodings, matching, data.raw)
+
+
+def _held_files(job: Job, files: MatchedFiles, data: JobData, labels: Labels, loss: Loss) -> HeldOut:
+    """Rows of files of their own to evaluate on, matched and encoded as those that are trained on."""
+    specs = [replace(spec, features=names) for spec, names in zip(job.parties, files.names, strict=True)]
+    encoders = [
+        data.raw.get(name) or (data.encodings[name].encoder if name in data.encodings else None) for name in job.names
+    ]
+    paths = [job.folder / (spec.holdout_data or "") for spec in job.parties]
+    new = load_labelled(specs, paths, encoders, labels.classes, loss)
+    _refuse_overlap(data.ids, new.data.ids)
+    return HeldOut(tuple(new.data.shards), new.labels_of(specs))
+
+
+def _refuse_overlap(trained: Any, held: Any, party: str = "") -> None:
+    """Refuse rows to evaluate on that are trained on too, where they have ids."""
+    known = set() if trained is None or held is None else set(trained.tolist()) & set(held.tolist())
+    if known:
+        whose = f"party {show(party)}: " if party else ""
+        raise InputError(
+            f"{whose}{plural(len(known), 'row')} of holdout_data are trained on too, such as the one with id "
+            f"{show(min(known, key=str))}: remove them from one of the files"
+        )
 
 
 def _on_disk(job: Job, loss: Loss, note: Note) -> PreparedRun:
@@ -371,7 +396,9 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun
         labels = _labels_of_nodes(job, data, loss).with_rows(RowValues.together(data.rows))
         shards: Sequence[Shard] = data.shards
         epsilons, held = data.epsilons, None
-        if job.holdout:
+        if job.holds_out_files:
+            held = _held_node_files(job, data, labels, loss)
+        elif job.holdout_words:
             shards, labels, epsilons, held = _hold_out(job, data, labels)
         labels = labels.weighted(job.model.class_weight)
         rows = tuple(shard.features.shape[0] for shard in shards)
@@ -385,14 +412,27 @@ def _prepare_nodes(job: Job, cluster: Cluster | None, note: Note) -> PreparedRun
 def _hold_out(
     job: Job, data: NodesData, labels: Labels
 ) -> tuple[Sequence[Shard], Labels, Mapping[str, Vector], HeldOut]:
-    """Hold the job's part of the rows of each node out."""
-    pairs = zip(data.shards, data.ids, strict=True)
-    masks = [held_rows(shard.features.shape[0], job.holdout, job.seed or 0, ids) for shard, ids in pairs]
+    """Hold rows of each node out, as the job says."""
+    masks = [mask for mask in data.held if mask is not None]
     shards, values, held = set_aside(data.shards, labels.values, masks)
     left = {shard.name: ~mask for shard, mask in zip(shards, masks, strict=True)}
     epsilons = {name: of_node[left[name]] for name, of_node in data.epsilons.items()}
     known = np.concatenate([epsilons[name] for name in job.names]) if epsilons else None
     return shards, replace(labels, values=values, epsilons=known), epsilons, held
+
+
+def _held_node_files(job: Job, data: NodesData, labels: Labels, loss: Loss) -> HeldOut:
+    """Rows of each node's own file to evaluate on."""
+    encoder = None if data.encoding is None else data.encoding.encoder
+    names = data.shards[0].columns if encoder is None else encoder.sources
+    found = []
+    for spec, ids in zip(job.parties, data.ids, strict=True):
+        own = replace(spec, id=None, features=names)
+        rows = () if spec.id is None else (spec.id,)
+        new = load_labelled([own], [job.folder / (spec.holdout_data or "")], [encoder], labels.classes, loss, rows)
+        _refuse_overlap(ids, new.data.ids, spec.name)
+        found.append((new.data.shards[0], new.labels_of([own])))
+    return HeldOut(tuple(shard for shard, _ in found), np.concatenate([values for _, values in found]))
 
 
 def labels_by_node(prepared: PreparedRun) -> list[Vector]:

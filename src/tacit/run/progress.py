@@ -1,17 +1,51 @@
-"""A progress bar with rounds, objective, residuals and time left; nothing where there is no terminal."""
+"""Progress bars: of rounds with objective and time left, and of any other work; nothing where there is no terminal."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from tacit.plan import Plan
 from tacit.run.drive import Observer
-from tacit.text import raw
+from tacit.text import plain, raw
 from tacit.types import TraceRow
+
+Steps = Callable[[str, float], None]  # what is going on, and which part is done
+
+
+@contextmanager
+def progress_bar(title: str, *, visible: bool) -> Iterator[Steps | None]:
+    """Yield what to call with a text and the part that is done; None where there is no terminal to see it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(file=raw(sys.stderr))
+    if not visible or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn(title), BarColumn(bar_width=24), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda text, part: bar.update(task, completed=part, description=text)
+
+
+@contextmanager
+def working(what: str, *, visible: bool) -> Iterator[None]:
+    """Show what is going on, and for how long, while nobody knows how much is left."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(file=raw(sys.stderr))
+    if not visible or not console.is_terminal:
+        yield
+        return
+    columns = (SpinnerColumn("line"), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        bar.add_task(plain(what), total=None)
+        yield
 
 
 @contextmanager

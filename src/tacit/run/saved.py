@@ -4,24 +4,76 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tacit.data.load import PredictionData, Source
+from tacit.columns.encoder import Encoder
+from tacit.data.load import PredictionData, Source, load_labelled
 from tacit.errors import InputError
 from tacit.files import damaged, read_json
 from tacit.job import Job
 from tacit.mechanisms import MECHANISMS
 from tacit.mechanisms.base import Mechanism
+from tacit.plan.terms import loss_of
 from tacit.privacy.certificate import Certificate
 from tacit.run.curves import Points, model_curves
-from tacit.run.folder import PLAN, RunFolder
+from tacit.run.folder import PLAN, RunFolder, serving_loss
+from tacit.run.inference import PRIVATE, Summary, TrainedOn, summarize
+from tacit.run.measures import evaluation_lines, figures
 from tacit.run.predict import ALL_PARTIES, Predictions, SavedModel, load_model, load_rows, offset_remarks, predict
+from tacit.run.prepare import prepare
 from tacit.text import listing, nearest, plural, show
 from tacit.types import Trace
+
+APART = (
+    "standard errors need products of columns of different parties over all rows, which nobody has between "
+    "organisations: train in one process, or see docs/explanation/inference.md"
+)
+NOT_SERVED = (
+    "this run's certificate covers what was sent, not the model, so that nothing is evaluated with it: train with a "
+    "mechanism whose model is covered"
+)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How good a model is on some rows with labels.
+
+    Attributes
+    ----------
+    loss : str
+        The loss of the model.
+    rows : int
+    figures : dict
+        measures, intervals (95 %, low and high), deciles, roc and calibration, as evaluation.json has them.
+    remarks : tuple of str
+        What whoever evaluates should know.
+    """
+
+    loss: str
+    rows: int
+    figures: dict[str, Any]
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """Each measure by name; "auc", "log_loss" and so on."""
+        return dict(self.figures["measures"])
+
+    @property
+    def intervals(self) -> dict[str, list[float]]:
+        """The 95 % interval of each measure that has one."""
+        return dict(self.figures["intervals"])
+
+    def record(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"loss": self.loss, "rows": self.rows, **self.figures}
+
+    def __str__(self) -> str:
+        return "\n".join(evaluation_lines(self.rows, self.figures))
 
 
 @dataclass(frozen=True)
@@ -111,10 +163,93 @@ class SavedRun:
         InputError
             For files or columns that cannot be used; the message names the party.
         """
-        data = load_rows(self.model, _in_order(rows, [party.name for party in self.model.parties]))
+        data = load_rows(self.model, in_order(rows, [party.name for party in self.model.parties]))
         for remark in prediction_remarks(self.model, data):
             warnings.warn(remark, stacklevel=2)
         return predict(self.model, data)
+
+    def evaluate(self, rows: Mapping[str, Source] | Sequence[Source] | Source) -> Evaluation:
+        """Evaluate the model on new rows with labels, as `tacit evaluate` does; what it would remark is a warning.
+
+        Parameters
+        ----------
+        rows : path or DataFrame of each party
+            As in `predict`; the label holder's has its label column, or the one table where rows are split.
+
+        Returns
+        -------
+        Evaluation
+            Measures with intervals.
+
+        Raises
+        ------
+        InputError
+            For files, columns or labels that cannot be used, and for a run whose model must not be evaluated.
+        """
+        found = self.evaluated(rows)
+        for remark in found.remarks:
+            warnings.warn(remark, stacklevel=2)
+        return found
+
+    def evaluated(self, rows: Mapping[str, Source] | Sequence[Source] | Source) -> Evaluation:
+        """As `evaluate`, with remarks in what is returned instead of warnings."""
+        if not self.model_is_covered:
+            raise InputError(NOT_SERVED)
+        model, loss = self.model, serving_loss(self._loss())
+        labels = {spec.name: spec.label for spec in self.job.parties}
+        specs = [replace(spec, label=labels.get(spec.name)) for spec in model.specs]
+        whole = tuple(dict.fromkeys(name for name in labels.values() if name)) if self.on_graph else ()
+        paths = in_order(rows, [party.name for party in model.parties])
+        new = load_labelled(specs, paths, model.encoders, model.classes, loss, model.row_ids, whole)
+        remarks = prediction_remarks(model, new.data)
+        if self.certificate.private:
+            reader = "whoever holds these rows" if self.on_graph else self.job.holder
+            remarks.append(f"these figures are for {reader} alone: no certificate covers them")
+        score = predict(model, new.data).score
+        return Evaluation(loss.name, len(new.labels), figures(score, new.labels, loss), tuple(remarks))
+
+    def summary(self) -> Summary:
+        """Coefficients with standard errors, p-values and 95 % intervals, by party and column; and tests of parties.
+
+        The files of the job are read again: they must be those that the model was trained on.
+
+        Raises
+        ------
+        InputError
+            As `tacit.run.inference.summarize`; for a run between organisations, where nobody has all columns; and where
+            the files have changed.
+        """
+        self._refuse_trees()
+        if self.job.engine == "flare" or RunFolder(self.path).is_part:
+            raise InputError(APART)
+        if self.certificate.private:
+            raise InputError(PRIVATE)
+        prepared = prepare(self._settled_job())
+        names = list(self.coef) if self.on_graph else [shard.name for shard in prepared.shards]
+        parts, shards = self.model.parties, prepared.shards[: len(self.model.parties)]
+        if [shard.columns for shard in shards] != [part.columns for part in parts]:
+            raise InputError("the files of the job have other columns than those that the model was trained on")
+        plan = replace(prepared.plan, problem=replace(prepared.plan.problem, alpha=float(self.plan["alpha"])))
+        encoders = {name: own for name, own in zip(names, self.model.encoders, strict=True) if isinstance(own, Encoder)}
+        labels = prepared.labels.values
+        if self.on_graph:
+            trained = TrainedOn.of_nodes(plan, prepared.shards, labels, encoders.get(ALL_PARTIES))
+        else:
+            trained = TrainedOn.of_parties(plan, prepared.shards, labels, encoders)
+        return summarize(trained, [part.linear_coef for part in parts], self.intercept)
+
+    def _loss(self) -> Any:
+        """The loss with the numbers that were planned, such as a dispersion that training estimated."""
+        model, planned = self.job.model, self.plan.get("loss_settings", {})
+        settled = {name: planned[name] for name in model.loss_settings if name in planned}
+        return loss_of(replace(self.job, model=replace(model, **settled)))
+
+    def _settled_job(self) -> Job:
+        """The job, with the terms that its search took."""
+        if not self.job.chooses_terms:
+            return self.job
+        known = RunFolder(self.path).read_search(self.job)
+        return self.job if known is None else self.job.with_terms(known["terms"])
 
     def curves(self) -> dict[str, dict[str, Points]]:
         """What each column adds to the score, by party and column of its file; of "all parties" where rows are split.
@@ -162,7 +297,7 @@ class SavedRun:
         return found
 
 
-def load(path: str | Path) -> SavedRun:
+def read_run(path: str | Path) -> SavedRun:
     """Read a finished run from its folder.
 
     Parameters
@@ -182,7 +317,7 @@ def load(path: str | Path) -> SavedRun:
     """
     folder = RunFolder(path)
     model, job, certificate = load_model(folder.path), folder.read_job(), folder.read_certificate()
-    plan, known = _plan(folder)
+    plan, known = read_plan(folder)
     trace = folder.read_trace()
     if not trace:
         raise damaged(folder.trace, "it holds no round")
@@ -199,7 +334,7 @@ def load(path: str | Path) -> SavedRun:
     )
 
 
-def _plan(folder: RunFolder) -> tuple[dict[str, Any], dict[str, str]]:
+def read_plan(folder: RunFolder) -> tuple[dict[str, Any], dict[str, str]]:
     """The plan, and the versions of the packages."""
     record = folder.read_plan()
     plan, versions = record.get("plan"), record.get("versions")
@@ -217,7 +352,7 @@ def prediction_remarks(model: SavedModel, data: PredictionData) -> list[str]:
     dropped = {name: count for name, count in data.counts.dropped.items() if count}
     if dropped:
         listed = ", ".join(f"{name} {plural(count, 'row')}" for name, count in dropped.items())
-        remarks.append(f"left out for lack of a match at another party: {listed}")
+        remarks.append(f"rows without a match at another party were left out: {listed}")
     if model.predictions_for is not None:
         remarks.append(
             f"these predictions must stay with {model.predictions_for}: they use its exact fit, which the certificate "
@@ -226,7 +361,7 @@ def prediction_remarks(model: SavedModel, data: PredictionData) -> list[str]:
     return [*remarks, *(f"the certificate does not cover {line}" for line in model.not_covered)]
 
 
-def _in_order(rows: Mapping[str, Source] | Sequence[Source] | Source, names: Sequence[str]) -> list[Source]:
+def in_order(rows: Mapping[str, Source] | Sequence[Source] | Source, names: Sequence[str]) -> list[Source]:
     """The parties' files or frames in the order of the model."""
     if not isinstance(rows, Mapping):
         return list(rows) if isinstance(rows, list | tuple) else [rows]

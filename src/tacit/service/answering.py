@@ -99,9 +99,15 @@ class Answerer:
             fingerprint=self.state.digest("part", self.own.part).hex(),
             identity=self.identity.text,
             least=self.rules.least,
-            most_ids=self.rules.most_ids,
+            most_ids=self.most_ids,
             per_day=self.rules.per_day,
+            outputs=self.own.outputs,
         )
+
+    @property
+    def most_ids(self) -> int:
+        """Ids in one request: so many that an answer has at most `MOST_IDS` numbers."""
+        return max(1, min(self.rules.most_ids, MOST_IDS // self.own.outputs))
 
     def open(self, caller: str, name: str, parties: Sequence[str]) -> SessionKey:
         """Draw a key for a session with these parties; the same again where it is open already."""
@@ -147,8 +153,8 @@ class Answerer:
     def answer(self, caller: str, name: str | None, number: int, ids: Sequence[str]) -> tuple[ScoresReply, int]:
         """Scores of the ids, masked; and how many ids are unknown, which is for the party's own log alone."""
         plain = [one.strip() for one in ids]  # as ids of a file are
-        if len(plain) > self.rules.most_ids:
-            raise RefusedError(403, f"{len(plain)} ids in one request, more than {self.rules.most_ids}: ask in parts")
+        if len(plain) > self.most_ids:
+            raise RefusedError(403, f"{len(plain)} ids in one request, more than {self.most_ids}: ask in parts")
         if self.rules.least == ALONE:
             return self._answer_alone(caller, name, number, plain)
         if name is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import ssl
 import time
@@ -136,7 +137,7 @@ class ScoreSum:
     Attributes
     ----------
     total : Vector
-        One number for each id.
+        One number for each id; of more than two classes a row, with a number for each class.
     replaced : tuple of str
         Parties that were away; each counts as `ABSENT`, the part of an average row.
     fingerprint : str
@@ -157,10 +158,12 @@ class Asker:
         How each party is reached.
     degrade : bool
         Whether to go on without parties that are away; their peers must allow it.
+    outputs : int
+        Numbers of a score: 1, or of more than two classes how many there are.
     """
 
-    def __init__(self, lines: Mapping[str, PartyClient], *, degrade: bool = False) -> None:
-        self._lines, self._degrade = dict(lines), degrade
+    def __init__(self, lines: Mapping[str, PartyClient], *, degrade: bool = False, outputs: int = 1) -> None:
+        self._lines, self._degrade, self._outputs = dict(lines), degrade, outputs
         self._pool = ThreadPoolExecutor(max_workers=max(1, len(lines)))
 
     def close(self) -> None:
@@ -182,7 +185,7 @@ class Asker:
         self._accept(away)
         meeting = self._meet(cards, away)
         size = min((card.most_ids for card in cards.values()), default=1)
-        total = np.full(len(ids), ABSENT * len(away))
+        total = np.full(self._shape(len(ids)), ABSENT * len(away))
         for start in range(0, len(ids), size):
             if meeting.is_old:
                 meeting = self._renew(meeting, cards, start)
@@ -244,13 +247,17 @@ class Asker:
                 f"{listing(gone)} went away after {plural(done, 'id')}: ask again when it is back, since the others do "
                 "not answer for these ids without it"
             )
-        total = np.zeros(len(ids))
+        shape = self._shape(len(ids))
+        total = np.zeros(shape)
         for name in meeting.alone:
-            total += _plain(answers[name], len(ids))
+            total += _plain(answers[name], shape)
         if meeting.masked:
-            words = {name: _masked(answers[name], len(ids)) for name in meeting.masked}
+            words = {name: _masked(answers[name], shape) for name in meeting.masked}
             total += unmask_sum(words, meeting.masked, SHARE)
         return total
+
+    def _shape(self, ids: int) -> tuple[int, ...]:
+        return (ids,) if self._outputs == 1 else (ids, self._outputs)
 
     def _each(self, names: Sequence[str], call: Callable[[PartyClient], Reply_]) -> tuple[dict[str, Reply_], list[str]]:
         """Call several parties at once: their answers, and who is away."""
@@ -275,6 +282,11 @@ class Asker:
                 raise RunError(f"{self._lines[name].url} is {card.party}, not {name}: fix the address")
             if card.version != VERSION:
                 raise RunError(f"{name} speaks version {card.version}, this is version {VERSION}: update one of them")
+            if card.outputs != self._outputs:
+                raise RunError(
+                    f"{name} answers with {plural(card.outputs, 'number')} for each id, and this model needs "
+                    f"{self._outputs}: its service must have its part of this run"
+                )
 
 
 @dataclass
@@ -297,14 +309,17 @@ class _Meeting:
         return time.monotonic() - self.opened > RENEW
 
 
-def _plain(answer: ScoresReply, count: int) -> Vector:
-    if answer.scores is None or len(answer.scores) != count or not np.all(np.abs(answer.scores) <= SHARE.bound):
-        raise RunError(f"{answer.party} did not answer with {plural(count, 'score')}")
-    return np.array(answer.scores)
+def _plain(answer: ScoresReply, shape: tuple[int, ...]) -> Vector:
+    lists = answer.scores or []
+    even = len({np.shape(one) for one in lists}) == 1  # numpy makes no array of lists that differ in length
+    scores = np.array(lists if even else [], dtype=np.float64)
+    if scores.shape != shape or not np.all(np.abs(scores) <= SHARE.bound):
+        raise RunError(f"{answer.party} did not answer with {plural(shape[0], 'score')}")
+    return scores
 
 
-def _masked(answer: ScoresReply, count: int) -> Words:
+def _masked(answer: ScoresReply, shape: tuple[int, ...]) -> Words:
     try:
-        return words_from_text(answer.masked or "", count, SHARE.words)
+        return words_from_text(answer.masked or "", math.prod(shape), SHARE.words).reshape(-1, *shape)
     except ValueError as error:
-        raise RunError(f"{answer.party} did not answer with {plural(count, 'masked score')}") from error
+        raise RunError(f"{answer.party} did not answer with {plural(shape[0], 'masked score')}") from error

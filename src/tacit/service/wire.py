@@ -78,7 +78,8 @@ class ModelCard(Strict):
     """What may be known of a party's part of the model: no coefficients, no columns, no numbers of rows.
 
     `least` parties must answer together; 1 means that the party answers alone, in the clear. `fingerprint` changes with
-    the part; nobody can compute it from a guess of the part.
+    the part; nobody can compute it from a guess of the part. `outputs` is how many numbers a score has: 1, or of more
+    than two classes one for each.
     """
 
     version: int
@@ -88,6 +89,7 @@ class ModelCard(Strict):
     least: int
     most_ids: int
     per_day: int
+    outputs: int = 1
 
 
 class OpenSession(Strict):
@@ -126,13 +128,16 @@ class AskScores(Strict):
 
 
 class ScoresReply(Strict, title="Scores"):
-    """Scores in the order of the ids: `masked` (64-bit words in base64), or `scores` of a party that answers alone."""
+    """Scores in the order of the ids: `masked` (64-bit words in base64), or `scores` of a party that answers alone.
+
+    Of more than two classes a score is a list, with a number for each class; under masks these follow each other.
+    """
 
     __qualname__ = "Scores"  # its name in openapi.json
     party: str
     number: int
     masked: str | None = None
-    scores: list[float] | None = None
+    scores: list[float] | list[list[float]] | None = None
 
 
 def to_text(data: bytes) -> str:

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.cli.bar import progress_bar
 from tacit.errors import InputError
 from tacit.run.prepare import labels_by_node, plan_nodes, prepare
+from tacit.run.progress import progress_bar
 from tacit.text import tell
 from tacit_papers.design.points import PICTURE, POINTS, Done, LossNoise, Measured, held, read_done, write_done
 

@@ -379,7 +379,7 @@ def job_world(job: Job) -> World:
         own, kept = _columns(job, spec, table)
         columns[spec.name], rows[spec.name] = own, min(table.n_rows, MOST_ROWS)
         suffixes[spec.name] = _suffix(spec.data)
-        parties.append(replace(kept, positive=None))
+        parties.append(replace(kept, positive=None, holdout_data=None))
     if PLAYED_SPLITS[job.split].same_rows:
         rows = dict.fromkeys(rows, min(rows.values()))
     encode = replace(job.encode, pairs=FEWEST_PAIRS if job.encode.pairs is None else job.encode.pairs)

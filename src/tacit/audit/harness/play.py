@@ -64,7 +64,7 @@ class Carrier(Loopback):
         answered = len(self.carried[-1].reply)
         self.record.add(f"reply {name} -> {caller}", step, {"": _covered(reply, request), "bytes": answered})
         own = cast("Kit", SimpleNamespace(logs=self.folder / f"{name}-logs"))
-        log_step(own, request, reply, caller, size, answered, 0.0)
+        log_step(own, "", request, reply, caller, size, answered, 0.0)
         self._perhaps_kill(caller, name, request)
         return reply
 

@@ -81,10 +81,11 @@ class Gram(Mechanism[FeatureSplit]):
 
     name = "gram"
     split = FeatureSplit.split
-    summary = "private sharing in Gram space: each protected party fits once, with noise on sums over all its rows"
+    summary = "each protected party fits once, with noise on sums over all its rows"
     can_leave_out_holder = True
     noise_remarks = (
-        "these are deviations of sums over all rows, each row divided by row_norm, so that its norm is at most 1",
+        "these are standard deviations of the noise on sums over all rows, each row divided by row_norm, so that its "
+        "norm is at most 1",
     )
 
     def plan(self, request: MechanismRequest, layout: FeatureSplit) -> PrivatePlan:

@@ -201,7 +201,8 @@ def _check_varies(table: RawTable) -> None:
         if not same:
             return
     raise InputError(
-        f"party {table.party!r}: every column is constant, so that no tree can split: leave this party out"
+        f"party {table.party!r}: every column is constant or blank, so that no tree can split: give it other columns, "
+        "or leave this party out"
     )
 
 

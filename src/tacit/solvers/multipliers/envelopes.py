@@ -130,9 +130,13 @@ class PenaltyEnvelope:
         return self.problem.alpha * self.regularizer.value(model)
 
     def set_stiffness(self, sigma: float) -> None:
-        """Take the first stiffness from the columns' squares; a ball needs one that is the same for all."""
+        """Take the first stiffness from the columns' squares; a ball needs one that is the same for all.
+
+        A block of constant columns has none: one that is nearly 0 would let rounding move them without end.
+        """
         squares = np.diag(self._block.gram(self.problem.row_weights))
-        squares = np.maximum(squares, LEAST_SQUARES * squares.max(initial=0.0) + 1e-12)
+        top = float(squares.max(initial=0.0)) or self.problem.total
+        squares = np.maximum(squares, LEAST_SQUARES * top)
         if self.regularizer.form == "ball":
             squares = np.full_like(squares, squares.mean())
         if isinstance(self.regularizer, GroupLasso):
