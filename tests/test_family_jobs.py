@@ -236,3 +236,64 @@ def test_who_has_no_label_has_no_weights_either(folder: Path) -> None:
     text = nodes_text("", 'label = "paid"').replace('data = "south.csv"', 'data = "south.csv"\noffset = "base"')
     with pytest.raises(InputError, match="some parties have offset = a column and some have not"):
         trained(folder, "bad", text)
+
+
+# --- evaluated, summed up, saved ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["poisson", "negative_binomial", "tweedie"])
+def test_evaluating_new_rows_takes_their_exposure_in(folder: Path, loss: str) -> None:
+    holder = 'label = "claims"\nexposure = "days"\noffset = "base"'
+    run = trained(folder, f"evaluated-{loss}", job_text(f'loss = "{loss}"', holder))
+    files = {"bank": folder / "bank.csv", "shop": folder / "shop.csv"}
+    found, rows = run.evaluate(files), run.predict(files)
+    truth = pd.read_csv(folder / "bank.csv").set_index("id").loc[list(rows.ids), "claims"].to_numpy()
+    assert found.measures["mae"] == pytest.approx(np.abs(np.exp(rows.score) - truth).mean())
+    assert np.allclose(run.explain(files).to_frame().sum(axis=1), rows.score)
+    name = "deviance" if loss == "poisson" else f"{loss}_deviance"
+    assert found.measures[name] > 0
+    assert name in found.intervals
+    assert name in str(found.record())
+
+
+def test_files_of_held_out_rows_have_exposure_too(folder: Path) -> None:
+    for name in ("bank", "shop"):
+        table = pd.read_csv(folder / f"{name}.csv")
+        table[table["id"] < 80].to_csv(folder / f"{name}-old.csv", index=False)
+        table[table["id"] >= 80].to_csv(folder / f"{name}-new.csv", index=False)
+    text = job_text('loss = "poisson"', 'label = "claims"\nexposure = "days"\nholdout_data = "bank-new.csv"')
+    text = text.replace('"bank.csv"', '"bank-old.csv"').replace('"shop.csv"', '"shop-old.csv"')
+    run = trained(folder, "held-files", text + 'holdout_data = "shop-new.csv"\n')
+    again = run.evaluate({"bank": folder / "bank-new.csv", "shop": folder / "shop-new.csv"})
+    assert run.evaluation["models"][0]["measures"]["mae"] == pytest.approx(again.measures["mae"])
+
+
+@pytest.mark.parametrize(
+    ("model", "holder"),
+    [
+        ('loss = "poisson"', 'label = "claims"\nexposure = "days"'),
+        ('loss = "squared"', 'label = "cost"\nweight = "weight"'),
+        ('loss = "logistic"\nclass_weight = "balanced"', 'label = "paid"'),
+        ('loss = "gamma"', 'label = "cost"'),
+        ('loss = "squared"\npenalty = "group_lasso"', 'label = "cost"'),
+    ],
+)
+def test_standard_errors_that_there_are_not_are_refused(folder: Path, tmp_path: Path, model: str, holder: str) -> None:
+    run = trained(folder, tmp_path.name, job_text(model, holder))
+    with pytest.raises(InputError, match="there are no standard errors for") as caught:
+        run.summary()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_saved_estimator_keeps_the_numbers_of_its_loss(folder: Path, tmp_path: Path) -> None:
+    table, _ = data(folder)
+    blocks, y = {"bank": table[BANK], "shop": table[SHOP]}, table["claims"]
+    model = VerticalRegressor(loss="negative_binomial").fit(blocks, y, exposure=table["days"])
+    back = tacit.load(model.save(tmp_path / "run"))
+    assert back.job.model.dispersion == pytest.approx(model.dispersion_)
+    assert np.allclose(back.predict(blocks).prediction, model.predict(blocks))
+    with pytest.raises(InputError, match="there are no standard errors for rows with offset"):
+        model.summary()
+    paid = VerticalClassifier(costs={"false_positive": 1, "false_negative": 5}, class_weight=None)
+    paid.fit(blocks, table["paid"])
+    assert (tacit.load(paid.save(tmp_path / "paid")).predict(blocks).prediction == paid.predict(blocks)).all()
